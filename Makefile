@@ -1,0 +1,151 @@
+# Everything sets itself up: a fresh machine needs make and Python 3.11 or newer.
+# A C compiler is used when there is one (see setup.py).  `make help` lists the targets.
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+PYTHON  ?=#            the interpreter to make .venv with; found when not given
+ARGS    ?=#            more arguments for the command that a target runs
+SEEDS   ?= 1000#       how many seeds `make sim` tries
+MINUTES ?= 60#         how long `make soak` goes on
+
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+# The two ways the code runs.  One has src/ before site-packages; the other does not see src/.
+INTERPRETED := PYTHONPATH=src
+COMPILED    := env -u PYTHONPATH
+
+PYTEST  := $(BIN)/python -P -m pytest
+SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help run test check check-format check-lint check-types check-imports check-rules \
+	format bench sim soak clean FORCE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  ARGS="..." is handed on, as in: make test ARGS="-k lease -x"'
+
+# --- use ---------------------------------------------------------------------------------------
+
+run: $(VENV)/installed ## install, compile and start a broker with its data in ./data
+	@echo "==> starting a broker, data in ./data (ctrl-c ends it)"
+	@exec $(COMPILED) $(BIN)/goqueue server --data-dir data $(ARGS)
+
+# --- check and test ----------------------------------------------------------------------------
+
+# The summary of the fuller run comes last.
+test: $(VENV)/dev $(VENV)/installed ## run the tests, interpreted and then compiled
+	@echo "==> tests 1/2, interpreted (src/): $(wildcard tests/unit tests/sim)"
+	@$(INTERPRETED) $(PYTEST) $(wildcard tests/unit tests/sim) $(ARGS)
+	@echo "==> tests 2/2, compiled (as installed): $(wildcard tests/*/)"
+	@$(COMPILED) $(PYTEST) tests $(ARGS)
+
+check: check-format check-lint check-types check-imports check-rules ## format, lint, types, imports, rules (make -k check: all of them)
+
+check-format: $(VENV)/dev
+	@echo "==> format"
+	@$(BIN)/ruff format --check --diff --quiet . || { echo "make format puts this right" >&2; exit 1; }
+
+check-lint: $(VENV)/dev
+	@echo "==> lint"
+	@$(BIN)/ruff check .
+
+check-types: $(VENV)/dev
+	@echo "==> types"
+	@$(BIN)/mypy
+
+check-imports: $(VENV)/dev
+	@echo "==> imports"
+	@$(INTERPRETED) $(BIN)/lint-imports --no-logo
+
+check-rules: $(VENV)/dev
+	@echo "==> rules of our own"
+	@$(INTERPRETED) $(PYTEST) --quiet tests/unit/test_project_rules.py
+
+format: $(VENV)/dev ## format the code and fix what lint can fix
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+# --- the long ones -----------------------------------------------------------------------------
+
+bench: $(VENV)/dev $(VENV)/installed ## measure the broker against its budget and its peers
+	@test -e bench/__main__.py || { echo "there is no bench/ in this tree" >&2; exit 1; }
+	@echo "==> benchmarks, compiled"
+	@$(COMPILED) $(BIN)/python -m bench $(ARGS)
+
+sim: $(VENV)/dev $(VENV)/installed ## simulate clusters with many seeds (SEEDS=1000)
+	@test -d tests/sim || { echo "there is no tests/sim in this tree" >&2; exit 1; }
+	@echo "==> simulation, compiled, $(SEEDS) seeds"
+	@GOQUEUE_SIM_SEEDS=$(SEEDS) HYPOTHESIS_PROFILE=thorough \
+		$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/sim $(ARGS)
+
+soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while (MINUTES=60)
+	@test -d tests/chaos || { echo "there is no tests/chaos in this tree" >&2; exit 1; }
+	@set -e; end=$$(($$(date +%s) + $(MINUTES) * 60)); round=1; \
+	while [ $$(date +%s) -lt $$end ]; do \
+		echo "==> soak, compiled, round $$round, $$(((end - $$(date +%s)) / 60)) minutes left"; \
+		$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/chaos $(ARGS); \
+		round=$$((round + 1)); \
+	done
+
+# --- set up ------------------------------------------------------------------------------------
+
+# The requirements in pyproject.toml, one a line: to build and run the package, or of one extra.
+REQUIREMENTS := $(BIN)/python -c 'import sys, tomllib; \
+	file = tomllib.load(open("pyproject.toml", "rb")); \
+	project = file["project"]; \
+	extra = sys.argv[1:] and project["optional-dependencies"][sys.argv[1]]; \
+	print(*(extra or file["build-system"]["requires"] + project["dependencies"]), sep="\n")'
+
+$(BIN)/python:
+	@found='$(strip $(PYTHON))'; \
+	for each in python3.11 python3 python3.14 python3.13 python3.12 python; do \
+		[ -z "$$found" ] || break; \
+		if $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+		then found=$$each; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "GoQueue needs Python 3.11 or newer, and none was found." >&2; \
+		echo "Install one, or say where it is: make PYTHON=/path/to/python" >&2; \
+		exit 1; \
+	fi; \
+	echo "==> making $(VENV) with $$found ($$($$found --version))"; \
+	$$found -m venv $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "$$found cannot make a virtual environment (on Debian: apt install python3-venv)" >&2; \
+		exit 1; \
+	}
+
+$(VENV)/runtime: pyproject.toml | $(BIN)/python
+	@echo "==> installing what GoQueue runs on (the first time may take a minute)"
+	@$(REQUIREMENTS) > $@.txt
+	@$(INSTALL) -r $@.txt
+	@touch $@
+
+$(VENV)/dev: pyproject.toml $(VENV)/runtime
+	@echo "==> installing what tests and checks need (the first time may take a minute)"
+	@$(REQUIREMENTS) dev > $@.txt
+	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
+	@touch $@
+
+# A file that was removed changes no date, so the list of files is a prerequisite too.
+$(VENV)/sources: FORCE | $(BIN)/python
+	@echo "$(SOURCES)" | cmp -s - $@ || echo "$(SOURCES)" > $@
+
+# build/ keeps the compiled objects, so that only what changed is compiled again.  Its Python
+# files go first: setuptools would pack one that is no longer in src/.
+$(VENV)/installed: $(SOURCES) $(VENV)/sources pyproject.toml setup.py | $(VENV)/runtime
+	@echo "==> installing goqueue, hot modules compiled (some ten seconds)"
+	@if [ setup.py -nt $@ ]; then rm -rf build; fi
+	@if [ -d build ]; then find build -name '*.py' -delete; fi
+	@$(INSTALL) --no-deps --no-build-isolation --force-reinstall .
+	@$(COMPILED) $(BIN)/python -P -c 'from goqueue._version import compiled_modules; \
+		print("    compiled:", ", ".join(compiled_modules()) or "nothing, all of it runs interpreted")'
+	@touch $@
+
+clean: ## remove everything that make made, except ./data
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -prune -exec rm -rf {} +

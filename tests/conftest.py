@@ -1,0 +1,81 @@
+"""What all tests share: markers by folder, Hypothesis profiles, seeds, and a way to wait."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import goqueue
+from goqueue._version import __version__, compiled_modules
+
+TESTS = Path(__file__).parent
+FOLDER_MARKERS = ("chaos", "conformance", "sim", "spark")
+
+SIM_SEEDS_DEFAULT = 20
+POLL_S = 0.02
+
+# Simulated or shared machines are slow at odd moments: no example fails for its time alone.
+settings.register_profile(
+    "quick",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_report_header() -> str:
+    """Which code is under test: src/ or the installed package, compiled or not."""
+    place = Path(str(goqueue.__file__)).parent
+    compiled = ", ".join(compiled_modules()) or "nothing"
+    return f"goqueue {__version__} from {place}, compiled: {compiled}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in FOLDER_MARKERS:
+            item.add_marker(folder)
+        if item.get_closest_marker("spark") and find_spec("pyspark") is None:
+            item.add_marker(pytest.mark.skip(reason="needs goqueue[spark]"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes a `seed` runs once for each; GOQUEUE_SIM_SEED=n repeats just one."""
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", list(_seeds()), ids="seed={}".format)
+
+
+def _seeds() -> Iterator[int]:
+    if one := os.environ.get("GOQUEUE_SIM_SEED"):
+        yield int(one)
+    else:
+        yield from range(int(os.environ.get("GOQUEUE_SIM_SEEDS", SIM_SEEDS_DEFAULT)))
+
+
+@pytest.fixture(scope="session")
+def kcat() -> str:
+    """The path of kcat; a test that asks for it is skipped on a machine without."""
+    path = shutil.which("kcat")
+    if path is None:
+        pytest.skip("needs kcat")
+    return path
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    """Waits for what another process or thread will do: `eventually(lambda: port_is_open())`."""
+    return _eventually
+
+
+def _eventually(holds: Callable[[], object], *, within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, f"did not come true within {within_s} s"
+        time.sleep(POLL_S)  # rule-ok: the one place that waits for other processes

@@ -1,0 +1,259 @@
+"""Rules of our own that no linter has.  A failure names the place and the better way.
+
+A line that has good reason to break one says so: `# rule-ok: the reason`.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXCUSE = re.compile(r"#\s*rule-ok:\s*\S")
+
+# Paths that exist on one machine only.  They start there: `/queues/work/ack` is not one.
+MACHINE_PATH = re.compile(r"(?<![\w.}>*-])/(work|root|home/\w+|Users/\w+)/")
+INDEX_CHOICE = re.compile(r"--(extra-)?index-url|--find-links|--trusted-host")
+
+Place = tuple[Path, int]
+Rule = Callable[[Path, ast.AST], Iterator[int]]
+
+
+# --- rules over Python files --------------------------------------------------------------------
+
+
+def test_every_task_has_an_owner():
+    """A task without one outlives its work, and its exception is seen by nobody."""
+    assert_nowhere(
+        _ownerless_task,
+        python_files("src"),
+        "start it in an asyncio.TaskGroup that its owner closes: group.create_task(...)",
+    )
+
+
+def test_no_error_is_swallowed_unseen():
+    assert_nowhere(
+        _swallowed_error,
+        python_files("src", "tests"),
+        "catch the narrow error that is expected, or log the broad one and close what it broke",
+    )
+
+
+def test_tests_do_not_sleep():
+    assert_nowhere(
+        _sleep,
+        python_files("tests"),
+        "move a fake clock, wait for the event itself, or ask for the `eventually` fixture",
+    )
+
+
+def test_only_the_command_line_prints():
+    assert_nowhere(
+        _print,
+        [path for path in python_files("src") if "cli" not in path.parts],
+        'return it, or tell it to the log: log.info("leader elected", epoch=epoch)',
+    )
+
+
+def _ownerless_task(path: Path, node: ast.AST) -> Iterator[int]:
+    match node:
+        case ast.Call(func=ast.Name(id="create_task" | "ensure_future")):
+            yield node.lineno
+        case ast.Call(func=ast.Attribute(attr="ensure_future")):
+            yield node.lineno
+        case ast.Call(func=ast.Attribute(attr="create_task", value=owner)):
+            if re.search(r"asyncio|loop", ast.unparse(owner)):
+                yield node.lineno
+        case _:
+            pass
+
+
+def _swallowed_error(path: Path, node: ast.AST) -> Iterator[int]:
+    match node:
+        case ast.ExceptHandler(type=caught, body=body) if _is_broad(caught):
+            if all(
+                isinstance(each, ast.Pass | ast.Continue) or _is_ellipsis(each) for each in body
+            ):
+                yield node.lineno
+        case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress"), args=args):
+            if any(_is_broad(each) for each in args):
+                yield node.lineno
+        case _:
+            pass
+
+
+def _is_broad(caught: ast.expr | None) -> bool:
+    match caught:
+        case None | ast.Name(id="Exception" | "BaseException"):
+            return True
+        case ast.Tuple(elts=each):
+            return any(_is_broad(one) for one in each)
+        case _:
+            return False
+
+
+def _is_ellipsis(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and ast.unparse(statement) == "..."
+
+
+def _sleep(path: Path, node: ast.AST) -> Iterator[int]:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr="sleep")):
+            yield node.lineno
+        case ast.ImportFrom(module="time", names=names) if any(n.name == "sleep" for n in names):
+            yield node.lineno
+        case _:
+            pass
+
+
+def _print(path: Path, node: ast.AST) -> Iterator[int]:
+    match node:
+        case ast.Call(func=ast.Name(id="print" | "pprint")):
+            yield node.lineno
+        case _:
+            pass
+
+
+# --- rules over all files -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "better"),
+    [
+        pytest.param(
+            MACHINE_PATH,
+            "a path relative to the project, the package or tmp_path",
+            id="no-machine-paths",
+        ),
+        pytest.param(
+            INDEX_CHOICE,
+            "plain `pip install`: where packages come from is the machine's own setting",
+            id="no-package-index",
+        ),
+    ],
+)
+def test_files_speak_of_no_one_machine(pattern: re.Pattern[str], better: str):
+    found = [
+        (path, number)
+        for path in project_files()
+        for number, line in enumerate(lines(path), start=1)
+        if path != Path(__file__) and pattern.search(line) and not EXCUSE.search(line)
+    ]
+    assert not found, message(found, better)
+
+
+def test_hot_modules_exist():
+    """setup.py compiles them; a renamed file would quietly run interpreted."""
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    (hot,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "HOT_MODULES"
+    )
+    missing = [
+        name
+        for name in hot
+        if not (ROOT / "src" / name.replace(".", "/")).with_suffix(".py").exists()
+    ]
+    assert not missing, f"HOT_MODULES in setup.py names {missing}, which src/ does not have"
+
+
+# --- the rules are tested too -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "broken"),
+    [
+        (_ownerless_task, "asyncio.create_task(work())", True),
+        (_ownerless_task, "asyncio.get_running_loop().create_task(work())", True),
+        (_ownerless_task, "self._loop.create_task(work())", True),
+        (_ownerless_task, "ensure_future(work())", True),
+        (_ownerless_task, "group.create_task(work())", False),
+        (_swallowed_error, "try: work()\nexcept Exception: pass", True),
+        (_swallowed_error, "try: work()\nexcept (ValueError, Exception): ...", True),
+        (_swallowed_error, "with contextlib.suppress(Exception): work()", True),
+        (_swallowed_error, "try: work()\nexcept FileNotFoundError: pass", False),
+        (_swallowed_error, "try: work()\nexcept Exception: log.exception('failed')", False),
+        (_sleep, "time.sleep(1)", True),
+        (_sleep, "from time import sleep", True),
+        (_sleep, "clock.sleep(1)", False),
+        (_print, "print('hello')", True),
+        (_print, "console.print('hello')", False),
+    ],
+)
+def test_a_rule_finds_what_it_forbids_and_nothing_else(rule: Rule, source: str, broken: bool):
+    hits = [line for node in ast.walk(ast.parse(source)) for line in rule(ROOT, node)]
+    assert bool(hits) is broken
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("cd /work/project", True),
+        ("open('/home/ada/notes')", True),
+        ("POST /queues/work/ack", False),
+        ("https://example.org/root/page", False),
+    ],
+)
+def test_a_machine_path_is_told_from_a_url(line: str, broken: bool):
+    assert bool(MACHINE_PATH.search(line)) is broken
+
+
+# --- reading the project ------------------------------------------------------------------------
+
+
+def assert_nowhere(rule: Rule, paths: list[Path], better: str) -> None:
+    found = [
+        (path, line)
+        for path in paths
+        for node in ast.walk(parsed(path))
+        for line in rule(path, node)
+        if not EXCUSE.search(lines(path)[line - 1])
+    ]
+    assert not found, message(found, better)
+
+
+def message(found: list[Place], better: str) -> str:
+    places = "\n".join(f"  {path.relative_to(ROOT)}:{line}" for path, line in found)
+    return f"the better way: {better}\n{places}"
+
+
+def python_files(*folders: str) -> list[Path]:
+    roots = [ROOT / folder for folder in folders]
+    return [
+        path
+        for path in project_files()
+        if path.suffix == ".py" and any(path.is_relative_to(root) for root in roots)
+    ]
+
+
+@cache
+def project_files() -> tuple[Path, ...]:
+    """What is tracked or would be: git decides, so that build products are left out."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listing.returncode:
+        pytest.skip("the rules read the list of files from git, and this is no git checkout")
+    paths = (ROOT / name for name in listing.stdout.decode().split("\0") if name)
+    return tuple(sorted(path for path in paths if path.is_file()))
+
+
+@cache
+def lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(path.read_text(encoding="utf-8").splitlines())
+    except UnicodeDecodeError:  # a picture, or captured bytes
+        return ()
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
