@@ -1,0 +1,33 @@
+"""What recovery may believe without looking: a log's start, and a tail known to be sound.
+
+Everything up to `tail` was synced, indexes included, before the checkpoint was written.  After a
+crash only what lies behind it is verified; after a clean stop nothing lies behind it.
+"""
+
+from typing import Final
+
+import msgspec
+
+from goqueue.log import framed
+from goqueue.log.segment import SegmentTail
+from goqueue.model.ids import Offset
+from goqueue.runtime import Disk
+
+KIND: Final = b"C"
+VERSION: Final = 1
+FILE: Final = "checkpoint"
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    start_offset: Offset
+    segment: Offset  # base offset of the segment that `tail` describes
+    tail: SegmentTail
+    cleaned_offset: Offset = Offset(0)  # compaction has seen everything below
+
+
+def load(disk: Disk, directory: str) -> Checkpoint | None:
+    return framed.load(disk, f"{directory}/{FILE}", KIND, VERSION, Checkpoint)
+
+
+def store(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
+    framed.store(disk, f"{directory}/{FILE}", KIND, VERSION, checkpoint)

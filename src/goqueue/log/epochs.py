@@ -1,0 +1,62 @@
+"""Which leader wrote which part of a log: (epoch, first offset written in it), growing in both.
+
+Kept in the file `leader-epochs`, written when the log is synced; what was not written yet is
+found again in the batches that recovery verifies, since each carries its epoch.
+"""
+
+import bisect
+from typing import Final
+
+import msgspec
+
+from goqueue.model.ids import NO_EPOCH, Epoch, Offset
+
+KIND: Final = b"E"
+VERSION: Final = 1
+
+
+class EpochStart(msgspec.Struct, frozen=True, array_like=True):
+    epoch: Epoch
+    start_offset: Offset
+
+
+class LeaderEpochs:
+    def __init__(self, entries: list[EpochStart]) -> None:
+        self.entries = entries
+
+    @property
+    def latest(self) -> Epoch:
+        return self.entries[-1].epoch if self.entries else NO_EPOCH
+
+    def assign(self, epoch: Epoch, offset: Offset) -> bool:
+        """Note that `offset` was written in `epoch`; True when that is a new epoch."""
+        if epoch <= self.latest:
+            return False
+        self.entries.append(EpochStart(epoch, offset))
+        return True
+
+    def end_offset_for(self, epoch: Epoch, log_end: Offset) -> tuple[Epoch, Offset]:
+        """The largest epoch not above `epoch`, and the offset where the next one starts."""
+        if epoch == NO_EPOCH or not self.entries:
+            return NO_EPOCH, Offset(-1)
+        index = bisect.bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
+        if index == 0:
+            return epoch, self.entries[0].start_offset
+        end = self.entries[index].start_offset if index < len(self.entries) else log_end
+        return self.entries[index - 1].epoch, end
+
+    def epoch_of(self, offset: Offset) -> Epoch:
+        index = bisect.bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
+        return self.entries[index - 1].epoch if index else NO_EPOCH
+
+    def cut_end(self, offset: Offset) -> None:
+        """Forget epochs that start at or after `offset`."""
+        while self.entries and self.entries[-1].start_offset >= offset:
+            self.entries.pop()
+
+    def cut_start(self, offset: Offset) -> None:
+        """Forget epochs that end at or before `offset`."""
+        while len(self.entries) > 1 and self.entries[1].start_offset <= offset:
+            self.entries.pop(0)
+        if self.entries and self.entries[0].start_offset < offset:
+            self.entries[0] = EpochStart(self.entries[0].epoch, offset)

@@ -1,0 +1,220 @@
+"""Opening a log: believe the checkpoint, verify what lies behind it, cut a torn end.
+
+Sealed segments before the checkpoint's are not even opened.  From the checkpoint on every batch
+is read and its checksum verified, the indexes are written anew, and the log is cut at the first
+batch that is not sound: it was never acknowledged, since acknowledged bytes were synced whole.
+
+Blocking: run it in the background.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from goqueue.log import checkpoint as checkpoints
+from goqueue.log import epochs as epoch_file
+from goqueue.log import framed
+from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.epochs import EpochStart, LeaderEpochs
+from goqueue.log.log import EPOCHS_FILE, Log
+from goqueue.log.segment import LOG, Segment
+from goqueue.log.swap import finish_swap
+from goqueue.model import batch as batches
+from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
+from goqueue.model.errors import CorruptBatch, CorruptData, UnsupportedBatch
+from goqueue.model.ids import Offset
+from goqueue.model.settings import TopicSettings
+from goqueue.runtime import Disk
+
+READ_BYTES: Final = 1024 * 1024
+
+
+class Recovery(msgspec.Struct):
+    """What opening a log had to do, for the operator."""
+
+    verified_bytes: int = 0
+    cut_bytes: int = 0
+    removed_segments: int = 0
+    problems: list[str] = []
+
+
+def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, Recovery]:
+    """The log in `directory`, created when there is none."""
+    report = Recovery()
+    disk.make_directory(directory)
+    finish_swap(disk, directory)
+    saved = _load_checkpoint(disk, directory, report)
+    start = saved.start_offset if saved else Offset(0)
+    segments = _listed_segments(disk, directory)
+    if not segments:
+        segments = [Segment(disk, directory, start)]
+    if saved is None:
+        start = segments[0].base_offset
+    epochs = _load_epochs(disk, directory, report)
+    segments, touched = _verify_tail(disk, segments, saved, settings, epochs, report)
+    segments = _drop_deleted(disk, segments, start)
+    epochs.cut_end(segments[-1].next_offset)
+    start = max(start, segments[0].base_offset)
+    cleaned = saved.cleaned_offset if saved else Offset(0)
+    log = Log(disk, directory, settings, segments, start, epochs, cleaned)
+    if saved is None or report.verified_bytes or report.cut_bytes:
+        log.settle(touched)
+    return log, report
+
+
+def _listed_segments(disk: Disk, directory: str) -> list[Segment]:
+    bases = [
+        Offset(int(name.removesuffix(LOG)))
+        for name in disk.list_directory(directory)
+        if name.endswith(LOG) and name.removesuffix(LOG).isdigit()
+    ]
+    segments = [Segment(disk, directory, base) for base in sorted(bases)]
+    for segment, after in zip(segments, segments[1:], strict=False):
+        segment.next_offset = after.base_offset
+    return segments
+
+
+def _load_checkpoint(disk: Disk, directory: str, report: Recovery) -> Checkpoint | None:
+    try:
+        return checkpoints.load(disk, directory)
+    except CorruptData as error:
+        report.problems.append(str(error))
+        return None
+
+
+def _load_epochs(disk: Disk, directory: str, report: Recovery) -> LeaderEpochs:
+    path = f"{directory}/{EPOCHS_FILE}"
+    try:
+        entries = framed.load(disk, path, epoch_file.KIND, epoch_file.VERSION, list[EpochStart])
+    except CorruptData as error:
+        report.problems.append(str(error))
+        entries = None
+    return LeaderEpochs(entries or [])
+
+
+def _verify_tail(
+    disk: Disk,
+    segments: list[Segment],
+    saved: Checkpoint | None,
+    settings: TopicSettings,
+    epochs: LeaderEpochs,
+    report: Recovery,
+) -> tuple[list[Segment], list[Segment]]:
+    """The segments that are sound, and those of them that were looked at.
+
+    What lies behind a cut is removed.
+    """
+    first = _first_unverified(segments, saved)
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        if index > first and segment.base_offset < segments[index - 1].next_offset:
+            report.problems.append(f"{segment.log.path}: overlaps the segment before it")
+            segments = _remove_from(disk, segments, index, report)
+            break
+        start = _restored_size(segment, saved)
+        if not _verify(segment, start, settings, epochs, report):
+            segments = _remove_from(disk, segments, index + 1, report)
+            break
+    return segments, segments[first:]
+
+
+def _first_unverified(segments: Sequence[Segment], saved: Checkpoint | None) -> int:
+    if saved is None:
+        return 0
+    for index, segment in enumerate(segments):
+        if segment.base_offset >= saved.segment:
+            return index
+    return len(segments) - 1
+
+
+def _restored_size(segment: Segment, saved: Checkpoint | None) -> int:
+    """Bring the segment to the checkpoint's state; gives the size that may be believed."""
+    if saved is not None and saved.segment == segment.base_offset:
+        tail = saved.tail
+        if (
+            segment.size >= tail.size
+            and segment.offsets.is_sound(tail.offset_entries)
+            and segment.times.is_sound(tail.time_entries)
+        ):
+            segment.offsets.cut(tail.offset_entries)
+            segment.times.cut(tail.time_entries)
+            segment.restore(tail)
+            return tail.size
+    segment.clear_indexes()
+    return 0
+
+
+def _verify(
+    segment: Segment,
+    position: int,
+    settings: TopicSettings,
+    epochs: LeaderEpochs,
+    report: Recovery,
+) -> bool:
+    """Take in the batches from `position` on; False when the segment had to be cut."""
+    size = segment.size
+    report.verified_bytes += size - position
+    while position < size:
+        data = _read_batches(segment, position)
+        headers = _sound_headers(data, segment)
+        for header in headers:
+            segment.note(
+                base_offset=header.base_offset,
+                last_offset=header.last_offset,
+                max_timestamp=header.max_timestamp,
+                size=header.size,
+                position=position + header.position,
+                interval_bytes=settings.index_interval_bytes,
+            )
+            epochs.assign(header.leader_epoch, header.base_offset)
+        if not headers:
+            report.cut_bytes += size - position
+            report.problems.append(f"{segment.log.path}: cut at {position} of {size} bytes")
+            segment.log.truncate(position)
+            return False
+        position += headers[-1].end
+    return True
+
+
+def _read_batches(segment: Segment, position: int) -> bytes:
+    """A stretch of the file that holds at least one whole batch, if one is there."""
+    data = segment.log.read(position, READ_BYTES)
+    if len(data) >= HEADER_BYTES:
+        size = batches.batch_size_at(data, 0)
+        if len(data) < size <= segment.size - position:
+            data = segment.log.read(position, size)
+    return data
+
+
+def _sound_headers(data: Buffer, segment: Segment) -> list[BatchHeader]:
+    """The sound batches at the start of `data`, whose offsets follow on."""
+    found: list[BatchHeader] = []
+    position, next_offset = 0, segment.next_offset
+    while position < len(data):
+        try:
+            header = batches.verified_header_at(data, position)
+        except (CorruptBatch, UnsupportedBatch):
+            break
+        if header.base_offset < next_offset:
+            break
+        found.append(header)
+        position, next_offset = header.end, header.next_offset
+    return found
+
+
+def _remove_from(
+    disk: Disk, segments: list[Segment], index: int, report: Recovery
+) -> list[Segment]:
+    for segment in segments[index:]:
+        report.cut_bytes += segment.size
+        report.removed_segments += 1
+        segment.remove(disk)
+    return segments[:index]
+
+
+def _drop_deleted(disk: Disk, segments: list[Segment], start: Offset) -> list[Segment]:
+    """Finish a removal that a crash interrupted."""
+    while len(segments) > 1 and segments[0].next_offset <= start:
+        segments.pop(0).remove(disk)
+    return segments

@@ -1,0 +1,107 @@
+"""A sparse index beside a segment: sorted pairs, one for each few KiB of log.
+
+    0   2  "GQ"
+    2   1  kind: "O" offset index, "T" time index
+    3   1  version
+    4   8  base offset of the segment
+    12  4  CRC-32C of bytes 0 to 11
+    16     entries
+
+An offset index maps (offset - base) to the position of a batch that starts there: u32, u32.
+A time index maps the largest timestamp so far to the (offset - base) it was seen at: i64, u32; so
+every record with a larger timestamp comes after that offset, whatever the order of stamps.
+
+Entries are looked up in the file by binary search and cost no memory.  A missing entry only makes
+a look-up longer, so a failed append to an index never fails the append to the log.
+"""
+
+import struct
+from typing import Final
+
+import msgspec
+from crc32c import crc32c
+
+from goqueue.runtime import File
+
+_HEAD: Final = struct.Struct(">2scBq")
+_CRC: Final = struct.Struct(">I")
+HEAD_BYTES: Final = 16
+_VERSION: Final = 1
+
+
+class IndexKind(msgspec.Struct, frozen=True):
+    letter: bytes
+    entry: struct.Struct
+
+
+OFFSET_INDEX: Final = IndexKind(b"O", struct.Struct(">II"))
+TIME_INDEX: Final = IndexKind(b"T", struct.Struct(">qI"))
+
+
+class SparseIndex:
+    """Keys never fall: `append` is given growing ones."""
+
+    __slots__ = ("_base", "_file", "_kind")
+
+    def __init__(self, file: File, kind: IndexKind, base_offset: int) -> None:
+        self._file = file
+        self._kind = kind
+        self._base = base_offset
+
+    @property
+    def file(self) -> File:
+        return self._file
+
+    @property
+    def count(self) -> int:
+        return max(0, self._file.size - HEAD_BYTES) // self._kind.entry.size
+
+    def append(self, key: int, value: int) -> None:
+        entry = self._kind.entry.pack(key, value)
+        self._file.append(entry if self._file.size else self._head() + entry)
+
+    def entry(self, index: int) -> tuple[int, int]:
+        size = self._kind.entry.size
+        key, value = self._kind.entry.unpack(self._file.read(HEAD_BYTES + index * size, size))
+        return key, value
+
+    def last(self) -> tuple[int, int] | None:
+        count = self.count
+        return self.entry(count - 1) if count else None
+
+    def floor(self, key: int) -> tuple[int, int] | None:
+        """The last entry whose key is not above `key`."""
+        index = self._count_up_to(key)
+        return self.entry(index - 1) if index else None
+
+    def above(self, key: int) -> tuple[int, int] | None:
+        """The first entry whose key is above `key`."""
+        index = self._count_up_to(key)
+        return self.entry(index) if index < self.count else None
+
+    def cut(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        if count == 0:
+            self._file.truncate(0)
+        elif count < self.count:
+            self._file.truncate(HEAD_BYTES + count * self._kind.entry.size)
+
+    def is_sound(self, count: int) -> bool:
+        """Whether the head is right and at least `count` entries are there."""
+        if self._file.size == 0:
+            return count == 0
+        return self._file.read(0, HEAD_BYTES) == self._head() and self.count >= count
+
+    def _count_up_to(self, key: int) -> int:
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[0] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _head(self) -> bytes:
+        head = _HEAD.pack(b"GQ", self._kind.letter, _VERSION, self._base)
+        return head + _CRC.pack(crc32c(head))

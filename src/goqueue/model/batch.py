@@ -1,0 +1,310 @@
+"""Kafka's RecordBatch v2: the one format of records on the wire, on disk and between replicas.
+
+    0   8  base offset          stamped by the broker; outside the checksum
+    8   4  batch length         bytes after this field
+    12  4  leader epoch         stamped by the broker; outside the checksum
+    16  1  magic                2
+    17  4  CRC-32C              of everything from `attributes` to the end
+    21  2  attributes           bits 0-2 codec, 3 append time, 4 transactional, 5 control, 6 delete horizon
+    23  4  last offset delta
+    27  8  base timestamp       (the delete horizon of a compacted batch's tombstones, when bit 6 is set)
+    35  8  max timestamp
+    43  8  producer id          -1 without one
+    51  2  producer epoch
+    53  4  base sequence
+    57  4  record count
+    61     records              see `records.py`; compressed as one block when a codec is set
+
+A broker stamps offsets without touching what the checksum covers, so batches pass through as
+bytes.  `BatchHeader` is a view of the fixed part; only who needs records decodes them.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from crc32c import crc32c
+
+from goqueue.model import compression, records
+from goqueue.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord, UnsupportedBatch
+from goqueue.model.ids import Epoch, Offset, ProducerId, Timestamp
+from goqueue.model.record import Record
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES: Final = 61
+LENGTH_OVERHEAD: Final = 12  # base offset and length itself are not counted by `batch length`
+MAGIC: Final = 2
+DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
+
+CODEC_MASK: Final = 0x07
+APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+_HEADER = struct.Struct(">qiiBIhiqqqhii")
+_OFFSET_LENGTH = struct.Struct(">qi")
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_COVERED = struct.Struct(">hiqqqhii")  # from attributes to record count
+_CRC_AT: Final = 17
+_COVERED_AT: Final = 21
+
+
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
+    """The fixed part of one batch and where it lies in the bytes it was read from."""
+
+    position: int
+    size: int  # of the whole batch, header included
+    base_offset: Offset
+    leader_epoch: Epoch
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: Timestamp
+    max_timestamp: Timestamp
+    producer_id: ProducerId
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def last_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta)
+
+    @property
+    def next_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta + 1)
+
+    @property
+    def end(self) -> int:
+        """Position of the first byte after the batch."""
+        return self.position + self.size
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def uses_append_time(self) -> bool:
+        return bool(self.attributes & APPEND_TIME)
+
+    @property
+    def has_producer(self) -> bool:
+        return self.producer_id >= 0
+
+
+def batch_size_at(data: Buffer, position: int) -> int:
+    """Size of the batch that starts at `position`, from its first 12 bytes."""
+    _, length = _OFFSET_LENGTH.unpack_from(data, position)
+    return int(length) + LENGTH_OVERHEAD
+
+
+def header_at(data: Buffer, position: int) -> BatchHeader:
+    """The header at `position`; raises `CorruptBatch` or `UnsupportedBatch`.
+
+    Checks that the batch lies wholly in `data`, not its checksum.
+    """
+    header = _unpack(data, position, position)
+    if header.end > len(data):
+        raise CorruptBatch(
+            f"batch at position {position} claims {header.size} bytes,"
+            f" {len(data) - position} are there"
+        )
+    return header
+
+
+def header_in_part(head: Buffer, position: int) -> BatchHeader:
+    """The header in `head`, the first bytes of a batch that lies at `position` of its file."""
+    return _unpack(head, 0, position)
+
+
+def _unpack(data: Buffer, start: int, position: int) -> BatchHeader:
+    if len(data) - start < HEADER_BYTES:
+        raise CorruptBatch(
+            f"{len(data) - start} bytes at position {position}, a batch has {HEADER_BYTES} or more"
+        )
+    base_offset, length, epoch, magic, crc, attributes, last_delta, *rest = _HEADER.unpack_from(
+        data, start
+    )
+    if magic != MAGIC:
+        raise UnsupportedBatch(
+            f"record format (magic) {magic}; only 2 is kept, use a client of 2017 or later"
+        )
+    size = length + LENGTH_OVERHEAD
+    if size < HEADER_BYTES or last_delta < 0 or rest[-1] < 0:
+        raise CorruptBatch(f"batch at position {position}: negative count or length")
+    return BatchHeader(position, size, base_offset, epoch, crc, attributes, last_delta, *rest)
+
+
+def checksum_is_right(data: Buffer, header: BatchHeader) -> bool:
+    view = memoryview(data)[header.position + _COVERED_AT : header.end]
+    return crc32c(view) == header.crc
+
+
+def verified_header_at(data: Buffer, position: int) -> BatchHeader:
+    """As `header_at`, and the checksum is right."""
+    header = header_at(data, position)
+    if not checksum_is_right(data, header):
+        raise CorruptBatch(
+            f"batch at position {position} (offset {header.base_offset}): wrong CRC-32C"
+        )
+    return header
+
+
+def verified_headers(data: Buffer) -> list[BatchHeader]:
+    """The headers of `data`, which must be whole, sound batches one after the other."""
+    found = []
+    position = 0
+    while position < len(data):
+        header = verified_header_at(data, position)
+        found.append(header)
+        position = header.end
+    return found
+
+
+def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
+    """The headers of what a producer sent, checked as far as no record need be decoded."""
+    headers = verified_headers(data)
+    if not headers:
+        raise InvalidRecord("no record batch in the request")
+    for header in headers:
+        if header.size > bytes_max:
+            raise BatchTooLarge(
+                f"batch of {header.size} bytes, {bytes_max} allowed (topic setting max.message.bytes)"
+            )
+        if header.count != header.last_offset_delta + 1 or header.count == 0:
+            raise InvalidRecord(
+                f"batch says {header.count} records and last offset delta {header.last_offset_delta}"
+            )
+        if header.codec > compression.Codec.ZSTD:
+            raise UnsupportedBatch(f"compression codec {header.codec} is unknown")
+        if header.is_control:
+            raise InvalidRecord("control batches are written by brokers only")
+    return headers
+
+
+def stamp(data: bytearray | memoryview, header: BatchHeader, offset: int, epoch: int) -> None:
+    """Write the offset and leader epoch into the batch.  Its checksum stays right."""
+    _OFFSET.pack_into(data, header.position, offset)
+    _EPOCH.pack_into(data, header.position + 12, epoch)
+
+
+def stamp_append_time(data: bytearray | memoryview, header: BatchHeader, now: Timestamp) -> None:
+    """Make `now` the timestamp of every record in the batch.  Renews the checksum."""
+    _COVERED.pack_into(
+        data,
+        header.position + _COVERED_AT,
+        header.attributes | APPEND_TIME,
+        header.last_offset_delta,
+        header.base_timestamp,
+        now,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.count,
+    )
+    _renew_checksum(data, header.position, header.size)
+
+
+def decode(data: Buffer, header: BatchHeader) -> list[Record]:
+    """The records of a batch, decompressed; raises `CorruptBatch`."""
+    block: Buffer = memoryview(data)[header.position + HEADER_BYTES : header.end]
+    if header.codec:
+        block = compression.decompress(header.codec, block, DECOMPRESSED_BYTES_MAX)
+    append_time = header.max_timestamp if header.uses_append_time else -1
+    return records.decode_records(
+        block, header.count, header.base_offset, header.base_timestamp, append_time
+    )
+
+
+def decode_all(data: Buffer) -> Iterator[Record]:
+    """Every data record of consecutive batches, control batches left out."""
+    position = 0
+    while position < len(data):
+        header = header_at(data, position)
+        position = header.end
+        if not header.is_control:
+            yield from decode(data, header)
+
+
+def encode(
+    batch: Sequence[Record],
+    *,
+    codec: int = 0,
+    attributes: int = 0,
+    base_offset: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+) -> bytearray:
+    """A batch of `batch`'s records with offsets 0, 1, 2, … ready to be stamped."""
+    assert batch, "an empty batch cannot be appended"
+    base_timestamp = batch[0].timestamp
+    block = records.encode_records(batch)
+    max_timestamp = max(record.timestamp for record in batch)
+    return assemble(
+        block,
+        base_offset=base_offset,
+        last_offset_delta=len(batch) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=len(batch),
+        attributes=attributes | codec,
+        producer=producer,
+    )
+
+
+def assemble(
+    block: Buffer,
+    *,
+    base_offset: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+    attributes: int,
+    producer: tuple[int, int, int],
+    leader_epoch: int = -1,
+) -> bytearray:
+    """A batch around an uncompressed record block; compresses it as `attributes` say."""
+    codec = attributes & CODEC_MASK
+    if codec:
+        block = compression.compress(codec, block)
+    size = HEADER_BYTES + len(block)
+    data = bytearray(size)
+    producer_id, producer_epoch, base_sequence = producer
+    _HEADER.pack_into(
+        data,
+        0,
+        base_offset,
+        size - LENGTH_OVERHEAD,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    data[HEADER_BYTES:] = block
+    _renew_checksum(data, 0, size)
+    return data
+
+
+def _renew_checksum(data: bytearray | memoryview, position: int, size: int) -> None:
+    covered = memoryview(data)[position + _COVERED_AT : position + size]
+    _CRC.pack_into(data, position + _CRC_AT, crc32c(covered))

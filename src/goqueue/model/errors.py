@@ -1,0 +1,166 @@
+"""What can go wrong, in the words of the domain.
+
+Two kinds live here: the caller's mistake and the world's failure.  Our own bugs are `assert`s.
+Every listener has one table from these classes to its own codes, and a test that it is complete.
+A message says what was wrong, with numbers, and what to do about it.
+"""
+
+from typing import ClassVar
+
+
+class GoQueueError(Exception):
+    """Something a caller can be told about."""
+
+    code: ClassVar[str] = "internal"  # the word that HTTP clients and scripts match on
+    retriable: ClassVar[bool] = False
+
+
+# --- the caller's mistake ---------------------------------------------------------------------
+
+
+class InvalidRequest(GoQueueError):
+    """The request makes no sense, whatever the state of the broker."""
+
+    code = "invalid_request"
+
+
+class InvalidName(InvalidRequest):
+    code = "invalid_name"
+
+
+class InvalidPartitions(InvalidRequest):
+    code = "invalid_partitions"
+
+
+class InvalidReplication(InvalidRequest):
+    code = "invalid_replication_factor"
+
+
+class InvalidSetting(InvalidRequest):
+    """A topic or server setting has an unknown name or a value outside its range."""
+
+    code = "invalid_setting"
+
+
+class UnsupportedVersion(InvalidRequest):
+    code = "unsupported_version"
+
+
+class TopicNotFound(GoQueueError):
+    code = "topic_not_found"
+
+
+class TopicIdNotFound(TopicNotFound):
+    code = "topic_id_not_found"
+
+
+class PartitionNotFound(TopicNotFound):
+    code = "partition_not_found"
+
+
+class TopicExists(GoQueueError):
+    code = "topic_exists"
+
+
+class PolicyViolation(GoQueueError):
+    """Well-formed, but this broker's limits or switches say no."""
+
+    code = "policy_violation"
+
+
+class OffsetOutOfRange(GoQueueError):
+    """The offset asked for is before the log's start or after its end."""
+
+    code = "offset_out_of_range"
+
+
+class CorruptBatch(GoQueueError):
+    """Bytes that claim to be a record batch and are not, or whose checksum is wrong."""
+
+    code = "corrupt_batch"
+
+
+class UnsupportedBatch(GoQueueError):
+    """A record format this broker does not keep: magic 0 or 1, or an unknown codec."""
+
+    code = "unsupported_batch"
+
+
+class InvalidRecord(GoQueueError):
+    """A sound batch that this topic's settings refuse (no key in a compacted topic, say)."""
+
+    code = "invalid_record"
+
+
+class InvalidTimestamp(InvalidRecord):
+    code = "invalid_timestamp"
+
+
+class BatchTooLarge(GoQueueError):
+    code = "message_too_large"
+
+
+class Unauthorized(GoQueueError):
+    code = "unauthorized"
+
+
+# --- the world's failure ----------------------------------------------------------------------
+
+
+class DiskFull(GoQueueError):
+    """No room to write.  Nothing was written; the same request may succeed once there is room."""
+
+    code = "disk_full"
+    retriable = True
+
+
+class StorageFailed(GoQueueError):
+    """The disk refused a write or a flush; the partition accepts no more until it is reopened."""
+
+    code = "storage_failed"
+
+
+class CorruptData(GoQueueError):
+    """Stored bytes fail their checksum.  They are never served; what lies around them is."""
+
+    code = "corrupt_data"
+
+
+class DataDirectoryInUse(GoQueueError):
+    code = "data_directory_in_use"
+
+
+class NotLeader(GoQueueError):
+    code = "not_leader"
+    retriable = True
+
+
+class FencedLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is older than this broker's: refresh metadata and come again."""
+
+    code = "fenced_leader_epoch"
+    retriable = True
+
+
+class UnknownLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is newer than this broker's: it will catch up shortly."""
+
+    code = "unknown_leader_epoch"
+    retriable = True
+
+
+class TimedOut(GoQueueError):
+    code = "timed_out"
+    retriable = True
+
+
+class ShuttingDown(GoQueueError):
+    code = "shutting_down"
+    retriable = True
+
+
+class Overloaded(GoQueueError):
+    """A named bound was reached; the message names the setting."""
+
+    code = "overloaded"
+    retriable = True

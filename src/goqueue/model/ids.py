@@ -1,0 +1,22 @@
+"""The nouns that are numbers or names.
+
+Each has a type of its own, so that an offset cannot be passed where an epoch is meant and a
+wall-clock time cannot be compared with a monotonic one.
+"""
+
+from typing import NewType
+from uuid import UUID
+
+Offset = NewType("Offset", int)  # a record's place in its partition
+Epoch = NewType("Epoch", int)  # a leader's term of office
+NodeId = NewType("NodeId", int)
+PartitionId = NewType("PartitionId", int)
+TopicName = NewType("TopicName", str)
+TopicId = NewType("TopicId", UUID)
+GroupId = NewType("GroupId", str)
+ProducerId = NewType("ProducerId", int)
+Instant = NewType("Instant", int)  # monotonic nanoseconds; never leaves this process
+Timestamp = NewType("Timestamp", int)  # wall-clock milliseconds since 1970; may be written to disk
+
+NO_EPOCH = Epoch(-1)
+NO_TIMESTAMP = Timestamp(-1)

@@ -1,0 +1,27 @@
+"""The doors to the world and their real versions."""
+
+from goqueue.runtime.chance import RealRandom
+from goqueue.runtime.clock import RealClock
+from goqueue.runtime.disk import RealDisk
+from goqueue.runtime.doors import Clock, Disk, Doors, File, Listener, Network, Random
+from goqueue.runtime.network import RealNetwork
+
+
+def real_doors() -> Doors:
+    return Doors(RealClock(), RealDisk(), RealNetwork(), RealRandom())
+
+
+__all__ = [
+    "Clock",
+    "Disk",
+    "Doors",
+    "File",
+    "Listener",
+    "Network",
+    "Random",
+    "RealClock",
+    "RealDisk",
+    "RealNetwork",
+    "RealRandom",
+    "real_doors",
+]

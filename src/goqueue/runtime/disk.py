@@ -1,0 +1,325 @@
+"""The real disk: POSIX files, a bounded number of handles, and threads of its own.
+
+A `RealFile` opens itself when used and may be closed behind its back when more than
+`open_files_max` are open; it keeps its handle while it has bytes that were not synced (a write
+error must reach the `sync` that answers for them) and while another thread uses it.
+"""
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import os
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NoReturn, TypeVar
+
+from goqueue.model.errors import DiskFull, StorageFailed
+from goqueue.runtime.doors import Buffer, File
+
+T = TypeVar("T")
+
+OPEN_FILES_MAX: Final = 4096
+THREADS: Final = 8
+
+_EVICTION_LOOK: Final = 64  # how far to look for a handle that may be closed: keeps it O(1)
+_EVICTION_STEP: Final = 8
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+class RealFile:
+    def __init__(self, disk: "RealDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._handle = -1
+        self._size = -1
+        self._users = 0  # threads inside a system call on the handle; guarded by the disk's lock
+        self._unsynced = False
+        self._failed: str | None = None  # why nothing more may be written
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def size(self) -> int:
+        if self._size < 0:
+            try:
+                with self._open():
+                    pass
+            except FileNotFoundError:
+                return 0
+        return self._size
+
+    def append(self, data: Buffer) -> int:
+        self._refuse_if_failed()
+        handle = self._disk.acquire(self, create=True)
+        position = self._size
+        try:
+            self._unsynced = True
+            _write_all(handle, data, position)
+            self._size = position + len(data)
+            return position
+        except OSError as error:
+            self._undo_append(handle, position)
+            if error.errno in _NO_ROOM:
+                raise DiskFull(
+                    f"no room to write {len(data)} bytes to {self._path}: free some disk space"
+                ) from error
+            self._fail(error)
+        finally:
+            self._disk.leave(self)
+
+    def read(self, position: int, length: int) -> bytes:
+        try:
+            with self._open() as handle:
+                return os.pread(handle, length, position)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise StorageFailed(f"reading {self._path}: {error}") from error
+
+    def read_cached(self, position: int, length: int) -> Buffer | None:
+        try:
+            handle = self._disk.acquire(self)
+        except FileNotFoundError:
+            return b""
+        try:
+            block = bytearray(length)
+            got = os.preadv(handle, [block], position, _NOWAIT)
+        except OSError:
+            return None  # would wait, or the file system cannot tell
+        finally:
+            self._disk.leave(self)
+        if got == length:
+            return block
+        if position + got < self._size:
+            return None  # only a part was in memory
+        return memoryview(block)[:got]
+
+    def truncate(self, size: int) -> None:
+        with self._open(create=True) as handle:
+            try:
+                os.ftruncate(handle, size)
+            except OSError as error:
+                self._fail(error)
+            self._unsynced = True
+            self._size = size
+
+    def sync(self) -> None:
+        self._refuse_if_failed()
+        if not self._unsynced:
+            return
+        with self._open() as handle:
+            self._unsynced = False
+            try:
+                os.fdatasync(handle)
+            except OSError as error:
+                # The kernel may have dropped the pages: a second fsync that succeeds proves nothing.
+                self._fail(error)
+
+    def close(self) -> None:
+        self._disk.release(self)
+
+    # --- handles; called with the disk's lock held -------------------------------------------
+
+    @property
+    def may_close(self) -> bool:
+        return self._users == 0 and not self._unsynced
+
+    def close_handle(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def acquire(self, create: bool) -> int:
+        if self._handle < 0:
+            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+            with _translating(f"opening {self._path}"):
+                self._handle = os.open(self._path, flags, 0o640)
+            if self._size < 0:
+                self._size = os.fstat(self._handle).st_size
+        self._users += 1
+        return self._handle
+
+    def leave(self) -> None:
+        self._users -= 1
+
+    # --- helpers --------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _open(self, create: bool = False) -> Iterator[int]:
+        handle = self._disk.acquire(self, create)
+        try:
+            yield handle
+        finally:
+            self._disk.leave(self)
+
+    def _undo_append(self, handle: int, size: int) -> None:
+        try:
+            os.ftruncate(handle, size)
+        except OSError as error:
+            self._fail(error)
+
+    def _refuse_if_failed(self) -> None:
+        if self._failed is not None:
+            raise StorageFailed(f"{self._path} failed earlier and is read-only: {self._failed}")
+
+    def _fail(self, error: OSError) -> NoReturn:
+        self._failed = str(error)
+        raise StorageFailed(f"{self._path}: {error}") from error
+
+
+class RealDisk:
+    """See `doors.Disk`.  Call `close` at the end: it waits for the threads."""
+
+    def __init__(self, *, open_files_max: int = OPEN_FILES_MAX, threads: int = THREADS) -> None:
+        self._open_files_max = open_files_max
+        self._lock = threading.Lock()
+        self._open_files: OrderedDict[RealFile, None] = OrderedDict()  # oldest use first
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+
+    def open(self, path: str) -> File:
+        return RealFile(self, path)
+
+    @property
+    def open_files(self) -> int:
+        return len(self._open_files)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def list_directory(self, path: str) -> Sequence[str]:
+        try:
+            return sorted(os.listdir(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def make_directory(self, path: str) -> None:
+        missing = []
+        at = path
+        while at and not os.path.isdir(at):
+            missing.append(at)
+            at = os.path.dirname(at)
+        with _translating(f"creating {path}"):
+            for directory in reversed(missing):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(directory, 0o750)
+                self.sync_directory(os.path.dirname(directory) or ".")
+
+    def read_file(self, path: str) -> bytes | None:
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        temporary = f"{path}.new"
+        with _translating(f"writing {path}"):
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, path)
+            self.sync_directory(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        with _translating(f"renaming {source} to {target}"):
+            os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        with _translating(f"removing {path}"), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        with _translating(f"removing {path}"), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        with _translating(f"syncing directory {path}"):
+            handle = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def free_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def in_background(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+        with self._lock:
+            for file in self._open_files:
+                file.close_handle()
+            self._open_files.clear()
+
+    # --- for RealFile -----------------------------------------------------------------------------
+
+    def acquire(self, file: RealFile, create: bool = False) -> int:
+        with self._lock:
+            handle = file.acquire(create)
+            if file in self._open_files:
+                self._open_files.move_to_end(file)
+            else:
+                self._open_files[file] = None
+                self._close_some()
+            return handle
+
+    def leave(self, file: RealFile) -> None:
+        with self._lock:
+            file.leave()
+
+    def release(self, file: RealFile) -> None:
+        with self._lock:
+            if file in self._open_files:
+                del self._open_files[file]
+            file.close_handle()
+
+    def _close_some(self) -> None:
+        if len(self._open_files) <= self._open_files_max:
+            return
+        oldest = itertools.islice(self._open_files, _EVICTION_LOOK)
+        for file in [file for file in oldest if file.may_close][:_EVICTION_STEP]:
+            del self._open_files[file]
+            file.close_handle()
+
+
+def _write_all(handle: int, data: Buffer, position: int) -> None:
+    written = os.pwrite(handle, data, position)
+    if written == len(data):
+        return
+    rest = memoryview(data)
+    while written < len(data):
+        count = os.pwrite(handle, rest[written:], position + written)
+        if count == 0:
+            raise OSError(errno.EIO, "write made no progress")
+        written += count
+
+
+def _translated(error: OSError, doing: str) -> DiskFull | StorageFailed:
+    kind = DiskFull if error.errno in _NO_ROOM else StorageFailed
+    return kind(f"{doing}: {error.strerror or error}")
+
+
+@contextlib.contextmanager
+def _translating(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _translated(error, doing) from error
+
+
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)

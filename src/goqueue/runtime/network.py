@@ -1,0 +1,41 @@
+"""The real network: TCP through the running event loop."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+BACKLOG: Final = 1024
+
+
+class RealListener:
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+class RealNetwork:
+    async def listen(
+        self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
+    ) -> RealListener:
+        server = await asyncio.get_running_loop().create_server(
+            connection, host or None, port, family=_family(host), backlog=BACKLOG, reuse_address=True
+        )
+        return RealListener(server)
+
+    async def connect(
+        self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        await asyncio.get_running_loop().create_connection(connection, host, port)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    # One address a listener: "localhost" must not become two sockets on two different free ports.
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
