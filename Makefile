@@ -8,7 +8,9 @@ ARGS    ?=#            more arguments for the command that a target runs
 SEEDS   ?= 1000#       how many seeds `make sim` tries
 MINUTES ?= 60#         how long `make soak` goes on
 
-INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP             := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL         := $(PIP) install --quiet
+INSTALL_VERBOSE := $(PIP) install --verbose
 
 # The two ways the code runs.  One has src/ before site-packages; the other does not see src/.
 INTERPRETED := PYTHONPATH=src
@@ -131,20 +133,25 @@ $(VENV)/dev: pyproject.toml $(VENV)/runtime
 	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
 	@touch $@
 
-# A file that was removed changes no date, so the list of files is a prerequisite too.
+# What an install depends on beside the dates of files: which there are, and whether to compile.
 $(VENV)/sources: FORCE | $(BIN)/python
-	@echo "$(SOURCES)" | cmp -s - $@ || echo "$(SOURCES)" > $@
+	@echo "compile=$(GOQUEUE_COMPILE) $(SOURCES)" | cmp -s - $@ || \
+		echo "compile=$(GOQUEUE_COMPILE) $(SOURCES)" > $@
 
 # build/ keeps the compiled objects, so that only what changed is compiled again.  Its Python
-# files go first: setuptools would pack one that is no longer in src/.
+# files go first: setuptools would pack one that is no longer in src/.  The stamp bears the time
+# of the start, so that a file saved meanwhile is newer.
 $(VENV)/installed: $(SOURCES) $(VENV)/sources pyproject.toml setup.py | $(VENV)/runtime
-	@echo "==> installing goqueue, hot modules compiled (some ten seconds)"
+	@echo "==> installing goqueue, with its hot modules compiled (some ten seconds)"
 	@if [ setup.py -nt $@ ]; then rm -rf build; fi
 	@if [ -d build ]; then find build -name '*.py' -delete; fi
-	@$(INSTALL) --no-deps --no-build-isolation --force-reinstall .
+	@touch $@.start
+	@$(INSTALL_VERBOSE) --no-deps --no-build-isolation --force-reinstall . > $@.log 2>&1 \
+		|| { cat $@.log; exit 1; }
+	@sed -n 's/^ *goqueue: \(.*stays interpreted\)/    \1/p' $@.log | sort -u
 	@$(COMPILED) $(BIN)/python -P -c 'from goqueue._version import compiled_modules; \
-		print("    compiled:", ", ".join(compiled_modules()) or "nothing, all of it runs interpreted")'
-	@touch $@
+		print("    compiled:", ", ".join(compiled_modules()) or "nothing")'
+	@mv $@.start $@
 
 clean: ## remove everything that make made, except ./data
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -62,7 +62,7 @@ def extensions() -> list[Extension]:
                 quiet=True,
             )
         except CompileError as error:
-            say(f"{module} stays interpreted: {error}")
+            say(f"{module} stays interpreted: Cython refused {error}")
     return found
 
 
