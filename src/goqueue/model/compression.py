@@ -109,7 +109,7 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 def _compress_lz4(data: Buffer) -> bytes:
     compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))
     return bytes(compressor.finish())
 
 
@@ -177,7 +177,7 @@ def _zstd_declared(data: Buffer) -> int:
 
 def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return bytes(_decompress_block(data, limit))
+        return bytes(_decompress_block(data, 0, limit))
     view = memoryview(data)
     blocks: list[bytearray] = []
     size = 0
@@ -185,7 +185,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     while position < len(view):
         length = _block_length(view, position)
         position += _INT32.size
-        block = _decompress_block(view[position : position + length], limit - size)
+        block = _decompress_block(view[position : position + length], size, limit)
         position += length
         size += len(block)
         blocks.append(block)
@@ -202,10 +202,10 @@ def _block_length(view: memoryview, position: int) -> int:
     return int(length)
 
 
-def _decompress_block(block: Buffer, limit: int) -> bytearray:
+def _decompress_block(block: Buffer, bytes_before: int, limit: int) -> bytearray:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        _check_size(size, limit)
+        _check_size(bytes_before + size, limit)
         if size > _SNAPPY_RATIO_MAX * len(block):
             raise CorruptBatch(f"snappy block of {len(block)} bytes cannot hold {size}")
         output = bytearray(size)
@@ -219,7 +219,7 @@ def _decompress_block(block: Buffer, limit: int) -> bytearray:
 def _compress_xerial(data: Buffer) -> bytes:
     view = memoryview(data)
     pieces = [_XERIAL_HEADER]
-    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+    for start in range(0, max(1, len(view)), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
         pieces += (_INT32.pack(len(block)), block)
     return b"".join(pieces)
