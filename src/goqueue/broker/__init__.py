@@ -1,0 +1,7 @@
+"""The broker: hosts the machines, owns the partitions, and offers the verbs of all listeners."""
+
+from goqueue.broker.broker import NO_OFFSET, Broker
+from goqueue.broker.host import MachineHost
+from goqueue.broker.partition import Partition, Waiter
+
+__all__ = ["NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]

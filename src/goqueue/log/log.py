@@ -29,6 +29,7 @@ from goqueue.model.errors import (
     CorruptData,
     OffsetOutOfRange,
     StorageFailed,
+    TopicNotFound,
     UnsupportedBatch,
 )
 from goqueue.model.ids import Epoch, Offset, Timestamp
@@ -99,6 +100,7 @@ class Log:
         self.synced_offset = self.end_offset  # invariant: everything below is on the device
         self.high_watermark = self.end_offset  # invariant: only rises; readers stop here
         self.failed: str | None = None  # why the log is read-only
+        self.abandoned = False  # deleted: its files may be gone at any time
         self.damaged: dict[Offset, Offset] = {}  # first to last offset of batches with a bad CRC
         self._disk = disk
         self._unsynced: list[Segment] = []
@@ -246,6 +248,8 @@ class Log:
             if data is None:
                 return None
             length, next_offset, _ = self._verified_length(data, segment, offset, limit)
+        if self.abandoned:
+            raise TopicNotFound(f"{self.directory} was deleted")
         if segment.gone:
             return self._read(offset, bytes_max, limit, reader)
         if length == 0:

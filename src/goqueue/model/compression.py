@@ -40,6 +40,7 @@ CODEC_NAMES = tuple(codec.name.lower() for codec in Codec)  # by id
 
 # The levels that the Java client uses.
 GZIP_LEVEL = 6
+LZ4_LEVEL = 1
 ZSTD_LEVEL = 3
 
 _BUFFER_BYTES_MIN = 4096
@@ -108,7 +109,7 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 
 def _compress_lz4(data: Buffer) -> bytes:
-    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+    compressor = cramjam.lz4.Compressor(LZ4_LEVEL, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())
 

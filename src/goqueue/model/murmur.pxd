@@ -7,6 +7,9 @@ cdef unsigned long long _MURMUR2_SEED
 cdef unsigned long long _MURMUR2_FACTOR
 cdef unsigned long long _MURMUR3_FACTOR_1
 cdef unsigned long long _MURMUR3_FACTOR_2
+cdef unsigned long long _MURMUR3_ADDEND
+cdef unsigned long long _MURMUR3_FINAL_1
+cdef unsigned long long _MURMUR3_FINAL_2
 
 @cython.locals(
     octets="const unsigned char *",

@@ -14,6 +14,9 @@ _MURMUR2_SEED = 0x9747_B28C
 _MURMUR2_FACTOR = 0x5BD1_E995
 _MURMUR3_FACTOR_1 = 0xCC9E_2D51
 _MURMUR3_FACTOR_2 = 0x1B87_3593
+_MURMUR3_ADDEND = 0xE654_6B64
+_MURMUR3_FINAL_1 = 0x85EB_CA6B
+_MURMUR3_FINAL_2 = 0xC2B2_AE35
 
 
 def murmur2(key: bytes) -> int:
@@ -41,12 +44,12 @@ def murmur3(key: bytes) -> int:
     hashed = 0
     for position in range(0, whole, 4):
         hashed ^= _murmur3_scramble(_word(octets, position, 4))
-        hashed = (_rotate_left(hashed, 13) * 5 + 0xE654_6B64) & _MASK
+        hashed = (_rotate_left(hashed, 13) * 5 + _MURMUR3_ADDEND) & _MASK
     if whole < size:
         hashed ^= _murmur3_scramble(_word(octets, whole, size - whole))
     hashed ^= size & _MASK
-    hashed = ((hashed ^ (hashed >> 16)) * 0x85EB_CA6B) & _MASK
-    hashed = ((hashed ^ (hashed >> 13)) * 0xC2B2_AE35) & _MASK
+    hashed = ((hashed ^ (hashed >> 16)) * _MURMUR3_FINAL_1) & _MASK
+    hashed = ((hashed ^ (hashed >> 13)) * _MURMUR3_FINAL_2) & _MASK
     return hashed ^ (hashed >> 16)
 
 

@@ -8,7 +8,7 @@ are apart, so that the simulator can lose what was never synced.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -99,7 +99,7 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
-    def in_background(self, work: Callable[[], T]) -> Awaitable[T]:
+    def in_background(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run blocking `work` on one of the disk's own threads."""
 
 

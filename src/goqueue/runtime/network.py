@@ -26,7 +26,12 @@ class RealNetwork:
         self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
     ) -> RealListener:
         server = await asyncio.get_running_loop().create_server(
-            connection, host or None, port, family=_family(host), backlog=BACKLOG, reuse_address=True
+            connection,
+            host or None,
+            port,
+            family=_family(host),
+            backlog=BACKLOG,
+            reuse_address=True,
         )
         return RealListener(server)
 

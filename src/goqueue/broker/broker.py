@@ -1,0 +1,269 @@
+"""The broker: the verbs that all listeners share.
+
+Listeners decode, call one verb, encode.  Names from outside are checked here, once.
+"""
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from goqueue.broker.host import MachineHost
+from goqueue.broker.intake import prepare
+from goqueue.broker.partition import Partition
+from goqueue.broker.partitions import Partitions
+from goqueue.cluster import Metadata, MetadataRecord, Topic
+from goqueue.log import Appended, TimedOffset
+from goqueue.model.config import Config
+from goqueue.model.errors import OffsetOutOfRange, PolicyViolation, ShuttingDown, TopicNotFound
+from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
+from goqueue.model.machine import Decision
+from goqueue.model.names import is_internal, topic_name
+from goqueue.model.settings import topic_settings
+from goqueue.runtime import Doors
+
+METADATA_TOPIC: Final = "__metadata"
+INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
+PRODUCER_ID_BLOCK: Final = 1000
+
+_log = structlog.get_logger("goqueue.broker")
+
+
+class Broker:
+    """One node's topics and their data."""
+
+    def __init__(self, doors: Doors, config: Config) -> None:
+        self.doors = doors
+        self.config = config
+        self.partitions = Partitions(doors, config.data_dir, config.storage)
+        self._metadata: MachineHost[Metadata] | None = None
+        self._running: list[asyncio.Task[None]] = []
+        self._producer_ids = iter(range(0))
+        self.started_at = Timestamp(0)
+        self._stopping = False
+
+    # --- life --------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Broker"]:
+        """Start, and stop at the end of the block however it ends."""
+        await self._open()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._start_upkeep(tasks)
+                try:
+                    yield self
+                finally:
+                    self._stopping = True
+                    for task in self._running:
+                        task.cancel()
+        finally:
+            await self.partitions.close()
+
+    async def _open(self) -> None:
+        disk, clock = self.doors.disk, self.doors.clock
+        self.started_at = clock.now()
+        data_dir = self.config.data_dir
+        await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
+        partition = await self.partitions.internal(
+            METADATA_TOPIC, topic_settings(INTERNAL_SETTINGS)
+        )
+        machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
+        snapshots = f"{data_dir}/snapshots/{METADATA_TOPIC}"
+        self._metadata = MachineHost(machine, partition, disk, clock, snapshots)
+        await self._metadata.open()
+        if not machine.cluster_id:
+            cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
+            await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
+
+    def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
+        owners = {str(topic.name): topic.topic_id for topic in self.metadata.topics.values()}
+        for work in (
+            self._host.run(),
+            self.partitions.run_flushes(),
+            self.partitions.run_checkpoints(),
+            self.partitions.run_retention(lambda: self.metadata.topics.values()),
+            self._remove_orphans(owners),
+        ):
+            self._running.append(tasks.create_task(work))
+
+    async def _remove_orphans(self, owners: dict[str, TopicId]) -> None:
+        await self.doors.disk.in_background(lambda: self.partitions.remove_orphans(owners))
+
+    # --- topics ------------------------------------------------------------------------------------
+
+    @property
+    def _host(self) -> MachineHost[Metadata]:
+        assert self._metadata is not None, "the broker is not open"
+        return self._metadata
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._host.machine
+
+    @property
+    def cluster_id(self) -> str:
+        return self.metadata.cluster_id
+
+    def topics(self, *, internal: bool = False) -> list[Topic]:
+        """All topics by name; the broker's own ones only when asked for."""
+        found = (t for t in self.metadata.topics.values() if internal or not t.is_internal)
+        return sorted(found, key=lambda topic: topic.name)
+
+    def topic(self, name: str) -> Topic:
+        return self.metadata.topic(name)
+
+    def topic_by_id(self, topic_id: UUID) -> Topic:
+        return self.metadata.topic_by_id(TopicId(topic_id))
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> Topic:
+        checked = topic_name(name)
+        if is_internal(checked):
+            raise PolicyViolation(f"{name!r}: names that start with __ are the broker's own")
+        count = self.config.topics.partitions if partitions is None else partitions
+        topic_id = TopicId(UUID(bytes=self.doors.random.bytes(16), version=4))
+
+        def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
+            return metadata.create_topic(
+                checked,
+                topic_id=topic_id,
+                partitions=count,
+                settings=settings or {},
+                now=self.doors.clock.now(),
+            )
+
+        if validate_only:
+            return decide(self.metadata).reply
+        topic = await self._host.submit(decide)
+        _log.info("topic created", topic=name, partitions=count, settings=settings or {})
+        return topic
+
+    async def ensure_topic(self, name: str) -> Topic:
+        """The topic; created with the defaults when missing and `topics.auto_create` allows it."""
+        topic = self.metadata.find(name)
+        if topic is not None:
+            return topic
+        checked = topic_name(name)
+        if not self.config.topics.auto_create or is_internal(checked):
+            raise TopicNotFound(f"there is no topic {name!r}")
+        return await self.create_topic(name)
+
+    async def add_partitions(self, name: str, count: int, *, validate_only: bool = False) -> Topic:
+        """Grow the topic to `count` partitions in all."""
+        if validate_only:
+            return self.metadata.add_partitions(name, count).reply
+        topic = await self._host.submit(lambda metadata: metadata.add_partitions(name, count))
+        _log.info("partitions added", topic=name, partitions=count)
+        return topic
+
+    async def change_settings(
+        self,
+        name: str,
+        changes: Mapping[str, str | None],
+        *,
+        replace: bool = False,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Set or, with None, unset topic settings; with `replace` the others are unset too."""
+
+        def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
+            return metadata.change_settings(name, changes, replace=replace)
+
+        if validate_only:
+            return decide(self.metadata).reply
+        topic = await self._host.submit(decide)
+        self.partitions.apply_settings(topic)
+        _log.info("settings changed", topic=name, settings=topic.overrides)
+        return topic
+
+    async def delete_topic(self, name: str) -> Topic:
+        """Gone for clients when this returns; the files go in the background."""
+        if is_internal(name):
+            raise PolicyViolation(f"{name!r} is the broker's own topic")
+        topic = await self._host.submit(lambda metadata: metadata.delete_topic(name))
+        await self.partitions.delete(topic)
+        _log.info("topic deleted", topic=name)
+        return topic
+
+    # --- partitions --------------------------------------------------------------------------------
+
+    async def partition(self, topic: str, index: int) -> Partition:
+        return await self.partitions.get(self.metadata.topic(topic), index)
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def append(self, partition: Partition, data: bytearray | memoryview) -> Appended:
+        """Check and append what a producer sent.  `partition.committed(…)` tells when it is safe.
+
+        The bytes are stamped in place.
+        """
+        if self._stopping:
+            raise ShuttingDown("this broker is shutting down")
+        self.partitions.refuse_if_full()
+        now = self.doors.clock.now()
+        prepared, headers = prepare(data, partition.log.settings, now)
+        return partition.append(prepared, headers, now)
+
+    async def delete_records(self, partition: Partition, before: Offset) -> Offset:
+        """Delete what lies before the offset (-1: everything readable); gives the new start."""
+        await partition.flush()
+        log = partition.log
+        target = log.high_watermark if before == -1 else before
+        if not 0 <= target <= log.high_watermark:
+            raise OffsetOutOfRange(
+                f"offset {target} is outside {log.start_offset} to {log.high_watermark}"
+            )
+        if target > log.start_offset:
+            await partition.remove_before(target)
+        return log.start_offset
+
+    async def reserve_producer_id(self) -> int:
+        """An id that no producer was ever given; durable in blocks."""
+        following = next(self._producer_ids, None)
+        if following is None:
+            first = await self._host.submit(
+                lambda metadata: metadata.reserve_producer_ids(PRODUCER_ID_BLOCK)
+            )
+            self._producer_ids = iter(range(first, first + PRODUCER_ID_BLOCK))
+            following = next(self._producer_ids)
+        return following
+
+    # --- finding offsets ---------------------------------------------------------------------------
+
+    async def latest_offset(self, partition: Partition, *, committed_only: bool) -> TimedOffset:
+        """The offset of the next record a reader will see."""
+        await partition.flush_visible()
+        limit = partition.read_limit(committed_only=committed_only)
+        return TimedOffset(limit, NO_TIMESTAMP, partition.log.epochs.latest)
+
+    def earliest_offset(self, partition: Partition) -> TimedOffset:
+        log = partition.log
+        return TimedOffset(log.start_offset, NO_TIMESTAMP, log.epochs.epoch_of(log.start_offset))
+
+    async def offset_for_time(
+        self, partition: Partition, timestamp: Timestamp, *, committed_only: bool
+    ) -> TimedOffset | None:
+        await partition.flush_visible()
+        limit = partition.read_limit(committed_only=committed_only)
+        return await partition.offset_for_time(timestamp, limit)
+
+    async def newest_record(
+        self, partition: Partition, *, committed_only: bool
+    ) -> TimedOffset | None:
+        await partition.flush_visible()
+        limit = partition.read_limit(committed_only=committed_only)
+        return await partition.newest_record(limit)
+
+
+NO_OFFSET: Final = TimedOffset(Offset(-1), NO_TIMESTAMP, NO_EPOCH)

@@ -1,0 +1,183 @@
+"""Runs a state machine on its own internal log: append, apply, answer when committed.
+
+    submit(decide) ── decide(machine) ──> Decision(records, reply)
+                         append records to the log, apply them          (one step, no await)
+                         wait until they are committed ──> reply
+
+After a restart the newest snapshot is applied and the log replayed behind it.  A snapshot is the
+machine's state as records, so both go through the same `apply`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from goqueue.broker.partition import Partition
+from goqueue.log import framed
+from goqueue.model import batch as batches
+from goqueue.model.errors import CorruptData
+from goqueue.model.ids import Offset
+from goqueue.model.machine import Decision, Machine
+from goqueue.model.record import Record
+from goqueue.runtime import Clock, Disk
+
+MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # the record type is free here
+RecordT = TypeVar("RecordT")
+ReplyT = TypeVar("ReplyT")
+
+SNAPSHOT_KIND: Final = b"S"
+SNAPSHOT_VERSION: Final = 1
+SNAPSHOT_RECORDS: Final = 10_000  # a snapshot after so many records …
+SNAPSHOT_SECONDS: Final = 300.0  # … or so much time, when there is anything new
+SNAPSHOTS_KEPT: Final = 3
+BATCH_RECORDS_MAX: Final = 5_000
+READ_BYTES: Final = 1024 * 1024
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    offset: Offset  # the first one that is not in it
+    records: list[bytes]
+
+
+class MachineHost(Generic[MachineT]):
+    """The only one who changes its machine."""
+
+    def __init__(
+        self, machine: MachineT, partition: Partition, disk: Disk, clock: Clock, directory: str
+    ) -> None:
+        self.machine = machine
+        self._partition = partition
+        self._disk = disk
+        self._clock = clock
+        self._directory = directory  # of the snapshots
+        self._records_since_snapshot = 0
+        self._deadline_moved = asyncio.Event()
+
+    # --- starting ----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Bring the machine to where it was."""
+        snapshot = await self._disk.in_background(self._newest_snapshot)
+        offset = self._partition.log.start_offset
+        if snapshot is not None:
+            offset = max(offset, snapshot.offset)
+            for data in snapshot.records:
+                self.machine.apply(self.machine.decode(data))
+        end = self._partition.log.end_offset
+        while offset < end:
+            chunk = await self._partition.read(offset, READ_BYTES, end)
+            for record in batches.decode_all(chunk.data):
+                if record.offset >= offset and record.value is not None:
+                    self.machine.apply(self.machine.decode(record.value))
+                    self._records_since_snapshot += 1
+            offset = chunk.next_offset
+
+    # --- deciding ----------------------------------------------------------------------------------
+
+    async def submit(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
+        """Let the machine decide, make it so, and answer once that is durable."""
+        reply, committed = self.submit_now(decide)
+        if committed is not None:
+            await committed
+        return reply
+
+    def submit_now(
+        self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
+    ) -> tuple[ReplyT, asyncio.Future[None] | None]:
+        """As `submit`, for callers who wait for the commit themselves; None when nothing to wait for."""
+        decision = decide(self.machine)
+        if not decision.records:
+            return decision.reply, None
+        last = self._append([self.machine.encode(record) for record in decision.records])
+        for record in decision.records:
+            self.machine.apply(record)
+        self._records_since_snapshot += len(decision.records)
+        self._deadline_moved.set()
+        return decision.reply, self._partition.committed(last)
+
+    def _append(self, values: list[bytes]) -> Offset:
+        now = self._clock.now()
+        data = bytearray()
+        for some in _slices(values):
+            data += batches.encode([Record(0, now, None, value) for value in some])
+        headers = batches.verified_headers(data)
+        return self._partition.append(data, headers, now).last_offset
+
+    # --- running -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Fire deadlines and take snapshots, until cancelled."""
+        snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
+        while True:
+            await self._wait_for_deadline(snapshot_at)
+            now = self._clock.now()
+            deadline = self.machine.next_deadline()
+            if deadline is not None and deadline <= now:
+                self.submit_now(lambda machine: machine.on_deadline(now))
+            time_is_up = self._clock.instant() >= snapshot_at and self._records_since_snapshot > 0
+            if time_is_up or self._records_since_snapshot >= SNAPSHOT_RECORDS:
+                await self.take_snapshot()
+            if self._clock.instant() >= snapshot_at:
+                snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
+
+    async def _wait_for_deadline(self, snapshot_at: int) -> None:
+        seconds = max(0.0, (snapshot_at - self._clock.instant()) / 1e9)
+        deadline = self.machine.next_deadline()
+        if deadline is not None:
+            seconds = min(seconds, max(0.0, (deadline - self._clock.now()) / 1e3))
+        self._deadline_moved.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._deadline_moved.wait()
+        except TimeoutError:
+            return
+
+    # --- snapshots ---------------------------------------------------------------------------------
+
+    async def take_snapshot(self) -> None:
+        """Write the state down and let the log forget what the oldest kept snapshot holds."""
+        records = [self.machine.encode(record) for record in self.machine.snapshot()]
+        snapshot = Snapshot(self._partition.log.end_offset, records)
+        self._records_since_snapshot = 0
+        await self._partition.flush()
+        oldest = await self._disk.in_background(lambda: self._store(snapshot))
+        if oldest > self._partition.log.start_offset:
+            await self._partition.remove_before(oldest)
+
+    def _store(self, snapshot: Snapshot) -> Offset:
+        """Blocking.  Gives the oldest snapshot's offset that is still kept."""
+        self._disk.make_directory(self._directory)
+        path = self._path(snapshot.offset)
+        framed.store(self._disk, path, SNAPSHOT_KIND, SNAPSHOT_VERSION, snapshot)
+        offsets = self._stored_offsets()
+        for offset in offsets[SNAPSHOTS_KEPT:]:
+            self._disk.remove(self._path(offset))
+        kept = offsets[:SNAPSHOTS_KEPT]
+        return kept[-1] if len(kept) == SNAPSHOTS_KEPT else Offset(0)
+
+    def _newest_snapshot(self) -> Snapshot | None:
+        """Blocking.  A damaged snapshot is passed over: an older one and the log are still there."""
+        for offset in self._stored_offsets():
+            try:
+                return framed.load(
+                    self._disk, self._path(offset), SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot
+                )
+            except CorruptData:
+                continue
+        return None
+
+    def _stored_offsets(self) -> list[Offset]:
+        """Newest first."""
+        names = self._disk.list_directory(self._directory)
+        found = [name.removesuffix(".snapshot") for name in names if name.endswith(".snapshot")]
+        return sorted((Offset(int(name)) for name in found if name.isdigit()), reverse=True)
+
+    def _path(self, offset: Offset) -> str:
+        return f"{self._directory}/{offset:020d}.snapshot"
+
+
+def _slices(values: list[bytes]) -> Iterator[list[bytes]]:
+    for start in range(0, len(values), BATCH_RECORDS_MAX):
+        yield values[start : start + BATCH_RECORDS_MAX]

@@ -1,0 +1,246 @@
+"""A partition at work: its log, group commit, and those who wait for it.
+
+Visible means durable: with `flush=commit` readers see a batch once it is synced, so a consumer
+can never commit an offset that a power cut takes back.  Nobody pays for a sync that nobody waits
+for: it starts at once when a producer with acks=all or a reader at the end of the log asks, and
+otherwise within `flush.ms` by a timer.  One sync serves all who wait when it starts.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from goqueue.log import Appended, Chunk, Log, TimedOffset
+from goqueue.log.log import SyncPoint
+from goqueue.model.batch import BatchHeader
+from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp
+from goqueue.runtime import Disk
+
+LEADER_EPOCH: Final = Epoch(0)  # of a node that has no peers
+
+
+class Waiter:
+    """Somebody who wants to know when one of several partitions has something new."""
+
+    def __init__(self) -> None:
+        self._woken: asyncio.Future[None] | None = None
+        self._pending = False
+
+    def wake(self) -> None:
+        self._pending = True
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """True when woken since the last call, False when the time is over."""
+        if not self._pending and timeout_seconds > 0:
+            self._woken = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._woken
+            except TimeoutError:
+                return False
+            finally:
+                self._woken = None
+        woken, self._pending = self._pending, False
+        return woken
+
+
+class Partition:
+    """Only the event loop's thread touches it; blocking work goes to the disk's threads."""
+
+    def __init__(
+        self,
+        topic: str,
+        index: PartitionId,
+        log: Log,
+        disk: Disk,
+        on_dirty: Callable[["Partition"], None],
+        on_flush: Callable[["Partition", float, GoQueueError | None], None],
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = LEADER_EPOCH
+        self._disk = disk
+        self._on_dirty = on_dirty
+        self._on_flush = on_flush
+        self._waiters: set[Waiter] = set()
+        self._commit_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self._work: asyncio.Future[None] | None = None  # what a disk thread does for this log
+        self._flush_again = False
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    # --- append and commit -------------------------------------------------------------------------
+
+    def append(
+        self, data: bytearray | memoryview, headers: list[BatchHeader], now: Timestamp
+    ) -> Appended:
+        """Write checked batches.  They survive this process, not yet a power cut."""
+        was_synced = not self.log.needs_sync
+        appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
+        if self.log.settings.flush != "commit":
+            self._advance(self.log.end_offset)
+        if was_synced:
+            self._on_dirty(self)
+        self.messages_in += appended.last_offset - appended.first_offset + 1
+        self.bytes_in += len(data)
+        return appended
+
+    def committed(self, offset: Offset) -> asyncio.Future[None]:
+        """Done when `offset` is durable and visible; failed with `StorageFailed` when it cannot be."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if offset < self.log.high_watermark:
+            future.set_result(None)
+        elif self.log.failed is not None:
+            future.set_exception(StorageFailed(self.log.failed))
+        else:
+            self._commit_waiters.append((offset, future))
+            self.demand_flush()
+        return future
+
+    def demand_flush(self) -> None:
+        """Somebody waits: sync now, or again right after the sync that is under way."""
+        if not self.log.needs_sync or self.log.failed is not None:
+            return
+        if self._work is not None:
+            self._flush_again = True
+            return
+        point = self.log.sync_point()
+        self._start(lambda: self.log.run_sync(point), point)
+
+    async def flush(self) -> None:
+        """Return when everything written so far is durable, whatever the topic's flush setting."""
+        while self.log.needs_sync:
+            self.demand_flush()
+            if self._work is None:
+                raise StorageFailed(self.log.failed or "flush did not start")
+            await asyncio.wait([self._work])
+
+    async def flush_visible(self) -> None:
+        """Return when everything written so far is visible to readers."""
+        if self.log.high_watermark < self.log.end_offset:
+            await self.flush()
+
+    def _start(self, work: Callable[[], None], point: SyncPoint) -> None:
+        """Run blocking work on the log; one at a time, or a sync could be believed too early."""
+        assert self._work is None
+        started = asyncio.get_running_loop().time()
+        self._work = self._disk.in_background(work)
+        self._work.add_done_callback(lambda done: self._done(done, point, started))
+
+    def _done(self, done: asyncio.Future[None], point: SyncPoint, started: float) -> None:
+        self._work = None
+        error = None if done.cancelled() else done.exception()
+        took = done.get_loop().time() - started
+        if done.cancelled() or error is not None:
+            self._fail(
+                error if isinstance(error, GoQueueError) else StorageFailed(str(error)), took
+            )
+            return
+        self.log.synced(point)
+        self._on_flush(self, took, None)
+        self._advance(point.end_offset)
+        if self._flush_again:
+            self._flush_again = False
+            self.demand_flush()
+
+    def _fail(self, error: GoQueueError, took: float) -> None:
+        self.log.fail(str(error))
+        self._on_flush(self, took, error)
+        waiting, self._commit_waiters = self._commit_waiters, []
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(StorageFailed(str(error)))
+
+    def _advance(self, offset: Offset) -> None:
+        """Raise the high watermark and tell everyone."""
+        if offset <= self.log.high_watermark:
+            return
+        self.log.high_watermark = offset
+        if self._commit_waiters:
+            waiting, self._commit_waiters = self._commit_waiters, []
+            for wanted, future in waiting:
+                if wanted >= offset:
+                    self._commit_waiters.append((wanted, future))
+                elif not future.done():
+                    future.set_result(None)
+        for waiter in self._waiters:
+            waiter.wake()
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def read_limit(self, *, committed_only: bool) -> Offset:
+        return self.log.stable_offset if committed_only else self.log.high_watermark
+
+    def read_cached(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk | None:
+        return self.log.read_cached(offset, bytes_max, limit)
+
+    async def read(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk:
+        """Batches from `offset`; leaves the loop only when the bytes are not in memory."""
+        chunk = self.log.read_cached(offset, bytes_max, limit)
+        if chunk is not None:
+            return chunk
+        return await self._disk.in_background(lambda: self.log.read(offset, bytes_max, limit))
+
+    async def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
+        return await self._disk.in_background(lambda: self.log.offset_for_time(timestamp, limit))
+
+    async def newest_record(self, limit: Offset) -> TimedOffset | None:
+        return await self._disk.in_background(lambda: self.log.newest_record(limit))
+
+    def subscribe(self, waiter: Waiter) -> None:
+        """Wake `waiter` whenever more becomes visible; asks for a sync if that is what is missing."""
+        self._waiters.add(waiter)
+        if self.log.high_watermark < self.log.end_offset:
+            self.demand_flush()
+
+    def unsubscribe(self, waiter: Waiter) -> None:
+        self._waiters.discard(waiter)
+
+    # --- upkeep ------------------------------------------------------------------------------------
+
+    async def checkpoint(self) -> None:
+        """Bring recovery's starting point up to now."""
+        await self._idle()
+        point = self.log.checkpoint_point()
+        await self._run(lambda: self.log.run_checkpoint(point), point.sync)
+
+    async def remove_before(self, offset: Offset) -> int:
+        """Delete records below `offset`, durably; gives the number of segments removed."""
+        await self._idle()
+        removal = self.log.remove_before(offset)
+        await self._run(lambda: self.log.run_removal(removal), removal.checkpoint.sync)
+        return len(removal.segments)
+
+    async def _idle(self) -> None:
+        while self._work is not None:
+            await asyncio.wait([self._work])
+
+    async def _run(self, work: Callable[[], None], point: SyncPoint) -> None:
+        self._start(work, point)
+        assert self._work is not None
+        await asyncio.shield(self._work)
+
+    async def abandon(self) -> None:
+        """The topic is being deleted: wake everyone, write nothing more."""
+        self.log.abandoned = True
+        await self._idle()
+        self._fail(TopicNotFound(f"topic {self.topic!r} was deleted"), 0.0)
+        for waiter in self._waiters:
+            waiter.wake()
+        self.log.close()
+
+    async def close(self) -> None:
+        """Checkpoint, so that the next start has nothing to verify, and let go of the files."""
+        await self._idle()
+        if self.log.failed is None and (self.log.needs_checkpoint or self.log.needs_sync):
+            await self.checkpoint()
+        self.log.close()

@@ -1,0 +1,306 @@
+"""All partitions of this node: opened when first used, kept in good order, closed at the end.
+
+A log that nobody uses costs nothing at start-up and no handles.  What is open is checkpointed,
+its old segments are removed and compacted in the background, one log at a time.
+
+    logs/{topic}/topic              which topic the directory belongs to, by its id
+    logs/{topic}/{partition}/…      see `goqueue.log`
+    deleted/{topic id}/             on its way out; removed in the background and at start-up
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final
+
+import structlog
+
+from goqueue.broker.partition import Partition
+from goqueue.cluster import Topic
+from goqueue.log import checkpoint as checkpoints
+from goqueue.log import framed, open_log
+from goqueue.log.log import Log
+from goqueue.log.recovery import Recovery
+from goqueue.model.config import StorageConfig
+from goqueue.model.errors import CorruptData, DiskFull, GoQueueError, PartitionNotFound
+from goqueue.model.ids import PartitionId, TopicId
+from goqueue.model.settings import TopicSettings
+from goqueue.runtime import Clock, Disk, Doors
+
+TOPIC_KIND: Final = b"I"
+TOPIC_VERSION: Final = 1
+FLUSH_CHECK_SECONDS: Final = 0.1
+
+Key = tuple[str, int]
+FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
+
+_log = structlog.get_logger("goqueue.partitions")
+
+
+class Partitions:
+    def __init__(self, doors: Doors, data_dir: str, config: StorageConfig) -> None:
+        self._disk: Disk = doors.disk
+        self._clock: Clock = doors.clock
+        self._config = config
+        self._logs = f"{data_dir}/logs"
+        self._deleted = f"{data_dir}/deleted"
+        self._open: dict[Key, Partition] = {}
+        self._opening: dict[Key, asyncio.Future[Partition]] = {}
+        self._dirty: dict[Partition, float] = {}  # written and not synced, since when
+        self._has_room = True
+        self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
+
+    # --- finding -----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Those that are open."""
+        return iter(list(self._open.values()))
+
+    def opened(self, topic: str, index: int) -> Partition | None:
+        return self._open.get((topic, index))
+
+    async def get(self, topic: Topic, index: int) -> Partition:
+        """The partition, opened and recovered when this is its first use."""
+        partition = self._open.get((topic.name, index))
+        if partition is not None:
+            return partition
+        if not topic.has_partition(index):
+            raise PartitionNotFound(
+                f"topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {index}"
+            )
+        return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
+
+    async def internal(self, name: str, settings: TopicSettings) -> Partition:
+        """The one partition of a log that must be there before there is any metadata."""
+        return await self._opened_once(name, 0, settings, None)
+
+    async def _opened_once(
+        self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
+    ) -> Partition:
+        key = (topic, index)
+        waiting = self._opening.get(key)
+        if waiting is None:
+            waiting = asyncio.ensure_future(self._open_partition(key, settings, topic_id))
+            self._opening[key] = waiting
+            waiting.add_done_callback(lambda _: self._opening.pop(key, None))
+        return await asyncio.shield(waiting)
+
+    async def _open_partition(
+        self, key: Key, settings: TopicSettings, topic_id: TopicId | None
+    ) -> Partition:
+        topic, index = key
+        log, recovery = await self._disk.in_background(
+            lambda: self._open_log(topic, index, settings, topic_id)
+        )
+        self._tell_recovery(topic, index, recovery)
+        partition = Partition(
+            topic, PartitionId(index), log, self._disk, self._note_dirty, self._note_flush
+        )
+        self._open[key] = partition
+        return partition
+
+    def _open_log(
+        self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
+    ) -> tuple[Log, Recovery]:
+        """Blocking."""
+        if topic_id is not None:
+            self._claim_directory(topic, topic_id)
+        return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings)
+
+    def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
+        """Blocking.  A directory left by an earlier topic of the same name is moved away first."""
+        directory = f"{self._logs}/{topic}"
+        owner = self._owner(topic)
+        if owner == topic_id:
+            return
+        if self._disk.list_directory(directory):
+            self._move_away(topic, str(owner or f"unknown-{self._clock.now()}"))
+        self._disk.make_directory(directory)
+        framed.store(self._disk, f"{directory}/topic", TOPIC_KIND, TOPIC_VERSION, topic_id)
+
+    def _owner(self, topic: str) -> TopicId | None:
+        try:
+            path = f"{self._logs}/{topic}/topic"
+            return framed.load(self._disk, path, TOPIC_KIND, TOPIC_VERSION, TopicId)
+        except CorruptData as error:
+            _log.error("topic file damaged", topic=topic, problem=str(error))
+            return None
+
+    def _tell_recovery(self, topic: str, index: int, recovery: Recovery) -> None:
+        if recovery.problems or recovery.cut_bytes:
+            _log.warning(
+                "log recovered",
+                topic=topic,
+                partition=index,
+                verified_bytes=recovery.verified_bytes,
+                cut_bytes=recovery.cut_bytes,
+                removed_segments=recovery.removed_segments,
+                problems=recovery.problems,
+            )
+
+    # --- changing ----------------------------------------------------------------------------------
+
+    def apply_settings(self, topic: Topic) -> None:
+        for index in range(topic.partitions):
+            partition = self._open.get((topic.name, index))
+            if partition is not None:
+                partition.log.settings = topic.settings
+
+    async def delete(self, topic: Topic) -> None:
+        """Take the topic's data away.  What a crash leaves behind goes at the next start."""
+        for index in range(topic.partitions):
+            partition = self._open.pop((topic.name, index), None)
+            if partition is not None:
+                self._dirty.pop(partition, None)
+                await partition.abandon()
+        await self._disk.in_background(lambda: self._move_away(topic.name, str(topic.topic_id)))
+        await self._disk.in_background(self.remove_deleted)
+
+    def _move_away(self, topic: str, name: str) -> None:
+        """Blocking."""
+        source = f"{self._logs}/{topic}"
+        if self._disk.exists(source):
+            self._disk.make_directory(self._deleted)
+            self._disk.rename(source, f"{self._deleted}/{name}")
+            self._disk.sync_directory(self._logs)
+            self._disk.sync_directory(self._deleted)
+
+    def remove_deleted(self) -> None:
+        """Blocking."""
+        for name in self._disk.list_directory(self._deleted):
+            self._disk.remove_tree(f"{self._deleted}/{name}")
+
+    def remove_orphans(self, topics: dict[str, TopicId]) -> None:
+        """Blocking.  Directories of topics whose deletion is decided but was not carried out."""
+        for name in self._disk.list_directory(self._logs):
+            if name.startswith("__") or name in topics and self._owner(name) == topics[name]:
+                continue
+            owner = self._owner(name)
+            if owner is not None:
+                _log.info("removing data of a deleted topic", topic=name)
+                self._move_away(name, str(owner))
+            else:
+                _log.warning("directory is no topic's, left alone", path=f"{self._logs}/{name}")
+        self.remove_deleted()
+
+    def refuse_if_full(self) -> None:
+        if not self._has_room:
+            raise DiskFull(
+                f"less than {self._config.free_bytes_min} bytes are free below {self._logs}"
+                " (setting storage.free_bytes_min): free some disk space"
+            )
+
+    # --- upkeep ------------------------------------------------------------------------------------
+
+    async def run_flushes(self) -> None:
+        """Sync what nobody waits for, within its topic's `flush.ms`."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._clock.sleep(FLUSH_CHECK_SECONDS)
+            now = loop.time()
+            for partition, since in list(self._dirty.items()):
+                settings = partition.log.settings
+                if settings.flush != "never" and now - since >= settings.flush_ms / 1000:
+                    partition.demand_flush()
+
+    async def run_checkpoints(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.checkpoint_ms / 1000)
+            await self._look_at_room()
+            for partition in self:
+                if partition.log.needs_checkpoint and partition.log.failed is None:
+                    await self._guarded(partition, "checkpoint", partition.checkpoint)
+
+    async def run_retention(self, topics: Callable[[], Iterable[Topic]]) -> None:
+        while True:
+            await self._clock.sleep(self._config.retention_check_ms / 1000)
+            for topic in list(topics()):
+                await self._retain_topic(topic)
+
+    async def _retain_topic(self, topic: Topic) -> None:
+        for index in range(topic.partitions):
+            partition = self._open.get((topic.name, index))
+            if partition is None:
+                check = functools.partial(self._may_have_old, topic, index)
+                if not await self._disk.in_background(check):
+                    continue
+                partition = await self.get(topic, index)
+            await self._guarded(partition, "retention", functools.partial(self.retain, partition))
+
+    def _may_have_old(self, topic: Topic, index: int) -> bool:
+        """Blocking.  Whether a log that nobody uses is worth opening for retention's sake."""
+        directory = f"{self._logs}/{topic.name}/{index}"
+        names = self._disk.list_directory(directory)
+        if sum(name.endswith(".log") for name in names) != 1:
+            return bool(names)
+        try:
+            checkpoint = checkpoints.load(self._disk, directory)
+        except CorruptData:
+            return True
+        if checkpoint is None or checkpoint.tail.size == 0:
+            return False
+        oldest_kept = self._clock.now() - topic.settings.retention_ms
+        return topic.settings.retention_ms >= 0 and checkpoint.tail.max_timestamp < oldest_kept
+
+    async def retain(self, partition: Partition) -> None:
+        """Roll an old active segment and remove what the topic need not keep."""
+        now = self._clock.now()
+        log = partition.log
+        if log.failed is None and log.is_old(now):
+            log.roll()
+        start = log.retention_start(now)
+        if start > log.start_offset:
+            before = log.start_offset
+            removed = await partition.remove_before(start)
+            _log.info(
+                "old records removed",
+                topic=partition.topic,
+                partition=partition.index,
+                from_offset=before,
+                to_offset=start,
+                segments=removed,
+            )
+
+    async def _guarded(
+        self, partition: Partition, what: str, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        """One log's trouble must not stop the upkeep of the others."""
+        try:
+            await work()
+        except GoQueueError as error:
+            _log.error(
+                f"{what} failed",
+                topic=partition.topic,
+                partition=partition.index,
+                problem=str(error),
+            )
+
+    async def _look_at_room(self) -> None:
+        free = await self._disk.in_background(lambda: self._disk.free_bytes(self._logs))
+        has_room = free >= self._config.free_bytes_min
+        if has_room != self._has_room:
+            event = "disk has room again" if has_room else "disk is full, writes are refused"
+            _log.warning(event, free_bytes=free, free_bytes_min=self._config.free_bytes_min)
+        self._has_room = has_room
+
+    def _note_dirty(self, partition: Partition) -> None:
+        self._dirty[partition] = asyncio.get_running_loop().time()
+
+    def _note_flush(self, partition: Partition, seconds: float, error: GoQueueError | None) -> None:
+        if not partition.log.needs_sync:
+            self._dirty.pop(partition, None)
+        elif partition in self._dirty:
+            self._note_dirty(partition)
+        if error is not None and not partition.log.abandoned:
+            self._dirty.pop(partition, None)
+            _log.error(
+                "partition is read-only: the disk failed",
+                topic=partition.topic,
+                partition=partition.index,
+                problem=str(error),
+            )
+        self.observe_flush(partition, seconds, error)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(partition.close() for partition in self))
+        self._open.clear()

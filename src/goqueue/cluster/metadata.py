@@ -1,0 +1,262 @@
+"""The metadata machine: which topics there are, and what they are set to.
+
+Its log is `__metadata`.  Everything that must agree across a cluster and survive a restart, and
+is not some group's or partition's own, is a record here.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from goqueue.model.errors import (
+    InvalidPartitions,
+    PolicyViolation,
+    TopicExists,
+    TopicIdNotFound,
+    TopicNotFound,
+)
+from goqueue.model.ids import Timestamp, TopicId, TopicName
+from goqueue.model.machine import Decision
+from goqueue.model.names import is_internal
+from goqueue.model.settings import TopicSettings, topic_settings
+
+
+class ClusterNamed(msgspec.Struct, frozen=True, tag="cluster"):
+    cluster_id: str
+
+
+class TopicCreated(msgspec.Struct, frozen=True, tag="topic"):
+    topic_id: TopicId
+    name: TopicName
+    partitions: int
+    settings: dict[str, str]
+    created_at: Timestamp
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions"):
+    topic_id: TopicId
+    partitions: int  # in all
+
+
+class SettingsChanged(msgspec.Struct, frozen=True, tag="settings"):
+    topic_id: TopicId
+    settings: dict[str, str]
+
+
+class TopicDeleted(msgspec.Struct, frozen=True, tag="deleted"):
+    topic_id: TopicId
+
+
+class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids"):
+    next_producer_id: int
+
+
+MetadataRecord = (
+    ClusterNamed
+    | TopicCreated
+    | PartitionsAdded
+    | SettingsChanged
+    | TopicDeleted
+    | ProducerIdsReserved
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[MetadataRecord] = msgspec.json.Decoder(MetadataRecord)
+
+
+class Topic(msgspec.Struct, frozen=True):
+    topic_id: TopicId
+    name: TopicName
+    partitions: int
+    overrides: dict[str, str]  # what was set for this topic, as text
+    settings: TopicSettings  # the same with defaults, ready for use
+    created_at: Timestamp
+
+    @property
+    def is_internal(self) -> bool:
+        return is_internal(self.name)
+
+    def has_partition(self, partition: int) -> bool:
+        return 0 <= partition < self.partitions
+
+
+class Metadata:
+    """Only `apply` changes it, so a replay rebuilds it exactly."""
+
+    def __init__(self, defaults: Mapping[str, str], partitions_max: int) -> None:
+        self._defaults = dict(defaults)
+        self._partitions_max = partitions_max
+        self._by_name: dict[TopicName, Topic] = {}
+        self._by_id: dict[TopicId, Topic] = {}
+        self._by_folded_name: dict[str, TopicName] = {}
+        self._cluster_id = ""
+        self._next_producer_id = 0
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster_id
+
+    @property
+    def next_producer_id(self) -> int:
+        return self._next_producer_id
+
+    @property
+    def topics(self) -> Mapping[TopicName, Topic]:
+        return self._by_name
+
+    def find(self, name: str) -> Topic | None:
+        return self._by_name.get(TopicName(name))
+
+    def topic(self, name: str) -> Topic:
+        topic = self._by_name.get(TopicName(name))
+        if topic is None:
+            raise TopicNotFound(f"there is no topic {name!r}")
+        return topic
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic:
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise TopicIdNotFound(f"there is no topic with id {topic_id}")
+        return topic
+
+    # --- deciding ----------------------------------------------------------------------------------
+
+    def name_cluster(self, cluster_id: str) -> Decision[MetadataRecord, str]:
+        if self._cluster_id:
+            return Decision((), self._cluster_id)
+        return Decision((ClusterNamed(cluster_id),), cluster_id)
+
+    def create_topic(
+        self,
+        name: TopicName,
+        *,
+        topic_id: TopicId,
+        partitions: int,
+        settings: Mapping[str, str],
+        now: Timestamp,
+    ) -> Decision[MetadataRecord, Topic]:
+        if name in self._by_name:
+            raise TopicExists(f"topic {name!r} exists already")
+        self._refuse_look_alike(name)
+        self._check_partitions(partitions)
+        record = TopicCreated(topic_id, name, partitions, dict(settings), now)
+        return Decision((record,), self._topic_of(record))
+
+    def add_partitions(self, name: str, partitions: int) -> Decision[MetadataRecord, Topic]:
+        topic = self.topic(name)
+        if partitions <= topic.partitions:
+            raise InvalidPartitions(
+                f"topic {name!r} has {topic.partitions} partitions; {partitions} is not more,"
+                " and partitions cannot be taken away"
+            )
+        self._check_partitions(partitions)
+        record = PartitionsAdded(topic.topic_id, partitions)
+        return Decision((record,), msgspec.structs.replace(topic, partitions=partitions))
+
+    def change_settings(
+        self, name: str, changes: Mapping[str, str | None], *, replace: bool = False
+    ) -> Decision[MetadataRecord, Topic]:
+        """Set or, with None, unset; with `replace` whatever is not named is unset too."""
+        topic = self.topic(name)
+        settings = {} if replace else dict(topic.overrides)
+        for key, value in changes.items():
+            if value is None:
+                settings.pop(key, None)
+            else:
+                settings[key] = value
+        changed = msgspec.structs.replace(
+            topic, overrides=settings, settings=topic_settings({**self._defaults, **settings})
+        )
+        if settings == topic.overrides:
+            return Decision((), topic)
+        return Decision((SettingsChanged(topic.topic_id, settings),), changed)
+
+    def delete_topic(self, name: str) -> Decision[MetadataRecord, Topic]:
+        topic = self.topic(name)
+        return Decision((TopicDeleted(topic.topic_id),), topic)
+
+    def reserve_producer_ids(self, count: int) -> Decision[MetadataRecord, int]:
+        """The first of `count` ids that nobody else will get."""
+        first = self._next_producer_id
+        return Decision((ProducerIdsReserved(first + count),), first)
+
+    def _check_partitions(self, partitions: int) -> None:
+        if not 1 <= partitions <= self._partitions_max:
+            raise InvalidPartitions(
+                f"{partitions} partitions; allowed are 1 to {self._partitions_max}"
+                " (setting topics.partitions_max)"
+            )
+
+    def _refuse_look_alike(self, name: TopicName) -> None:
+        """`a.b` and `a_b` would be one and the same name in metrics."""
+        other = self._by_folded_name.get(_folded(name))
+        if other is not None:
+            raise PolicyViolation(f"topic {name!r} differs from {other!r} only by '.' and '_'")
+
+    # --- the machine -------------------------------------------------------------------------------
+
+    def apply(self, record: MetadataRecord) -> None:
+        match record:
+            case ClusterNamed():
+                self._cluster_id = record.cluster_id
+            case TopicCreated():
+                self._put(self._topic_of(record))
+            case PartitionsAdded():
+                topic = self._by_id[record.topic_id]
+                self._put(msgspec.structs.replace(topic, partitions=record.partitions))
+            case SettingsChanged():
+                topic = self._by_id[record.topic_id]
+                settings = topic_settings({**self._defaults, **record.settings})
+                self._put(
+                    msgspec.structs.replace(topic, overrides=record.settings, settings=settings)
+                )
+            case TopicDeleted():
+                topic = self._by_id.pop(record.topic_id)
+                del self._by_name[topic.name]
+                del self._by_folded_name[_folded(topic.name)]
+            case ProducerIdsReserved():
+                self._next_producer_id = record.next_producer_id
+
+    def snapshot(self) -> Sequence[MetadataRecord]:
+        topics = (
+            TopicCreated(t.topic_id, t.name, t.partitions, t.overrides, t.created_at)
+            for t in self._by_name.values()
+        )
+        return [
+            ClusterNamed(self._cluster_id),
+            ProducerIdsReserved(self._next_producer_id),
+            *topics,
+        ]
+
+    def encode(self, record: MetadataRecord) -> bytes:
+        return _encoder.encode(record)
+
+    def decode(self, data: bytes) -> MetadataRecord:
+        return _decoder.decode(data)
+
+    def next_deadline(self) -> Timestamp | None:
+        return None
+
+    def on_deadline(self, now: Timestamp) -> Decision[MetadataRecord, None]:
+        return Decision((), None)
+
+    def _put(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+        self._by_folded_name[_folded(topic.name)] = topic.name
+
+    def _topic_of(self, record: TopicCreated) -> Topic:
+        return Topic(
+            record.topic_id,
+            record.name,
+            record.partitions,
+            record.settings,
+            topic_settings({**self._defaults, **record.settings}),
+            record.created_at,
+        )
+
+
+def _folded(name: str) -> str:
+    return name.replace(".", "_")

@@ -1,0 +1,153 @@
+"""The server's configuration: one frozen tree, unknown keys refused.
+
+Defaults < TOML file < `GOQUEUE_…` variables < flags; `goqueue.cli` merges them once.  Each field's
+docstring is its reference text: unit, trade-off, when to change it.
+"""
+
+import msgspec
+
+from goqueue.model.errors import InvalidSetting
+from goqueue.model.settings import topic_settings
+
+
+class Address(msgspec.Struct, frozen=True):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, `[V6]:PORT` or `:PORT`; raises `InvalidSetting`."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InvalidSetting(
+            f"{text!r} is not an address: write HOST:PORT, with a port up to 65535"
+        )
+    return Address(host or "0.0.0.0", int(port))  # noqa: S104 - said by the user, and guarded below
+
+
+class KafkaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listen: str = "127.0.0.1:9092"
+    """Address of the Kafka listener, HOST:PORT; port 0 picks a free one and prints it."""
+    advertised: str = ""
+    """Address that clients are told to connect to, when it differs from `listen` (behind NAT, in a
+    container). Empty: the address listened on."""
+    request_bytes_max: int = 104_857_600
+    """Largest request accepted, in bytes. A larger one closes the connection."""
+    connections_max: int = 10_000
+    """Connections at once; further ones are closed at once."""
+    idle_ms: int = 600_000
+    """A connection without a request for so long is closed."""
+    request_ms: int = 60_000
+    """A request that has begun to arrive must be whole within this time."""
+    pending_requests_max: int = 256
+    """Requests of one connection in progress before it is no longer read."""
+    pending_bytes_max: int = 16_777_216
+    """Bytes of one connection's requests in progress before it is no longer read."""
+    fetch_bytes_max: int = 16_777_216
+    """Largest fetch response, in bytes, whatever the client asks for (one batch always fits)."""
+    fetch_sessions_max: int = 1_000
+    """Incremental fetch sessions kept; the least recently used goes first."""
+
+
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listen: str = "127.0.0.1:8080"
+    """Address of the HTTP listener, HOST:PORT; port 0 picks a free one and prints it."""
+    body_bytes_max: int = 16_777_216
+    """Largest request body, in bytes; a larger one is answered with 413."""
+    connections_max: int = 2_000
+    """Requests and connections at once before new ones are answered with 503."""
+    long_poll_ms_max: int = 60_000
+    """Longest wait a client may ask for in a read or poll."""
+    idle_seconds: int = 75
+    """A kept-alive connection without a request for so long is closed."""
+
+
+class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    auto_create: bool = True
+    """Create a topic when a client first produces to it or asks for its metadata."""
+    partitions: int = 3
+    """Partitions of a topic that does not say how many."""
+    partitions_max: int = 10_000
+    """Most partitions a single topic may have."""
+    settings: dict[str, str] = {}
+    """Topic settings for topics that do not set them themselves, by their Kafka names."""
+
+
+class StorageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    open_files_max: int = 4_096
+    """File handles kept open at once; more files than that are reopened as they are used."""
+    checkpoint_ms: int = 30_000
+    """How often written logs are checkpointed: after a crash only what is newer is verified."""
+    retention_check_ms: int = 60_000
+    """How often old segments are looked for."""
+    compaction_check_ms: int = 15_000
+    """How often compacted topics are looked at."""
+    compaction_memory_bytes: int = 134_217_728
+    """Memory for the keys of one compaction run."""
+    free_bytes_min: int = 104_857_600
+    """Refuse writes when the disk has less room than this, so that recovery still has some."""
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    node_id: int = 1
+    """This node's number, unique in a cluster."""
+    data_dir: str = "./data"
+    """Everything that is kept lies below this directory."""
+    insecure: bool = False
+    """Allow listeners on addresses other than loopback without authentication."""
+    log_format: str = "auto"
+    """`console`, `json`, or `auto`: console at a terminal, JSON in a pipe."""
+    log_level: str = "info"
+    """`debug`, `info`, `warning` or `error`."""
+    shutdown_seconds: float = 10.0
+    """How long open requests may take to finish after SIGTERM."""
+    kafka: KafkaConfig = KafkaConfig()
+    http: HttpConfig = HttpConfig()
+    topics: TopicsConfig = TopicsConfig()
+    storage: StorageConfig = StorageConfig()
+
+
+LOOPBACK = ("localhost", "::1")
+
+
+def is_loopback(host: str) -> bool:
+    return host in LOOPBACK or host.startswith("127.")
+
+
+def problems_of(config: Config) -> list[str]:
+    """Everything that is wrong with a configuration that has the right shape."""
+    found: list[str] = []
+    for name, text in (
+        ("kafka.listen", config.kafka.listen),
+        ("http.listen", config.http.listen),
+        ("kafka.advertised", config.kafka.advertised),
+    ):
+        if name == "kafka.advertised" and not text:
+            continue
+        try:
+            address = parse_address(text)
+        except InvalidSetting as error:
+            found.append(f"{name}: {error}")
+            continue
+        if name != "kafka.advertised" and not is_loopback(address.host) and not config.insecure:
+            found.append(
+                f"{name}: {address.host} can be reached from other machines and there is no"
+                " authentication; listen on 127.0.0.1, or say --insecure"
+            )
+    try:
+        topic_settings(config.topics.settings)
+    except InvalidSetting as error:
+        found.append(f"topics.settings: {error}")
+    if not 1 <= config.topics.partitions <= config.topics.partitions_max:
+        found.append(f"topics.partitions: must be between 1 and {config.topics.partitions_max}")
+    if config.node_id < 0:
+        found.append("node_id: must not be negative")
+    if config.log_level not in ("debug", "info", "warning", "error"):
+        found.append("log_level: must be debug, info, warning or error")
+    if config.log_format not in ("auto", "console", "json"):
+        found.append("log_format: must be auto, console or json")
+    return found
