@@ -11,8 +11,8 @@ cannot say of a response is left out.  Which fields moved, and how, is in `upgra
 
 Produce and Fetch have codecs of their own, in `produce` and `fetch`.
 
-Schema modules are imported when a message of that version first comes; a first message costs about
-a millisecond, the next ones microseconds.
+Schema modules are imported when a message of that version first comes: that one takes some
+milliseconds, the next ones microseconds.
 """
 
 import importlib

@@ -166,11 +166,26 @@ def _describe_groups_response(newest: Any, old: type[Any]) -> Any:
 
 def _add_partitions_to_txn_response(newest: Any, old: type[Any]) -> Any:
     (transaction,) = newest.results_by_transaction
-    return _pick(
-        old,
-        throttle_time=newest.throttle_time,
-        results_by_topic_v3_and_below=transaction.topic_results,
-    )
+    topics = transaction.topic_results
+    if old.__version__ <= 1:
+        topics = tuple(map(_unfenced_topic, topics))
+    return _pick(old, throttle_time=newest.throttle_time, results_by_topic_v3_and_below=topics)
+
+
+def _without_fencing(newest: Any, _: type[Any]) -> Any:
+    return _unfenced(newest, "error_code")
+
+
+def _unfenced_topic(topic: Any) -> Any:
+    results = (_unfenced(result, "partition_error_code") for result in topic.results_by_partition)
+    return replace(topic, results_by_partition=tuple(results))
+
+
+def _unfenced(result: Any, field: str) -> Any:
+    """Older producers know a fenced one only by its epoch, and would not know the newer code."""
+    if getattr(result, field) != ErrorCode.producer_fenced:
+        return result
+    return replace(result, **{field: ErrorCode.invalid_producer_epoch})
 
 
 RESPONSES: Final[dict[ApiKey, Moved]] = {
@@ -179,6 +194,9 @@ RESPONSES: Final[dict[ApiKey, Moved]] = {
     ApiKey.LEAVE_GROUP: Moved(2, _leave_group_response),
     ApiKey.DESCRIBE_GROUPS: Moved(5, _describe_groups_response),
     ApiKey.ADD_PARTITIONS_TO_TXN: Moved(3, _add_partitions_to_txn_response),
+    ApiKey.INIT_PRODUCER_ID: Moved(3, _without_fencing),
+    ApiKey.ADD_OFFSETS_TO_TXN: Moved(1, _without_fencing),
+    ApiKey.END_TXN: Moved(1, _without_fencing),
 }
 
 
