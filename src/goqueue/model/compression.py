@@ -13,7 +13,8 @@ A few kilobytes can unfold to gigabytes, so nothing is decompressed into a buffe
 itself.  A size that the data declares is compared with the limit first.  Then the output goes to
 a buffer of fixed size, where the codec stops when it is full; the first buffer is a guess, and
 each further one four times larger until it reaches the limit.  All in all that takes at most some
-twice the limit in memory, and less than two passes over it in time.
+twice the limit in resident memory, and less than two passes over it in time.  A zstd frame may
+also reserve its window, up to 128 MiB of addresses, of which only what is written becomes resident.
 """
 
 from collections.abc import Callable
@@ -94,7 +95,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
 
 
 def compress(codec: int, data: Buffer) -> bytes:
-    """`data` as a Java client would send it; raises `UnsupportedBatch`."""
+    """`data` in the framing that Kafka clients expect; raises `UnsupportedBatch`."""
     match _codec(codec):
         case Codec.NONE:
             return bytes(data)
