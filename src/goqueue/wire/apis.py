@@ -164,8 +164,9 @@ def versions_of(api_key: int) -> Versions | None:
 def advertised_versions(api_key: ApiKey) -> Versions:
     """What to say in ApiVersions: `VERSIONS`, but Produce from 0, as Apache Kafka itself says.
 
-    librdkafka takes a missing Produce v0 for a broker that cannot compress, and then sends the
-    newest version all the same.  A Produce that really is older than 3 is refused like any other.
+    Many librdkafkas take a missing Produce v0 for a broker that cannot compress, and send batches
+    uncompressed.  They use the newest version that both know all the same; a request that really is
+    older than version 3 is refused like any other.
     """
     versions = VERSIONS[api_key]
     return versions._replace(min=0) if api_key is ApiKey.PRODUCE else versions
