@@ -5,8 +5,10 @@ What runs on the real doors runs unchanged on these.  `World` bundles them.
 
 from goqueue.sim.chance import SimRandom
 from goqueue.sim.clock import SimClock
-from goqueue.sim.disk import Moment, SimCrash, SimDisk, SimFile
-from goqueue.sim.loop import SimDeadlock, SimLivelock, SimLoop, run
+from goqueue.sim.disk import Moment, SimDisk, SimFile
+from goqueue.sim.loop import SimCrash, SimDeadlock, SimLivelock, SimLoop, run
+from goqueue.sim.network import SimFabric, SimNetwork
+from goqueue.sim.world import World
 
 __all__ = [
     "Moment",
@@ -14,9 +16,12 @@ __all__ = [
     "SimCrash",
     "SimDeadlock",
     "SimDisk",
+    "SimFabric",
     "SimFile",
     "SimLivelock",
     "SimLoop",
+    "SimNetwork",
     "SimRandom",
+    "World",
     "run",
 ]

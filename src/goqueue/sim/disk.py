@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, NoReturn, TypeVar
 
 from goqueue.model.errors import DiskFull, StorageFailed
 from goqueue.sim.device import ROOM_BYTES, Buffer, Device, Directory, Node, split
-from goqueue.sim.loop import SimLoop
+from goqueue.sim.loop import SimCrash, SimLoop
 
 T = TypeVar("T")
 
@@ -40,10 +40,6 @@ COLD_READS: Final = 0.1  # how often `read_cached` finds nothing in memory
 _DIRECTORY_SIZE: Final = 4096  # what a stat of a directory says
 
 FaultKind = Literal["append", "read", "sync"]
-
-
-class SimCrash(BaseException):
-    """The machine is dead.  Not an `Exception`: no handler for errors may catch it."""
 
 
 class Moment(enum.Enum):

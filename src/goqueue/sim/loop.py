@@ -48,6 +48,10 @@ class SimLivelock(Exception):
     """Callbacks run without end while time stands still."""
 
 
+class SimCrash(BaseException):
+    """The machine is dead.  Not an `Exception`: no handler for errors may catch it."""
+
+
 class Life:
     """One run of one simulated process, from its start to its death."""
 
@@ -116,6 +120,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._graveyard: list[SimTask[Any]] = []
         self._finishing: asyncio.Task[None] | None = None
         self._halted: BaseException | None = None
+        self._life: Life | None = None  # whose callback runs
         self._stopped = False
         self._over = False
 
@@ -245,8 +250,10 @@ class SimLoop(asyncio.BaseEventLoop):
         super().close()
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """End the run; but a crash was told already, and the dead have no one to tell."""
         reason = context.get("exception")
-        if self._over or ((life := LIFE.get()) is not None and not life.alive):
+        owner = getattr(context.get("future"), "life", self._life)
+        if self._over or isinstance(reason, SimCrash) or (owner is not None and not owner.alive):
             return
         if reason is not None:
             reason.add_note(f"unhandled: {context.get('message')}")
@@ -264,6 +271,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 if handle.cancelled() or (handle.life is not None and not handle.life.alive):
                     continue
                 self._events += 1
+                self._life = handle.life
                 handle._run()
                 self._look_around()
 
@@ -327,6 +335,7 @@ class SimLoop(asyncio.BaseEventLoop):
             yield
         finally:
             self._running = False
+            self._life = None
             asyncio._set_running_loop(None)
             sys.set_asyncgen_hooks(*hooks)
 
@@ -365,7 +374,7 @@ def _close_coroutine(coroutine: Any) -> None:
     One that awaits in a `finally` block refuses to close; each refusal takes it one step further.
     """
     for _ in range(_CLOSING_ATTEMPTS):
-        with contextlib.suppress(BaseException):  # rule-ok: its process is dead, nobody is left to tell
+        with contextlib.suppress(BaseException):  # rule-ok: its process is dead
             coroutine.close()
             return
 
