@@ -1,0 +1,82 @@
+"""Consumer groups: one deterministic state machine for every protocol.
+
+`machine` has the verbs; start there.  Then, by protocol:
+
+    classic: the state              consumer: the state
+    classic_join, classic_sync      consumer_beat: the one request
+    classic_phases: what follows    targets, assignors, balance: who should have what
+                                    reconcile: how a member gets there
+    conversion, mixed: both protocols in one group
+    offsets, commits: positions     descriptions: for administrators
+
+`draft`, `desk`, `lobby` and `timers` are what they share; `records` is what is on disk.
+"""
+
+from goqueue.groups.classic_join import JoinRequest
+from goqueue.groups.classic_sync import MemberIdentity, SyncRequest
+from goqueue.groups.commits import (
+    CommitRequest,
+    FetchedOffsets,
+    FetchRequest,
+    OffsetToCommit,
+    PartitionResult,
+)
+from goqueue.groups.config import GroupsConfig
+from goqueue.groups.consumer_beat import BeatRequest
+from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
+from goqueue.groups.machine import GroupMachine
+from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol
+from goqueue.groups.replies import (
+    Beat,
+    GroupDecision,
+    Joined,
+    JoinedMember,
+    Left,
+    Outcome,
+    Parked,
+    Synced,
+    Token,
+    Wakeup,
+)
+from goqueue.groups.slots import NO_SLOTS, Slot, Slots
+from goqueue.groups.statistics import RebalanceStatistics, Statistics
+from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
+
+__all__ = [
+    "NO_SLOTS",
+    "Beat",
+    "BeatRequest",
+    "CommitRequest",
+    "CommittedOffset",
+    "FetchRequest",
+    "FetchedOffsets",
+    "GroupDecision",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMachine",
+    "GroupRecord",
+    "GroupsConfig",
+    "JoinRequest",
+    "Joined",
+    "JoinedMember",
+    "Left",
+    "MemberDescription",
+    "MemberIdentity",
+    "OffsetToCommit",
+    "Outcome",
+    "Parked",
+    "PartitionResult",
+    "Protocol",
+    "RebalanceStatistics",
+    "Slot",
+    "Slots",
+    "Statistics",
+    "SyncRequest",
+    "Synced",
+    "Token",
+    "TopicFacts",
+    "Topics",
+    "TopicsView",
+    "Wakeup",
+    "compile_regex",
+]

@@ -1,0 +1,271 @@
+"""Commit, fetch, delete and expire offsets.
+
+A commit is fenced: a member of an older generation or epoch has lost its partitions, and its late
+commit would take the new owner's position back.  A group without members takes anybody's commits
+("simple" consumers that assign partitions to themselves, and administrators).
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from goqueue.groups import embedded
+from goqueue.groups.classic import ClassicGroup
+from goqueue.groups.classic_sync import check_speaker
+from goqueue.groups.config import GroupsConfig
+from goqueue.groups.consumer import ConsumerGroup
+from goqueue.groups.consumer_members import find_member
+from goqueue.groups.desk import Desk
+from goqueue.groups.draft import Group
+from goqueue.groups.errors import (
+    GroupError,
+    GroupNotEmpty,
+    GroupNotFound,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    OffsetMetadataTooLarge,
+    RebalanceInProgress,
+    StaleMemberEpoch,
+    UnknownMember,
+)
+from goqueue.groups.offsets import PartitionKey
+from goqueue.groups.records import (
+    ClassicState,
+    CommittedOffset,
+    GroupDeleted,
+    GroupRecord,
+    OffsetRecord,
+    OffsetsCommitted,
+    OffsetsDeleted,
+)
+from goqueue.groups.replies import GroupDecision, Outcome
+from goqueue.groups.timers import Timer, TimerKind
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+from goqueue.model.machine import Decision
+
+NO_GENERATION = -1
+
+
+class OffsetToCommit(msgspec.Struct, frozen=True):
+    topic: TopicName
+    partition: int
+    offset: Offset
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    group_id: GroupId
+    offsets: tuple[OffsetToCommit, ...]
+    member_id: str = ""
+    generation: int = NO_GENERATION  # or the member epoch
+    instance_id: str | None = None
+    retention_ms: int | None = None  # only old clients ask for one
+    is_transactional: bool = False
+
+
+class PartitionResult(msgspec.Struct, frozen=True):
+    topic: TopicName
+    partition: int
+    error: GroupError | None = None
+
+
+def commit(
+    desk: Desk, now: Timestamp, request: CommitRequest
+) -> GroupDecision[tuple[PartitionResult, ...]]:
+    """A result a partition; only metadata that is too long is refused one by one."""
+    check_commit(desk, now, request)
+    committed, results = [], []
+    for wanted in request.offsets:
+        error = _too_large(desk.config, wanted)
+        results.append(PartitionResult(wanted.topic, wanted.partition, error))
+        if error is None:
+            committed.append(_committed(wanted, now, request.retention_ms))
+    records: tuple[OffsetRecord, ...] = ()
+    if committed:
+        records = (OffsetsCommitted(request.group_id, tuple(committed)),)
+        desk.check_offsets_later(request.group_id, now)
+    return Decision(records, Outcome(tuple(results)))
+
+
+def _too_large(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTooLarge | None:
+    size, most = len(wanted.metadata.encode()), config.offset_metadata_bytes_max
+    if size <= most:
+        return None
+    return OffsetMetadataTooLarge(f"metadata of {size} bytes, {most} allowed")
+
+
+def _committed(wanted: OffsetToCommit, now: Timestamp, retention_ms: int | None) -> CommittedOffset:
+    return CommittedOffset(
+        topic=wanted.topic,
+        partition=wanted.partition,
+        offset=wanted.offset,
+        leader_epoch=wanted.leader_epoch,
+        metadata=wanted.metadata,
+        committed_at=now,
+        expires_at=None if retention_ms is None else Timestamp(now + retention_ms),
+    )
+
+
+def check_commit(desk: Desk, now: Timestamp, request: CommitRequest) -> None:
+    """May this caller move the group's offsets?  Raises if not; a member's session is prolonged."""
+    if not request.group_id:
+        raise InvalidGroupId("a group has a name")
+    group = desk.groups.get(request.group_id)
+    is_stranger = request.generation < 0 and not request.member_id and not request.instance_id
+    if group is None:
+        if request.generation >= 0:
+            raise IllegalGeneration(f"group {request.group_id!r} has no generation yet")
+    elif group.is_empty and request.generation < 0:
+        pass
+    elif is_stranger:
+        if not request.is_transactional:
+            raise UnknownMember(f"group {request.group_id!r} has members; the commit names none")
+    elif isinstance(group, ClassicGroup):
+        _check_classic(desk, group, now, request)
+    else:
+        _check_epoch(group, request.member_id, request.instance_id, request.generation)
+
+
+def _check_classic(desk: Desk, group: ClassicGroup, now: Timestamp, request: CommitRequest) -> None:
+    member = check_speaker(group, request.member_id, request.instance_id, request.generation)
+    if not desk.room(group.group_id).is_waiting(member.member_id):
+        desk.touch(group.group_id, member.member_id, member.session_timeout_ms, now)
+    if group.state is ClassicState.COMPLETING:
+        raise RebalanceInProgress("the generation has no assignment yet")
+
+
+def _check_epoch(group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int) -> None:
+    member = find_member(group, member_id, instance_id)
+    known = group.current[member_id].epoch
+    if epoch == known:
+        return
+    said = f"epoch {epoch} of member {member_id!r}, which is at {known}"
+    raise StaleMemberEpoch(said) if member.classic is None else IllegalGeneration(said)
+
+
+# --- fetch --------------------------------------------------------------------------------------
+
+
+class FetchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of an OffsetFetch."""
+
+    group_id: GroupId
+    partitions: tuple[PartitionKey, ...] | None = None  # None: all there are
+    member_id: str = ""
+    member_epoch: int = NO_GENERATION
+
+
+class FetchedOffsets(msgspec.Struct, frozen=True):
+    group_id: GroupId
+    offsets: dict[PartitionKey, CommittedOffset | None]
+    error: GroupError | None = None
+
+
+def fetch(desk: Desk, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
+    return tuple(_fetch_one(desk, request) for request in requests)
+
+
+def _fetch_one(desk: Desk, request: FetchRequest) -> FetchedOffsets:
+    group = desk.groups.get(request.group_id)
+    if request.member_id and request.member_epoch >= 0:
+        try:
+            if not isinstance(group, ConsumerGroup):
+                raise UnknownMember(f"no member {request.member_id!r}")
+            _check_epoch(group, request.member_id, None, request.member_epoch)
+        except GroupError as error:
+            return FetchedOffsets(request.group_id, {}, error)
+    held = desk.offsets.of(request.group_id)
+    wanted = held if request.partitions is None else request.partitions
+    return FetchedOffsets(request.group_id, {key: held.get(key) for key in wanted})
+
+
+# --- delete -------------------------------------------------------------------------------------
+
+
+def delete(
+    desk: Desk, group_id: GroupId, partitions: Sequence[PartitionKey]
+) -> GroupDecision[tuple[PartitionResult, ...]]:
+    """Offsets of topics that a member reads stay."""
+    group = desk.groups.get(group_id)
+    if group is None and group_id not in desk.offsets:
+        raise GroupNotFound(f"no group {group_id!r}")
+    wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
+    if wanted is None:
+        raise GroupNotEmpty(f"group {group_id!r} has members; what they read cannot be told")
+    results = tuple(
+        PartitionResult(topic, partition, _in_use(topic) if topic in wanted else None)
+        for topic, partition in partitions
+    )
+    held = desk.offsets.of(group_id)
+    gone = tuple(key for key in partitions if key[0] not in wanted and key in held)
+    records = (OffsetsDeleted(group_id, gone),) if gone else ()
+    return Decision(records, Outcome(results))
+
+
+def _in_use(topic: TopicName) -> GroupSubscribedToTopic:
+    return GroupSubscribedToTopic(f"a member reads {topic!r}")
+
+
+def subscribed_topics(group: Group) -> frozenset[TopicName] | None:
+    """What the members read; None if they speak a protocol that only they understand."""
+    if isinstance(group, ConsumerGroup):
+        names = {name for member in group.members.values() for name in member.subscribed_names}
+        return frozenset(names | {topic.name for topic in group.topics})
+    if group.is_empty:
+        return frozenset()
+    if group.protocol_type != embedded.PROTOCOL_TYPE:
+        return None
+    try:
+        return frozenset(
+            topic
+            for member in group.members.values()
+            for topic in embedded.read_subscription(member.protocols[0].metadata).topics
+        )
+    except InconsistentGroupProtocol:
+        return None
+
+
+def topics_deleted(desk: Desk, names: frozenset[TopicName]) -> tuple[OffsetRecord, ...]:
+    """Positions in a topic that is gone mean nothing in its namesake to come."""
+    found = (
+        (group_id, tuple(key for key in desk.offsets.of(group_id) if key[0] in names))
+        for group_id in desk.offsets.groups()
+    )
+    return tuple(OffsetsDeleted(group_id, keys) for group_id, keys in found if keys)
+
+
+# --- expiry -------------------------------------------------------------------------------------
+
+
+def expire(desk: Desk, group_id: GroupId, group: Group | None, now: Timestamp) -> list[GroupRecord]:
+    """Drop what is old, then a group that has nothing left; look again later otherwise."""
+    held = desk.offsets.of(group_id)
+    wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
+    old = tuple(
+        key
+        for key, committed in held.items()
+        if wanted is not None
+        and key[0] not in wanted
+        and _expires_at(desk.config, group, committed) <= now
+    )
+    records: list[GroupRecord] = [OffsetsDeleted(group_id, old)] if old else []
+    is_over = len(old) == len(held) and (group is None or group.is_empty)
+    if not is_over:
+        due = Timestamp(now + desk.config.offset_check_interval_ms)
+        desk.timers.set(Timer(TimerKind.OFFSETS, group_id), due)
+    elif group is not None:
+        records.append(GroupDeleted(group_id))
+    return records
+
+
+def _expires_at(config: GroupsConfig, group: Group | None, committed: CommittedOffset) -> Timestamp:
+    """An empty group's offsets live on from the moment it became empty."""
+    if committed.expires_at is not None:
+        return committed.expires_at
+    since = committed.committed_at
+    if group is not None and group.is_empty:
+        since = max(since, group.changed_at)
+    return Timestamp(since + config.offset_retention_ms)

@@ -1,0 +1,217 @@
+"""A group whose coordinator divides the partitions (KIP-848, and every group over HTTP).
+
+Three epochs, each chasing the one before it:
+
+    group epoch ──▶ target epoch ──▶ each member's epoch
+    (who is here,   (who should       (what this member
+     what they want) have what)        was given so far)
+
+A change bumps the group epoch; a new target is computed for it; then every member walks to the
+target on its own, at its own heartbeats, so those whose partitions stay never stop:
+
+                 target changed,
+              ┌─ must give some up ──▶ REVOKING ──gave them up──┐
+    STABLE ───┤                                                 ├──▶ STABLE, if all is free
+       ▲      └─ must not ──────────────────────────────────────┤
+       │                                                        └──▶ WAITING, if others still
+       └──────────────────── the last one was released ──────────────┘       hold some
+
+Invariant: a slot has at most one owner, who has it in `assigned` or in `revoking`.  It is handed
+out only after its owner released it: by saying so, by leaving, or by being expelled.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from goqueue.groups.records import (
+    ConsumerMember,
+    ConsumerMemberRemoved,
+    ConsumerMemberSaved,
+    ConsumerRecord,
+    EpochBumped,
+    GroupRecord,
+    MemberMoved,
+    MemberState,
+    TargetSet,
+)
+from goqueue.groups.slots import NO_SLOTS, Slot, Slots, pack, unpack
+from goqueue.groups.topics import TopicFacts
+from goqueue.model.ids import GroupId, Timestamp
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2  # gone for a moment: keeps its partitions until its session ends
+
+
+class ConsumerState(enum.StrEnum):
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class Current(msgspec.Struct, frozen=True):
+    """Where a member stands."""
+
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = JOIN_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: Slots = NO_SLOTS
+    revoking: Slots = NO_SLOTS
+
+    @property
+    def owned(self) -> Slots:
+        return self.assigned | self.revoking
+
+
+NEWCOMER = Current()
+
+
+class ConsumerGroup:
+    """Only `apply` changes it."""
+
+    def __init__(self, group_id: GroupId) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.target_epoch = 0
+        self.assignor = ""
+        self.changed_at = Timestamp(0)  # of the epoch; when empty: since when
+        self.topics: tuple[TopicFacts, ...] = ()  # subscribed ones, as of the epoch
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Slots] = {}
+        self.current: dict[str, Current] = {}
+        self.static: dict[str, str] = {}  # instance id -> member id
+        self.owners: dict[Slot, str] = {}
+        self.classic_count = 0  # members that speak the classic protocol
+        self.settled_count = 0  # members that stand at the target
+
+    def copy(self) -> "ConsumerGroup":
+        twin = ConsumerGroup.__new__(ConsumerGroup)
+        twin.__dict__.update(self.__dict__)
+        twin.members = self.members.copy()
+        twin.targets = self.targets.copy()
+        twin.current = self.current.copy()
+        twin.static = self.static.copy()
+        twin.owners = self.owners.copy()
+        return twin
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_settled(self) -> bool:
+        return self.epoch == self.target_epoch and self.settled_count == len(self.members)
+
+    @property
+    def state(self) -> ConsumerState:
+        if not self.members:
+            return ConsumerState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerState.ASSIGNING
+        return ConsumerState.STABLE if self.is_settled else ConsumerState.RECONCILING
+
+    def stands_at_target(self, current: Current) -> bool:
+        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
+
+    def is_free(self, slot: Slot) -> bool:
+        return slot not in self.owners
+
+    # --- the only writer --------------------------------------------------------------------------
+
+    def apply(self, record: ConsumerRecord) -> None:
+        match record:
+            case ConsumerMemberSaved(member=member):
+                self._save(member)
+            case ConsumerMemberRemoved(member_id=member_id):
+                self._remove(member_id)
+            case EpochBumped(epoch=epoch, topics=topics, at=at):
+                self.epoch = epoch
+                self.topics = topics
+                self.changed_at = at
+            case TargetSet():
+                self._set_target(record)
+            case MemberMoved():
+                self._move(record)
+
+    def _save(self, member: ConsumerMember) -> None:
+        before = self.members.get(member.member_id)
+        if before is None:
+            self.current[member.member_id] = NEWCOMER
+            self.settled_count += self.stands_at_target(NEWCOMER)
+        else:
+            self.classic_count -= before.classic is not None
+        self.members[member.member_id] = member
+        self.classic_count += member.classic is not None
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self.classic_count -= member.classic is not None
+        current = self.current.pop(member_id)
+        self.settled_count -= self.stands_at_target(current)
+        for slot in current.owned:
+            del self.owners[slot]
+        self.targets.pop(member_id, None)
+        if member.instance_id is not None and self.static[member.instance_id] == member_id:
+            del self.static[member.instance_id]
+
+    def _set_target(self, record: TargetSet) -> None:
+        for member_id, packed in record.targets.items():
+            self.targets[member_id] = unpack(packed)
+        self.assignor = record.assignor
+        if record.epoch != self.target_epoch:
+            self.target_epoch = record.epoch
+            self.settled_count = sum(map(self.stands_at_target, self.current.values()))
+
+    def _move(self, record: MemberMoved) -> None:
+        before = self.current[record.member_id]
+        after = Current(
+            record.epoch,
+            record.previous_epoch,
+            record.state,
+            unpack(record.assigned),
+            unpack(record.revoking),
+        )
+        for slot in before.owned - after.owned:
+            del self.owners[slot]
+        for slot in after.owned - before.owned:
+            assert slot not in self.owners, f"{slot} of {self.owners[slot]} given again"
+            self.owners[slot] = record.member_id
+        self.current[record.member_id] = after
+        self.settled_count += self.stands_at_target(after) - self.stands_at_target(before)
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def moved(self, member_id: str, current: Current) -> MemberMoved:
+        return MemberMoved(
+            self.group_id,
+            member_id,
+            current.epoch,
+            current.previous_epoch,
+            current.state,
+            pack(current.assigned),
+            pack(current.revoking),
+        )
+
+    def target_set(self, epoch: int, assignor: str, targets: Mapping[str, Slots]) -> TargetSet:
+        """The record of a new target: only the members whose slots differ from before."""
+        changed = {
+            member_id: pack(slots)
+            for member_id, slots in targets.items()
+            if self.targets.get(member_id, NO_SLOTS) != slots
+        }
+        return TargetSet(self.group_id, epoch, assignor, changed)
+
+    def snapshot(self) -> Iterator[GroupRecord]:
+        for member in self.members.values():
+            yield ConsumerMemberSaved(self.group_id, member)
+        yield EpochBumped(self.group_id, self.epoch, self.topics, self.changed_at)
+        targets = {member_id: pack(slots) for member_id, slots in self.targets.items() if slots}
+        yield TargetSet(self.group_id, self.target_epoch, self.assignor, targets)
+        for member_id, current in self.current.items():
+            if current != NEWCOMER:
+                yield self.moved(member_id, current)

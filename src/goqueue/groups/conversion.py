@@ -1,0 +1,213 @@
+"""A group changes its protocol: while empty at any time, while in use if it can be translated.
+
+Classic members of type `consumer` put their subscriptions and assignments into bytes that can be
+read (`embedded`), so a live classic group can become a consumer group when the first member of
+that protocol comes: the old members stay, keep what they own, and are sent to join again.  When
+the last member of the consumer protocol goes, the group is classic again.  That is how a fleet is
+upgraded, and rolled back, one process at a time.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from goqueue.groups import embedded
+from goqueue.groups.classic import ClassicGroup
+from goqueue.groups.classic_phases import dismiss, prepare
+from goqueue.groups.consumer import ConsumerGroup, Current
+from goqueue.groups.desk import Desk
+from goqueue.groups.draft import Draft
+from goqueue.groups.errors import (
+    GroupError,
+    GroupNotFound,
+    InconsistentGroupProtocol,
+    RebalanceInProgress,
+)
+from goqueue.groups.records import (
+    ClassicAssigned,
+    ClassicMember,
+    ClassicMemberSaved,
+    ClassicPhaseChanged,
+    ClassicState,
+    ClassicTraits,
+    ConsumerMember,
+    ConsumerMemberSaved,
+    EpochBumped,
+    GroupDeleted,
+    MemberState,
+    Protocol,
+)
+from goqueue.groups.slots import NO_SLOTS, Slot, Slots
+from goqueue.groups.targets import Wishes
+from goqueue.groups.timers import Timer, TimerKind
+from goqueue.groups.topics import TopicsView
+from goqueue.model.ids import Timestamp, TopicName
+
+# --- classic to consumer ------------------------------------------------------------------------
+
+
+def make_consumer(desk: Desk, draft: Draft, now: Timestamp) -> None:
+    """See to it that the draft's group, if there is one, is of the consumer protocol."""
+    group = draft.group
+    if not isinstance(group, ClassicGroup):
+        return
+    if group.is_empty:
+        draft.write(GroupDeleted(draft.group_id))
+        return
+    try:
+        held = {member_id: _held(desk, group, member_id) for member_id in group.members}
+        members = [
+            consumer_member(member, read_subscription(member.protocols))
+            for member in group.members.values()
+        ]
+    except GroupError as error:
+        raise GroupNotFound(
+            f"group {draft.group_id!r} is classic and cannot be translated: {error}"
+        ) from error
+    _let_everybody_go(desk, draft, now)
+    _write_consumer(desk, draft, now, members, _without_doubles(held))
+
+
+def _held(desk: Desk, group: ClassicGroup, member_id: str) -> Slots:
+    """What the member has in hand.
+
+    One that joined in this phase has said so in its subscription (an eager one has nothing);
+    of the others the last assignment stands.
+    """
+    if group.protocol_type != embedded.PROTOCOL_TYPE:
+        raise InconsistentGroupProtocol(f"protocol type {group.protocol_type!r}")
+    joining = desk.room(group.group_id).joining
+    if group.state is ClassicState.COMPLETING or member_id in joining:
+        owned = read_subscription(group.members[member_id].protocols).owned
+        return to_slots(desk.topics, owned)
+    assignment = group.assignments.get(member_id, b"")
+    return to_slots(desk.topics, embedded.read_assignment(assignment))
+
+
+def _without_doubles(held: Mapping[str, Slots]) -> dict[str, Slots]:
+    """A client's own assignor may have given a slot twice; here it goes to the first."""
+    taken: set[Slot] = set()
+    result = {}
+    for member_id, slots in held.items():
+        result[member_id] = slots - taken
+        taken |= slots
+    return result
+
+
+def consumer_member(member: ClassicMember, wish: embedded.Subscription) -> ConsumerMember:
+    """A classic member, as a consumer group keeps it."""
+    return ConsumerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=wish.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        subscribed_names=tuple(sorted(set(wish.topics))),
+        subscribed_regex=None,
+        assignor=None,
+        classic=ClassicTraits(member.session_timeout_ms, member.protocols, wish.version),
+    )
+
+
+def read_subscription(protocols: Iterable[Protocol]) -> embedded.Subscription:
+    """All protocols of a consumer carry the same topics; its favourite is read."""
+    return embedded.read_subscription(next(iter(protocols)).metadata)
+
+
+def _let_everybody_go(desk: Desk, draft: Draft, now: Timestamp) -> None:
+    """Nobody waits in a consumer group: callers come again and are answered at once."""
+    for kind in (TimerKind.JOIN, TimerKind.SYNC):
+        desk.timers.clear(Timer(kind, draft.group_id))
+    desk.room(draft.group_id).unsynced.clear()
+    for member in draft.classic.members.values():
+        if desk.room(draft.group_id).is_waiting(member.member_id):
+            dismiss(desk, draft, member.member_id, RebalanceInProgress("the protocol changed"))
+            desk.touch(draft.group_id, member.member_id, member.session_timeout_ms, now)
+
+
+def _write_consumer(
+    desk: Desk,
+    draft: Draft,
+    now: Timestamp,
+    members: list[ConsumerMember],
+    held: dict[str, Slots],
+) -> None:
+    epoch = draft.classic.generation
+    draft.write(GroupDeleted(draft.group_id))
+    for member in members:
+        draft.write(ConsumerMemberSaved(draft.group_id, member))
+    topics = Wishes(desk.topics, members).topics()
+    draft.write(EpochBumped(draft.group_id, epoch, topics, now))
+    draft.write(draft.consumer.target_set(epoch, "", held))
+    for member in members:
+        seat = Current(epoch, epoch, MemberState.STABLE, held[member.member_id])
+        draft.write(draft.consumer.moved(member.member_id, seat))
+
+
+# --- consumer to classic ------------------------------------------------------------------------
+
+
+def make_classic(desk: Desk, draft: Draft, now: Timestamp) -> None:
+    """Translate back a group whose members are all classic, and let them divide anew."""
+    group = draft.consumer
+    assignments = {
+        member_id: assignment_bytes(desk.topics, group, member_id) for member_id in group.members
+    }
+    members = [_to_classic(member) for member in group.members.values()]
+    for member in members:
+        desk.timers.clear(Timer(TimerKind.REVOCATION, draft.group_id, member.member_id))
+    draft.write(GroupDeleted(draft.group_id))
+    for member in members:
+        draft.write(ClassicMemberSaved(draft.group_id, member))
+    draft.write(_stable_phase(draft.classic, group.epoch, now))
+    draft.write(ClassicAssigned(draft.group_id, assignments, now))
+    prepare(desk, draft, now, "protocol changed")
+
+
+def _stable_phase(group: ClassicGroup, generation: int, now: Timestamp) -> ClassicPhaseChanged:
+    return ClassicPhaseChanged(
+        group.group_id,
+        ClassicState.STABLE,
+        generation,
+        embedded.PROTOCOL_TYPE,
+        group.elect_protocol(),
+        next(iter(group.members)),
+        now,
+    )
+
+
+def _to_classic(member: ConsumerMember) -> ClassicMember:
+    assert member.classic is not None, "only classic members are left"
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocol_type=embedded.PROTOCOL_TYPE,
+        protocols=member.classic.protocols,
+    )
+
+
+def assignment_bytes(view: TopicsView, group: ConsumerGroup, member_id: str) -> bytes:
+    """What a classic member is told it has, in the version it speaks."""
+    partitions: dict[str, list[int]] = {}
+    for topic_id, partition in group.current[member_id].assigned:
+        topic = view.identified(topic_id)
+        if topic is not None:
+            partitions.setdefault(topic.name, []).append(partition)
+    traits = group.members[member_id].classic
+    return embedded.write_assignment(partitions, traits.version if traits else 0)
+
+
+def to_slots(view: TopicsView, partitions: Mapping[TopicName, Iterable[int]]) -> Slots:
+    """Names to ids; topics that are gone are left out."""
+    if not partitions:
+        return NO_SLOTS
+    topics = {name: view.named(name) for name in partitions}
+    return frozenset(
+        Slot(topic.topic_id, partition)
+        for name, topic in topics.items()
+        if topic is not None
+        for partition in partitions[name]
+    )

@@ -1,0 +1,47 @@
+"""What the verbs of all protocols share.
+
+`groups` and `offsets` are the durable state and change by `apply` alone.  Beside them stands what a
+restart may forget: deadlines, parked callers, counters, the newest view of the topics.
+"""
+
+from goqueue.groups.config import GroupsConfig
+from goqueue.groups.draft import Draft, Group
+from goqueue.groups.lobby import Lobby, Place, Room, Waiting
+from goqueue.groups.offsets import OffsetStore
+from goqueue.groups.replies import Parked
+from goqueue.groups.statistics import Statistics
+from goqueue.groups.timers import Timer, TimerKind, Timers
+from goqueue.groups.topics import TopicsView
+from goqueue.model.ids import GroupId, Timestamp
+
+
+class Desk:
+    def __init__(self, config: GroupsConfig, topics: TopicsView) -> None:
+        self.config = config
+        self.topics = topics
+        self.groups: dict[GroupId, Group] = {}
+        self.offsets = OffsetStore()
+        self.timers = Timers()
+        self.lobby = Lobby()
+        self.statistics = Statistics()
+
+    def draft(self, group_id: GroupId) -> Draft:
+        return Draft(self.groups, group_id)
+
+    def room(self, group_id: GroupId) -> Room:
+        return self.lobby.room(group_id)
+
+    def park(self, group_id: GroupId, member_id: str, waiting: Waiting) -> Parked:
+        """Let the member wait; its session does not run meanwhile."""
+        self.timers.clear(Timer(TimerKind.SESSION, group_id, member_id))
+        return Parked(self.lobby.park(Place(group_id, member_id, waiting)))
+
+    def touch(self, group_id: GroupId, member_id: str, timeout_ms: int, now: Timestamp) -> None:
+        """The member gave a sign of life."""
+        self.timers.set(Timer(TimerKind.SESSION, group_id, member_id), Timestamp(now + timeout_ms))
+
+    def check_offsets_later(self, group_id: GroupId, now: Timestamp) -> None:
+        """See to it that the group will be looked at for offsets to expire."""
+        timer = Timer(TimerKind.OFFSETS, group_id)
+        if timer not in self.timers:
+            self.timers.set(timer, Timestamp(now + self.config.offset_check_interval_ms))

@@ -1,0 +1,362 @@
+"""The group machine: every verb, every deadline, one log.
+
+    verb(now, request) ──▶ Decision(records, Outcome(reply, wakeups))      reads state
+    apply(record)                                                          changes it
+    next_deadline() / on_deadline(now)                                     time passes
+
+Durable: members, assignments, epochs, offsets.  Beside them, forgotten by a restart: sessions and
+other deadlines, parked callers, counters.  After a replay the machine is asleep; the first verb or
+deadline wakes it, and gives every member a whole new session from then on.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from goqueue.groups import (
+    classic_join,
+    classic_phases,
+    classic_sync,
+    commits,
+    consumer_beat,
+    consumer_members,
+    descriptions,
+    mixed,
+)
+from goqueue.groups.classic import ClassicGroup
+from goqueue.groups.classic_join import JoinRequest
+from goqueue.groups.classic_sync import MemberIdentity, SyncRequest
+from goqueue.groups.commits import CommitRequest, FetchedOffsets, FetchRequest, PartitionResult
+from goqueue.groups.config import GroupsConfig
+from goqueue.groups.consumer import ConsumerGroup
+from goqueue.groups.consumer_beat import BeatRequest
+from goqueue.groups.descriptions import GroupDescription, GroupListing
+from goqueue.groups.desk import Desk
+from goqueue.groups.draft import Draft, step
+from goqueue.groups.errors import UnknownMember
+from goqueue.groups.offsets import PartitionKey
+from goqueue.groups.reconcile import must_rejoin
+from goqueue.groups.records import (
+    ClassicState,
+    GroupDeleted,
+    GroupRecord,
+    MemberState,
+    OffsetRecord,
+    decode,
+    encode,
+)
+from goqueue.groups.replies import (
+    Beat,
+    GroupDecision,
+    Joined,
+    Left,
+    Outcome,
+    Parked,
+    Synced,
+    Token,
+    Wakeup,
+)
+from goqueue.groups.statistics import Statistics
+from goqueue.groups.targets import retarget, topics_differ
+from goqueue.groups.timers import Timer, TimerKind
+from goqueue.groups.topics import Topics, TopicsView
+from goqueue.model.ids import GroupId, Timestamp, TopicName
+from goqueue.model.machine import Decision
+
+ReplyT = TypeVar("ReplyT")
+ASLEEP = Timestamp(0)  # a deadline long past: "call on_deadline at once"
+
+
+class GroupMachine:
+    """All groups of a broker.  Handlers raise `GroupError` to refuse; then nothing is written."""
+
+    def __init__(
+        self, config: GroupsConfig | None = None, topics: TopicsView | None = None
+    ) -> None:
+        self._desk = Desk(config or GroupsConfig(), topics or Topics())
+        self._is_awake = False
+
+    # --- classic protocol -------------------------------------------------------------------------
+
+    def join(
+        self, now: Timestamp, request: JoinRequest, new_member_id: str
+    ) -> GroupDecision[Joined | Parked]:
+        """JoinGroup.  `new_member_id` is a fresh unique id, used if the member has none."""
+        self._wake(now)
+        classic_join.check_request(self._desk, request)
+        draft = self._desk.draft(request.group_id)
+        if isinstance(draft.group, ConsumerGroup):
+            if not draft.group.is_empty:
+                return draft.decide(mixed.join(self._desk, draft, now, request, new_member_id))
+            draft.write(GroupDeleted(request.group_id))
+        return draft.decide(classic_join.join(self._desk, draft, now, request, new_member_id))
+
+    def sync(self, now: Timestamp, request: SyncRequest) -> GroupDecision[Synced | Parked]:
+        """SyncGroup."""
+        self._wake(now)
+        draft = self._desk.draft(request.group_id)
+        match draft.group:
+            case ClassicGroup():
+                return draft.decide(classic_sync.sync(self._desk, draft, now, request))
+            case ConsumerGroup():
+                return draft.decide(mixed.sync(self._desk, draft, now, request))
+            case None:
+                raise UnknownMember(f"no group {request.group_id!r}")
+
+    def heartbeat(
+        self,
+        now: Timestamp,
+        group_id: GroupId,
+        member_id: str,
+        *,
+        generation: int,
+        instance_id: str | None = None,
+    ) -> GroupDecision[None]:
+        """Heartbeat of a classic member; raises `RebalanceInProgress` to call it back."""
+        self._wake(now)
+        match self._desk.groups.get(group_id):
+            case ClassicGroup() as group:
+                classic_sync.heartbeat(self._desk, group, now, member_id, instance_id, generation)
+            case ConsumerGroup() as group:
+                mixed.heartbeat(self._desk, group, now, member_id, instance_id, generation)
+            case None:
+                raise UnknownMember(f"no group {group_id!r}")
+        return _answer(None)
+
+    def leave(
+        self, now: Timestamp, group_id: GroupId, leavers: Sequence[MemberIdentity]
+    ) -> GroupDecision[tuple[Left, ...]]:
+        """LeaveGroup, for several members at once; each has its own result."""
+        self._wake(now)
+        draft = self._desk.draft(group_id)
+        if isinstance(draft.group, ConsumerGroup):
+            return draft.decide(mixed.leave(self._desk, draft, now, leavers))
+        return draft.decide(classic_sync.leave(self._desk, draft, now, leavers))
+
+    def abandon(self, now: Timestamp, token: Token) -> None:
+        """The caller that waits with this token is gone; no wake-up will come for it."""
+        place = self._desk.lobby.abandon(token)
+        group = self._desk.groups.get(place.group_id) if place else None
+        if place and isinstance(group, ClassicGroup) and place.member_id in group.members:
+            timeout_ms = group.members[place.member_id].session_timeout_ms
+            self._desk.touch(place.group_id, place.member_id, timeout_ms, now)
+
+    # --- consumer protocol, and HTTP --------------------------------------------------------------
+
+    def beat(self, now: Timestamp, request: BeatRequest) -> GroupDecision[Beat]:
+        """ConsumerGroupHeartbeat: join, carry on, leave."""
+        self._wake(now)
+        consumer_beat.check_request(self._desk, request)
+        draft = self._desk.draft(request.group_id)
+        return draft.decide(consumer_beat.beat(self._desk, draft, now, request))
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def topics_changed(self, now: Timestamp, topics: TopicsView) -> GroupDecision[None]:
+        """The view from now on; groups whose topics changed get a new target."""
+        self._wake(now)
+        self._desk.topics = topics
+        records: list[GroupRecord] = []
+        for group_id, group in self._desk.groups.items():
+            if isinstance(group, ConsumerGroup) and topics_differ(self._desk, group):
+                draft = self._desk.draft(group_id)
+                retarget(self._desk, draft, now, "topics changed")
+                records.extend(draft.records)
+        return Decision(tuple(records), Outcome(None))
+
+    def topics_deleted(self, now: Timestamp, names: Iterable[TopicName]) -> GroupDecision[None]:
+        """Forget the offsets in these topics.
+
+        Apart from `topics_changed`, so that a view which is merely incomplete loses nothing.
+        """
+        self._wake(now)
+        return Decision(commits.topics_deleted(self._desk, frozenset(names)), Outcome(None))
+
+    # --- offsets ----------------------------------------------------------------------------------
+
+    def commit(
+        self, now: Timestamp, request: CommitRequest
+    ) -> GroupDecision[tuple[PartitionResult, ...]]:
+        """OffsetCommit, fenced by generation or epoch."""
+        self._wake(now)
+        return commits.commit(self._desk, now, request)
+
+    def check_commit(self, now: Timestamp, request: CommitRequest) -> None:
+        """Raise what `commit` would; for commits that a transaction holds back."""
+        self._wake(now)
+        commits.check_commit(self._desk, now, request)
+
+    def fetch(self, requests: Sequence[FetchRequest]) -> GroupDecision[tuple[FetchedOffsets, ...]]:
+        """OffsetFetch, for several groups; None where nothing is committed."""
+        return _answer(commits.fetch(self._desk, requests))
+
+    def delete_offsets(
+        self, now: Timestamp, group_id: GroupId, partitions: Sequence[PartitionKey]
+    ) -> GroupDecision[tuple[PartitionResult, ...]]:
+        """OffsetDelete."""
+        self._wake(now)
+        return commits.delete(self._desk, group_id, partitions)
+
+    # --- administration ---------------------------------------------------------------------------
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> GroupDecision[tuple[GroupListing, ...]]:
+        return _answer(descriptions.list_groups(self._desk, frozenset(states), frozenset(types)))
+
+    def describe(self, group_id: GroupId) -> GroupDecision[GroupDescription]:
+        """DescribeGroups and ConsumerGroupDescribe."""
+        return _answer(descriptions.describe(self._desk, group_id))
+
+    def delete_group(self, now: Timestamp, group_id: GroupId) -> GroupDecision[None]:
+        """DeleteGroups: only an empty one, with its offsets."""
+        self._wake(now)
+        return Decision(descriptions.delete(self._desk, group_id), Outcome(None))
+
+    @property
+    def statistics(self) -> Statistics:
+        """Rebalances by reason, partitions moved, durations; for metrics."""
+        return self._desk.statistics
+
+    @property
+    def parked_count(self) -> int:
+        return len(self._desk.lobby)
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def apply(self, record: GroupRecord) -> None:
+        if isinstance(record, OffsetRecord):
+            self._desk.offsets.apply(record)
+            return
+        group = step(self._desk.groups.get(record.group_id), record)
+        if group is None:
+            self._desk.groups.pop(record.group_id, None)
+        else:
+            self._desk.groups[record.group_id] = group
+
+    def snapshot(self) -> list[GroupRecord]:
+        """Records that rebuild this state in a new machine; in order of group id."""
+        groups = self._desk.groups
+        records = [record for group_id in sorted(groups) for record in groups[group_id].snapshot()]
+        records.extend(self._desk.offsets.snapshot())
+        return records
+
+    def encode(self, record: GroupRecord) -> bytes:
+        return encode(record)
+
+    def decode(self, data: bytes) -> GroupRecord:
+        return decode(data)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> Timestamp | None:
+        if not self._is_awake and (self._desk.groups or any(self._desk.offsets.groups())):
+            return ASLEEP
+        return self._desk.timers.next_due()
+
+    def on_deadline(self, now: Timestamp) -> GroupDecision[None]:
+        """All that is due, group by group: many members that expire together cost one rebalance."""
+        self._wake(now)
+        due: dict[GroupId, list[Timer]] = {}
+        for timer in self._desk.timers.take_due(now):
+            due.setdefault(timer.group_id, []).append(timer)
+        records: list[GroupRecord] = []
+        wakeups: list[Wakeup] = []
+        for group_id, timers in due.items():
+            draft = self._desk.draft(group_id)
+            extra = self._on_group_deadline(draft, timers, now)
+            records.extend((*draft.records, *extra))
+            wakeups.extend(draft.wakeups)
+        return Decision(tuple(records), Outcome(None, tuple(wakeups)))
+
+    def _on_group_deadline(
+        self, draft: Draft, timers: list[Timer], now: Timestamp
+    ) -> list[GroupRecord]:
+        desk = self._desk
+        kinds = {timer.kind for timer in timers}
+        self._expire_pending(draft, [t.member_id for t in timers if t.kind is TimerKind.PENDING])
+        if isinstance(draft.group, ConsumerGroup):
+            self._expire_consumers(draft, timers, now)
+        elif draft.group is not None:
+            silent = [timer.member_id for timer in timers if timer.kind is TimerKind.SESSION]
+            classic_phases.expire(desk, draft, silent, now)
+            if TimerKind.PENDING in kinds and classic_phases.is_preparing(draft):
+                classic_phases.complete_if_all_joined(desk, draft, now)
+        if TimerKind.JOIN in kinds:
+            classic_phases.on_join_deadline(desk, draft, now)
+        if TimerKind.SYNC in kinds:
+            classic_phases.on_sync_deadline(desk, draft, now)
+        if draft.group is None:
+            desk.lobby.sweep(draft.group_id)
+        if TimerKind.OFFSETS not in kinds:
+            return []
+        return commits.expire(desk, draft.group_id, draft.group, now)
+
+    def _expire_pending(self, draft: Draft, member_ids: list[str]) -> None:
+        if member_ids:
+            self._desk.room(draft.group_id).pending.difference_update(member_ids)
+
+    def _expire_consumers(self, draft: Draft, timers: list[Timer], now: Timestamp) -> None:
+        group = draft.consumer
+        silent = {
+            timer.member_id
+            for timer in timers
+            if timer.kind is TimerKind.SESSION and timer.member_id in group.members
+        }
+        clinging = {
+            timer.member_id
+            for timer in timers
+            if timer.kind is TimerKind.REVOCATION and _clings(group, timer.member_id)
+        }
+        for _ in silent:
+            self._desk.statistics.session_expired(draft.group_id)
+        for _ in clinging:
+            self._desk.statistics.revocation_timed_out(draft.group_id)
+        if silent or clinging:
+            reason = "session expired" if silent else "revocation timed out"
+            going = [member_id for member_id in group.members if member_id in silent | clinging]
+            consumer_members.expel(self._desk, draft, going, now, reason)
+
+    def _wake(self, now: Timestamp) -> None:
+        """After a replay: sessions and phases begin anew."""
+        if self._is_awake:
+            return
+        self._is_awake = True
+        for group_id, group in self._desk.groups.items():
+            self._desk.check_offsets_later(group_id, now)
+            if isinstance(group, ClassicGroup):
+                self._wake_classic(group, now)
+            else:
+                self._wake_consumer(group, now)
+        for group_id in self._desk.offsets.groups():
+            self._desk.check_offsets_later(group_id, now)
+
+    def _wake_classic(self, group: ClassicGroup, now: Timestamp) -> None:
+        for member in group.members.values():
+            self._desk.touch(group.group_id, member.member_id, member.session_timeout_ms, now)
+        phase_ends = Timestamp(now + group.rebalance_timeout_ms)
+        if group.state is ClassicState.PREPARING:
+            self._desk.timers.set(Timer(TimerKind.JOIN, group.group_id), phase_ends)
+        elif group.state is ClassicState.COMPLETING:
+            self._desk.room(group.group_id).unsynced = set(group.members)
+            self._desk.timers.set(Timer(TimerKind.SYNC, group.group_id), phase_ends)
+
+    def _wake_consumer(self, group: ConsumerGroup, now: Timestamp) -> None:
+        for member in group.members.values():
+            consumer_members.touch(self._desk, group, member.member_id, now)
+            if group.current[member.member_id].state is MemberState.REVOKING:
+                revocation = Timer(TimerKind.REVOCATION, group.group_id, member.member_id)
+                self._desk.timers.set(revocation, Timestamp(now + member.rebalance_timeout_ms))
+
+
+def _clings(group: ConsumerGroup, member_id: str) -> bool:
+    """Has the member still not done what it was given time for?"""
+    member = group.members.get(member_id)
+    if member is None:
+        return False
+    if member.classic is not None:
+        return must_rejoin(group, member_id)
+    return group.current[member_id].state is MemberState.REVOKING
+
+
+def _answer(reply: ReplyT) -> GroupDecision[ReplyT]:
+    return Decision((), Outcome(reply))

@@ -1,0 +1,93 @@
+"""One member's next step towards the target.
+
+The member speaks at its heartbeats: `reported` is what it says it owns now, or None if it did not
+say.  A step never takes a slot that somebody else owns, and never lets go of one that its owner
+has not reported to have given up.
+"""
+
+from goqueue.groups.consumer import JOIN_EPOCH, ConsumerGroup, Current
+from goqueue.groups.errors import FencedMemberEpoch
+from goqueue.groups.records import MemberState
+from goqueue.groups.slots import NO_SLOTS, Slots
+
+
+def next_step(group: ConsumerGroup, member_id: str, reported: Slots | None) -> Current:
+    """Where the member stands after this heartbeat; the same object if nothing moves."""
+    current = group.current[member_id]
+    match current.state:
+        case MemberState.STABLE if group.stands_at_target(current):
+            return current
+        case MemberState.REVOKING if _still_owns(current.revoking, reported):
+            return current
+        case MemberState.WAITING if current.epoch == group.target_epoch and not _can_take(
+            group, member_id
+        ):
+            return current
+        case _:
+            return _towards_target(group, member_id, current, reported)
+
+
+def _towards_target(
+    group: ConsumerGroup, member_id: str, current: Current, reported: Slots | None
+) -> Current:
+    target = group.targets.get(member_id, NO_SLOTS)
+    kept = current.assigned & target
+    excess = current.assigned - target
+    if excess and _still_owns(excess, reported):
+        return _moved(current, current.epoch, MemberState.REVOKING, kept, excess)
+    wanted = target - kept
+    # What it gave up a moment ago is free for it too, if the target changed its mind.
+    free = frozenset(slot for slot in wanted if group.is_free(slot) or slot in current.revoking)
+    state = MemberState.STABLE if free == wanted else MemberState.WAITING
+    return _moved(current, group.target_epoch, state, kept | free, NO_SLOTS)
+
+
+def _moved(
+    current: Current, epoch: int, state: MemberState, assigned: Slots, revoking: Slots
+) -> Current:
+    previous = current.epoch if epoch != current.epoch else current.previous_epoch
+    after = Current(epoch, max(previous, JOIN_EPOCH), state, assigned, revoking)
+    return current if after == current else after
+
+
+def _still_owns(slots: Slots, reported: Slots | None) -> bool:
+    """A member that says nothing owns what it owned."""
+    return bool(slots) and (reported is None or bool(slots & reported))
+
+
+def _can_take(group: ConsumerGroup, member_id: str) -> bool:
+    """Is any slot that the member waits for free by now?"""
+    wanted = group.targets.get(member_id, NO_SLOTS) - group.current[member_id].assigned
+    return any(map(group.is_free, wanted))
+
+
+def must_rejoin(group: ConsumerGroup, member_id: str) -> bool:
+    """Should a classic member of this group be sent to join again?"""
+    current = group.current[member_id]
+    match current.state:
+        case MemberState.STABLE:
+            return current.epoch < group.epoch
+        case MemberState.REVOKING:
+            return True
+        case MemberState.WAITING:
+            return current.epoch < group.epoch or _can_take(group, member_id)
+
+
+def check_epoch(current: Current, epoch: int, reported: Slots | None, member_id: str) -> None:
+    """The epoch must be the member's own.
+
+    The one before is let pass if what the member reports is within its assignment: then only the
+    answer that told it the new epoch was lost.
+    """
+    if epoch == current.epoch:
+        return
+    answer_was_lost = (
+        epoch == current.previous_epoch
+        and epoch < current.epoch
+        and reported is not None
+        and reported <= current.assigned
+    )
+    if not answer_was_lost:
+        raise FencedMemberEpoch(
+            f"member {member_id!r} speaks with epoch {epoch}, it is at {current.epoch}"
+        )

@@ -1,0 +1,223 @@
+"""The records of the group log: the only things that change a group.
+
+On disk a record is one version byte and a MessagePack map tagged with its kind.  Fields may be
+added with defaults; a changed meaning takes a new tag.  Session deadlines, parked callers and
+statistics are not here: a restart may forget them.
+"""
+
+import enum
+from typing import TypeAlias
+
+import msgspec
+
+from goqueue.groups.slots import Packed
+from goqueue.groups.topics import TopicFacts
+from goqueue.model.errors import CorruptData
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+
+FORMAT_VERSION = 1
+
+
+class Protocol(msgspec.Struct, frozen=True, array_like=True):
+    """An assignment protocol a classic member knows, and what it says of itself in it."""
+
+    name: str
+    metadata: bytes
+
+
+# --- classic groups -----------------------------------------------------------------------------
+
+
+class ClassicState(enum.StrEnum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class ClassicMember(msgspec.Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[Protocol, ...]  # in order of preference
+
+    def metadata(self, protocol: str) -> bytes:
+        """What this member says of itself in `protocol`; empty if it does not know it."""
+        return next((known.metadata for known in self.protocols if known.name == protocol), b"")
+
+
+class ClassicMemberSaved(msgspec.Struct, frozen=True, tag="classic_member_saved"):
+    """A member came or changed; the first one makes the group."""
+
+    group_id: GroupId
+    member: ClassicMember
+
+
+class ClassicMemberReplaced(msgspec.Struct, frozen=True, tag="classic_member_replaced"):
+    """A static member restarted: the new id takes the old one's place and assignment."""
+
+    group_id: GroupId
+    old_member_id: str
+    member: ClassicMember
+
+
+class ClassicMemberRemoved(msgspec.Struct, frozen=True, tag="classic_member_removed"):
+    group_id: GroupId
+    member_id: str
+
+
+class ClassicPhaseChanged(msgspec.Struct, frozen=True, tag="classic_phase_changed"):
+    group_id: GroupId
+    state: ClassicState
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str
+    at: Timestamp
+
+
+class ClassicAssigned(msgspec.Struct, frozen=True, tag="classic_assigned"):
+    """The leader divided the partitions: the group is stable."""
+
+    group_id: GroupId
+    assignments: dict[str, bytes]
+    at: Timestamp
+
+
+# --- consumer groups (KIP-848) ------------------------------------------------------------------
+
+
+class MemberState(enum.StrEnum):
+    STABLE = "stable"  # has what the target of its epoch gives it
+    REVOKING = "revoking"  # was told to give partitions up and has not said that it did
+    WAITING = "waiting"  # lacks partitions that their former owners still hold
+
+
+class ClassicTraits(msgspec.Struct, frozen=True):
+    """What a member of a consumer group has beside, when it speaks the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    version: int = 0  # of the embedded subscription; its assignment is answered in the same
+
+
+class ConsumerMember(msgspec.Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    subscribed_names: tuple[TopicName, ...]  # sorted
+    subscribed_regex: str | None
+    assignor: str | None
+    classic: ClassicTraits | None = None
+
+
+class ConsumerMemberSaved(msgspec.Struct, frozen=True, tag="consumer_member_saved"):
+    """A member came or changed; the first one makes the group."""
+
+    group_id: GroupId
+    member: ConsumerMember
+
+
+class ConsumerMemberRemoved(msgspec.Struct, frozen=True, tag="consumer_member_removed"):
+    """A member went; with it go its target and all it owned."""
+
+    group_id: GroupId
+    member_id: str
+
+
+class EpochBumped(msgspec.Struct, frozen=True, tag="epoch_bumped"):
+    """Members, subscriptions or topics changed: a new target is due."""
+
+    group_id: GroupId
+    epoch: int
+    topics: tuple[TopicFacts, ...]
+    at: Timestamp
+
+
+class TargetSet(msgspec.Struct, frozen=True, tag="target_set"):
+    """The assignment the group moves towards; only the members whose target changed."""
+
+    group_id: GroupId
+    epoch: int
+    assignor: str
+    targets: dict[str, Packed]
+
+
+class MemberMoved(msgspec.Struct, frozen=True, tag="member_moved"):
+    """Where one member stands on its way to the target."""
+
+    group_id: GroupId
+    member_id: str
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: Packed
+    revoking: Packed
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+
+class GroupDeleted(msgspec.Struct, frozen=True, tag="group_deleted"):
+    """The group's members and epochs are gone.  Its offsets are records of their own."""
+
+    group_id: GroupId
+
+
+class CommittedOffset(msgspec.Struct, frozen=True):
+    """A group's floor in one partition: the next offset to read."""
+
+    topic: TopicName
+    partition: int
+    offset: Offset
+    leader_epoch: int = -1
+    metadata: str = ""
+    committed_at: Timestamp = Timestamp(0)
+    expires_at: Timestamp | None = None  # only when the client asked for a retention of its own
+
+
+class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
+    group_id: GroupId
+    offsets: tuple[CommittedOffset, ...]
+
+
+class OffsetsDeleted(msgspec.Struct, frozen=True, tag="offsets_deleted"):
+    group_id: GroupId
+    partitions: tuple[tuple[TopicName, int], ...]
+
+
+ClassicRecord: TypeAlias = (
+    ClassicMemberSaved
+    | ClassicMemberReplaced
+    | ClassicMemberRemoved
+    | ClassicPhaseChanged
+    | ClassicAssigned
+)
+ConsumerRecord: TypeAlias = (
+    ConsumerMemberSaved | ConsumerMemberRemoved | EpochBumped | TargetSet | MemberMoved
+)
+OffsetRecord: TypeAlias = OffsetsCommitted | OffsetsDeleted
+GroupRecord: TypeAlias = ClassicRecord | ConsumerRecord | GroupDeleted | OffsetRecord
+
+_encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
+_decoder: msgspec.msgpack.Decoder[GroupRecord] = msgspec.msgpack.Decoder(GroupRecord)
+
+
+def encode(record: GroupRecord) -> bytes:
+    return bytes((FORMAT_VERSION,)) + _encoder.encode(record)
+
+
+def decode(data: bytes) -> GroupRecord:
+    if not data or data[0] != FORMAT_VERSION:
+        raise CorruptData(f"group record of format {data[:1].hex() or 'none'}, 01 expected")
+    try:
+        return _decoder.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise CorruptData(f"group record: {error}") from error

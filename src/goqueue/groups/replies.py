@@ -1,0 +1,93 @@
+"""What a verb answers, and how a caller is made to wait.
+
+Every verb returns `Decision(records, Outcome(reply, wakeups))`.  Two things are data here that
+elsewhere would be futures:
+
+* **Parking.**  JoinGroup and SyncGroup end when the group's phase ends.  Their reply is then
+  `Parked(token)`, and a later decision (another member's request, or `on_deadline`) carries
+  `Wakeup(token, reply)`.  Each token is woken exactly once, unless the shell `abandon`s it.
+* **Refusals in a wake-up** are values of `GroupError`; a refusal of the call at hand is raised.
+
+The shell releases the reply and the wake-ups together, when the decision's records are committed.
+"""
+
+from typing import Generic, NewType, TypeVar
+
+import msgspec
+
+from goqueue.groups.errors import GroupError
+from goqueue.groups.records import GroupRecord
+from goqueue.groups.slots import Slots
+from goqueue.model.machine import Decision
+
+Token = NewType("Token", int)
+ReplyT = TypeVar("ReplyT")
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """Answer later: a wake-up with this token will come."""
+
+    token: Token
+
+
+class JoinedMember(msgspec.Struct, frozen=True):
+    """A member as the leader sees it when it divides the partitions."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The answer to JoinGroup; only the leader is told of the others."""
+
+    member_id: str
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """The answer to SyncGroup: what the leader gave this member."""
+
+    protocol_type: str
+    protocol: str
+    assignment: bytes
+
+
+class Left(msgspec.Struct, frozen=True):
+    """One line of the answer to LeaveGroup."""
+
+    member_id: str
+    instance_id: str | None
+    error: GroupError | None = None
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to ConsumerGroupHeartbeat; `assigned` is None when it did not change."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assigned: Slots | None = None
+
+
+WakeReply = Joined | Synced | GroupError
+
+
+class Wakeup(msgspec.Struct, frozen=True):
+    token: Token
+    reply: WakeReply
+
+
+class Outcome(msgspec.Struct, Generic[ReplyT], frozen=True):
+    """A verb's own reply, and those of the callers it lets go."""
+
+    reply: ReplyT
+    wakeups: tuple[Wakeup, ...] = ()
+
+
+GroupDecision = Decision[GroupRecord, Outcome[ReplyT]]

@@ -1,0 +1,76 @@
+"""How often groups rebalance, why, how long it takes and how much moves.
+
+Kept in memory only, for metrics: the shell reads them, a restart begins anew.
+"""
+
+import msgspec
+
+from goqueue.model.ids import GroupId, Timestamp
+
+SMOOTHING = 0.3  # weight of the newest duration in the moving average
+
+
+class RebalanceStatistics(msgspec.Struct):
+    """Counters of one group, or of all."""
+
+    started: int = 0
+    finished: int = 0
+    partitions_assigned: int = 0
+    partitions_revoked: int = 0
+    revocation_timeouts: int = 0
+    sessions_expired: int = 0
+    last_duration_ms: int | None = None
+    average_duration_ms: float | None = None
+    last_finished_at: Timestamp | None = None
+    by_reason: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def _finish(self, duration_ms: int, now: Timestamp) -> None:
+        self.finished += 1
+        self.last_duration_ms = duration_ms
+        self.last_finished_at = now
+        before = self.average_duration_ms
+        self.average_duration_ms = (
+            float(duration_ms) if before is None else before + SMOOTHING * (duration_ms - before)
+        )
+
+
+class Statistics:
+    """The counters of every group, and their sum in `total`."""
+
+    def __init__(self) -> None:
+        self.total = RebalanceStatistics()
+        self.groups: dict[GroupId, RebalanceStatistics] = {}
+        self._since: dict[GroupId, Timestamp] = {}  # rebalances under way
+
+    def rebalance_started(self, group_id: GroupId, reason: str, now: Timestamp) -> None:
+        """Count a cause; causes that come while a rebalance runs prolong it."""
+        for counters in self._of(group_id):
+            counters.by_reason[reason] = counters.by_reason.get(reason, 0) + 1
+            counters.started += group_id not in self._since
+        self._since.setdefault(group_id, now)
+
+    def rebalance_finished(self, group_id: GroupId, now: Timestamp) -> None:
+        since = self._since.pop(group_id, None)
+        if since is not None:
+            for counters in self._of(group_id):
+                counters._finish(now - since, now)
+
+    def moved(self, group_id: GroupId, *, assigned: int, revoked: int) -> None:
+        for counters in self._of(group_id):
+            counters.partitions_assigned += assigned
+            counters.partitions_revoked += revoked
+
+    def session_expired(self, group_id: GroupId) -> None:
+        for counters in self._of(group_id):
+            counters.sessions_expired += 1
+
+    def revocation_timed_out(self, group_id: GroupId) -> None:
+        for counters in self._of(group_id):
+            counters.revocation_timeouts += 1
+
+    def forget(self, group_id: GroupId) -> None:
+        self.groups.pop(group_id, None)
+        self._since.pop(group_id, None)
+
+    def _of(self, group_id: GroupId) -> tuple[RebalanceStatistics, RebalanceStatistics]:
+        return self.total, self.groups.setdefault(group_id, RebalanceStatistics())

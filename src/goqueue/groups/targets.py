@@ -1,0 +1,97 @@
+"""From a change in a consumer group to its next target.
+
+A change of members, subscriptions or topics bumps the group epoch and computes the target at once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from goqueue.groups.assignors import DEFAULT_ASSIGNOR, Subscriber, assign
+from goqueue.groups.consumer import ConsumerGroup
+from goqueue.groups.desk import Desk
+from goqueue.groups.draft import Draft
+from goqueue.groups.errors import InvalidRegularExpression
+from goqueue.groups.records import ConsumerMember, EpochBumped
+from goqueue.groups.slots import NO_SLOTS, Slots
+from goqueue.groups.topics import TopicFacts, TopicsView
+from goqueue.model.ids import Timestamp, TopicName
+
+
+def retarget(desk: Desk, draft: Draft, now: Timestamp, reason: str) -> None:
+    """Bump the epoch and set a target for it."""
+    group = draft.consumer
+    wishes = Wishes(desk.topics, group.members.values())
+    epoch = group.epoch + 1
+    draft.write(EpochBumped(draft.group_id, epoch, wishes.topics(), now))
+    draft.write(group.target_set(epoch, *_targets(group, wishes)))
+    desk.statistics.rebalance_started(draft.group_id, reason, now)
+    if draft.consumer.is_empty:
+        desk.check_offsets_later(draft.group_id, now)
+    note_settled(desk, draft, now)
+
+
+def note_settled(desk: Desk, draft: Draft, now: Timestamp) -> None:
+    if draft.consumer.is_settled:
+        desk.statistics.rebalance_finished(draft.group_id, now)
+
+
+def topics_differ(desk: Desk, group: ConsumerGroup) -> bool:
+    """Have the topics the group wants changed since its epoch?"""
+    return Wishes(desk.topics, group.members.values()).topics() != group.topics
+
+
+def _targets(group: ConsumerGroup, wishes: "Wishes") -> tuple[str, dict[str, Slots]]:
+    name = preferred_assignor(group)
+    members = [
+        Subscriber(
+            member_id=member.member_id,
+            topics=frozenset(topic.topic_id for topic in wishes.of(member)),
+            had=group.targets.get(member.member_id, NO_SLOTS),
+            instance_id=member.instance_id,
+        )
+        for member in group.members.values()
+    ]
+    counts = {topic.topic_id: topic.partition_count for topic in wishes.topics()}
+    return name, assign(name, members, counts)
+
+
+def preferred_assignor(group: ConsumerGroup) -> str:
+    """The one most members ask for; the default when nobody does.  Ties go by name."""
+    votes = Counter(member.assignor for member in group.members.values() if member.assignor)
+    if not votes:
+        return DEFAULT_ASSIGNOR
+    return max(sorted(votes), key=lambda name: votes[name])
+
+
+class Wishes:
+    """What members want, resolved against the topics there are; each regex matched once."""
+
+    def __init__(self, view: TopicsView, members: Iterable[ConsumerMember]) -> None:
+        self._view = view
+        self._members = list(members)
+        self._matches: dict[str, frozenset[TopicName]] = {}
+        self._resolved: dict[tuple[tuple[TopicName, ...], str | None], list[TopicFacts]] = {}
+
+    def topics(self) -> tuple[TopicFacts, ...]:
+        """All that anybody wants, by name."""
+        wanted = {topic.name: topic for member in self._members for topic in self.of(member)}
+        return tuple(wanted[name] for name in sorted(wanted))
+
+    def of(self, member: ConsumerMember) -> list[TopicFacts]:
+        """The existing topics this member wants, by name."""
+        key = (member.subscribed_names, member.subscribed_regex)
+        if key not in self._resolved:
+            names = set(member.subscribed_names) | self._matching(member.subscribed_regex)
+            found = (self._view.named(name) for name in sorted(names))
+            self._resolved[key] = [topic for topic in found if topic is not None]
+        return self._resolved[key]
+
+    def _matching(self, regex: str | None) -> frozenset[TopicName]:
+        if not regex:
+            return frozenset()
+        if regex not in self._matches:
+            try:
+                self._matches[regex] = frozenset(self._view.matching(regex))
+            except InvalidRegularExpression:  # was checked at join; this view thinks otherwise
+                self._matches[regex] = frozenset()
+        return self._matches[regex]

@@ -1,0 +1,63 @@
+"""What groups know of topics: a view that the broker hands in whenever it changes.
+
+Groups never look topics up in the world: the machine holds the newest `TopicsView` it was given,
+so what it decides depends on its arguments alone.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from goqueue.groups.errors import InvalidRegularExpression
+from goqueue.model.ids import TopicId, TopicName
+
+REGEX_LENGTH_MAX = 1_000
+
+
+class TopicFacts(msgspec.Struct, frozen=True, gc=False):
+    """All that an assignment needs to know of a topic."""
+
+    topic_id: TopicId
+    name: TopicName
+    partition_count: int
+
+
+class TopicsView(Protocol):
+    def named(self, name: TopicName) -> TopicFacts | None: ...
+
+    def identified(self, topic_id: TopicId) -> TopicFacts | None: ...
+
+    def matching(self, regex: str) -> Sequence[TopicName]:
+        """The names that `regex` matches as a whole; raises `InvalidRegularExpression`."""
+
+
+class Topics:
+    """A view made of a list; immutable."""
+
+    def __init__(self, topics: Iterable[TopicFacts] = ()) -> None:
+        self._by_name = {topic.name: topic for topic in topics}
+        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
+
+    def named(self, name: TopicName) -> TopicFacts | None:
+        return self._by_name.get(name)
+
+    def identified(self, topic_id: TopicId) -> TopicFacts | None:
+        return self._by_id.get(topic_id)
+
+    def matching(self, regex: str) -> Sequence[TopicName]:
+        pattern = compile_regex(regex)
+        return [name for name in self._by_name if pattern.fullmatch(name)]
+
+
+def compile_regex(regex: str) -> re.Pattern[str]:
+    """The pattern, or `InvalidRegularExpression` with the place of the mistake."""
+    if len(regex) > REGEX_LENGTH_MAX:
+        raise InvalidRegularExpression(
+            f"pattern of {len(regex)} characters, {REGEX_LENGTH_MAX} allowed"
+        )
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise InvalidRegularExpression(f"{regex!r}: {error}") from error

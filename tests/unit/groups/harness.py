@@ -1,0 +1,274 @@
+"""A pretend host: it writes each decision's records, applies them, and hands out wake-ups.
+
+After every decision it checks what must always hold: a replay of the log, and a machine made from
+a snapshot, are equal to the live one.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from goqueue.groups import (
+    BeatRequest,
+    CommitRequest,
+    FetchRequest,
+    GroupDecision,
+    GroupMachine,
+    GroupsConfig,
+    JoinRequest,
+    MemberIdentity,
+    OffsetToCommit,
+    Parked,
+    Protocol,
+    Slot,
+    Slots,
+    SyncRequest,
+    TopicFacts,
+    Topics,
+)
+from goqueue.groups.consumer import ConsumerGroup
+from goqueue.groups.embedded import write_assignment, write_subscription
+from goqueue.groups.errors import GroupError, MemberIdRequired
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
+
+ReplyT = TypeVar("ReplyT")
+GROUP = GroupId("orders-readers")
+CONFIG = GroupsConfig()
+
+
+def topic(name: str, partitions: int, number: int | None = None) -> TopicFacts:
+    identity = number if number is not None else int.from_bytes(name.encode())
+    return TopicFacts(TopicId(UUID(int=identity)), TopicName(name), partitions)
+
+
+def slots(facts: TopicFacts, *partitions: int) -> Slots:
+    return frozenset(Slot(facts.topic_id, partition) for partition in partitions)
+
+
+class Host:
+    def __init__(self, config: GroupsConfig = CONFIG, *topics: TopicFacts) -> None:
+        self.config = config
+        self.view = Topics(topics)
+        self.machine = GroupMachine(config, self.view)
+        self.now = Timestamp(1_000_000)
+        self.log: list[bytes] = []
+        self.woken: dict[int, Any] = {}
+        self._ids = 0
+
+    def run(self, decision: GroupDecision[ReplyT]) -> ReplyT:
+        for record in decision.records:
+            self.log.append(self.machine.encode(record))
+            self.machine.apply(self.machine.decode(self.log[-1]))
+        for wakeup in decision.reply.wakeups:
+            assert wakeup.token not in self.woken, "woken once"
+            self.woken[wakeup.token] = wakeup.reply
+        if decision.records:
+            self.check_replay()
+        return decision.reply.reply
+
+    def check_replay(self) -> None:
+        live = self.machine.snapshot()
+        assert self.replayed().snapshot() == live
+        copy = GroupMachine(self.config, self.view)
+        for record in live:
+            copy.apply(record)
+        assert copy.snapshot() == live
+
+    def replayed(self) -> GroupMachine:
+        machine = GroupMachine(self.config, self.view)
+        for data in self.log:
+            machine.apply(machine.decode(data))
+        return machine
+
+    def restart(self) -> None:
+        """The broker dies and comes back: the log is all that is left."""
+        self.machine = self.replayed()
+        self.woken.clear()
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass; deadlines on the way are kept."""
+        end = self.now + milliseconds
+        while (due := self.machine.next_deadline()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.run(self.machine.on_deadline(self.now))
+        self.now = Timestamp(end)
+
+    def change_topics(self, *topics: TopicFacts) -> None:
+        self.view = Topics(topics)
+        self.run(self.machine.topics_changed(self.now, self.view))
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"member-{self._ids:03}"
+
+    def group(self) -> ConsumerGroup:
+        group = self.machine._desk.groups[GROUP]
+        assert isinstance(group, ConsumerGroup)
+        return group
+
+    def state(self) -> str:
+        return self.run(self.machine.describe(GROUP)).state
+
+    def commit(self, offset: int, topic: str = "orders", partition: int = 0, **who: Any) -> Any:
+        wanted = OffsetToCommit(TopicName(topic), partition, Offset(offset))
+        request = CommitRequest(group_id=GROUP, offsets=(wanted,), **who)
+        return self.run(self.machine.commit(self.now, request))
+
+    def committed(self, topic: str = "orders", partition: int = 0) -> int | None:
+        request = FetchRequest(group_id=GROUP, partitions=((TopicName(topic), partition),))
+        (fetched,) = self.run(self.machine.fetch([request]))
+        found = fetched.offsets[TopicName(topic), partition]
+        return None if found is None else found.offset
+
+
+class ClassicClient:
+    """A consumer of the classic protocol, as far as the coordinator sees it."""
+
+    def __init__(self, host: Host, *topics: str, instance_id: str | None = None) -> None:
+        self.host = host
+        self.topics = topics or ("orders",)
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.generation = -1
+        self.owned: dict[str, list[int]] = {}
+        self.protocols = ("range",)
+        self.protocol_type = "consumer"
+        self.skips_assignment = True
+        self.session_timeout_ms = 10_000
+        self._token: int | None = None
+
+    def request(self) -> JoinRequest:
+        metadata = write_subscription(self.topics, self.owned)
+        return JoinRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            client_id="test",
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=30_000,
+            protocol_type=self.protocol_type,
+            protocols=tuple(Protocol(name, metadata) for name in self.protocols),
+            skips_assignment=self.skips_assignment,
+        )
+
+    def join(self) -> Any:
+        """Join; as a real client does, come again at once with the id that is given."""
+        try:
+            return self._join()
+        except MemberIdRequired as error:
+            self.member_id = error.member_id
+            return self._join()
+
+    def _join(self) -> Any:
+        machine = self.host.machine
+        decision = machine.join(self.host.now, self.request(), self.host.new_id())
+        return self._take(self.host.run(decision))
+
+    def sync(self, assignments: dict["ClassicClient", dict[str, list[int]]] | None = None) -> Any:
+        given = assignments or {}
+        request = SyncRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            generation=self.generation,
+            instance_id=self.instance_id,
+            assignments={client.member_id: write_assignment(p) for client, p in given.items()},
+        )
+        return self._take(self.host.run(self.host.machine.sync(self.host.now, request)))
+
+    def _take(self, reply: Any) -> Any:
+        if isinstance(reply, Parked):
+            self._token = reply.token
+            return self.reply() if reply.token in self.host.woken else reply
+        return self._learn(reply)
+
+    def reply(self) -> Any:
+        """What the parked call was answered, or None while it waits."""
+        assert self._token is not None
+        return self._learn(self.host.woken.get(self._token))
+
+    def _learn(self, reply: Any) -> Any:
+        if hasattr(reply, "generation"):
+            self.generation = reply.generation
+            self.member_id = reply.member_id
+        return reply
+
+    def abandon(self) -> None:
+        assert self._token is not None
+        self.host.machine.abandon(self.host.now, self._token)  # type: ignore[arg-type]
+
+    def heartbeat(self) -> None:
+        self.host.run(
+            self.host.machine.heartbeat(
+                self.host.now,
+                GROUP,
+                self.member_id,
+                generation=self.generation,
+                instance_id=self.instance_id,
+            )
+        )
+
+    def leave(self) -> Any:
+        leavers = [MemberIdentity(self.member_id, self.instance_id)]
+        return self.host.run(self.host.machine.leave(self.host.now, GROUP, leavers))
+
+
+class ConsumerClient:
+    """A consumer of the KIP-848 protocol that does at once what it is told."""
+
+    def __init__(self, host: Host, *topics: str, instance_id: str | None = None) -> None:
+        self.host = host
+        self.topics: tuple[str, ...] | None = topics or ("orders",)
+        self.regex: str | None = None
+        self.assignor: str | None = None
+        self.instance_id = instance_id
+        self.member_id = host.new_id()
+        self.epoch = 0
+        self.owned: Slots = frozenset()
+        self.clings = False  # does not give up what it is told to
+
+    def beat(self, *, lost: bool = False, silent: bool = False) -> Any:
+        """One heartbeat; `lost`: its answer never arrives; `silent`: it reports nothing."""
+        joining = self.epoch == 0
+        names = tuple(map(TopicName, self.topics)) if self.topics is not None else None
+        request = BeatRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=20_000,
+            subscribed_names=names,
+            subscribed_regex=self.regex,
+            assignor=self.assignor,
+            owned=None if silent or joining else self.owned,
+        )
+        reply = self.host.run(self.host.machine.beat(self.host.now, request))
+        if not lost:
+            self.epoch = reply.member_epoch
+            if reply.assigned is not None:
+                kept = self.owned if self.clings else frozenset()
+                self.owned = reply.assigned | kept
+        return reply
+
+    def leave(self, epoch: int = -1) -> None:
+        request = BeatRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self.instance_id,
+        )
+        self.host.run(self.host.machine.beat(self.host.now, request))
+        self.epoch, self.owned = 0, frozenset()
+
+
+def settle(*clients: ConsumerClient, rounds: int = 10) -> None:
+    for _ in range(rounds):
+        for client in clients:
+            client.beat()
+
+
+def refused(error: type[GroupError], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(f"{error.__name__} expected")

@@ -1,0 +1,232 @@
+"""Committed offsets: who may move them, and how long they live."""
+
+import pytest
+
+from goqueue.groups import FetchRequest, GroupsConfig
+from goqueue.groups.commits import CommitRequest, OffsetToCommit
+from goqueue.groups.config import DAY_MS
+from goqueue.groups.errors import (
+    GroupNotEmpty,
+    GroupNotFound,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    InvalidGroupId,
+    OffsetMetadataTooLarge,
+    RebalanceInProgress,
+    StaleMemberEpoch,
+    UnknownMember,
+)
+from goqueue.model.ids import GroupId, Offset, TopicName
+from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
+
+ORDERS, PAYMENTS = topic("orders", 2), topic("payments", 1)
+WEEK = 7 * DAY_MS
+CHECK = 10 * 60_000
+KEY = (TopicName("orders"), 0)
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host(GroupsConfig(initial_rebalance_delay_ms=0), ORDERS, PAYMENTS)
+
+
+def groups(host: Host) -> list[str]:
+    return [listing.group_id for listing in host.run(host.machine.list_groups())]
+
+
+def test_a_group_without_members_takes_anybodys_commits(host: Host) -> None:
+    host.commit(12)
+    assert host.committed() == 12
+    host.commit(3)
+    assert host.committed() == 3, "a floor may go back"
+    with pytest.raises(IllegalGeneration):
+        Host().commit(1, member_id="m", generation=4)
+
+
+def test_a_commit_keeps_leader_epoch_metadata_and_time(host: Host) -> None:
+    wanted = OffsetToCommit(KEY[0], 0, Offset(5), leader_epoch=3, metadata="note")
+    request = CommitRequest(group_id=GROUP, offsets=(wanted,))
+    host.run(host.machine.commit(host.now, request))
+    host.restart()
+    (fetched,) = host.run(host.machine.fetch([FetchRequest(group_id=GROUP)]))
+    found = fetched.offsets[KEY]
+    assert found is not None
+    assert (found.offset, found.leader_epoch, found.metadata) == (5, 3, "note")
+    assert found.committed_at == host.now
+
+
+def test_several_groups_are_fetched_at_once_and_fail_alone(host: Host) -> None:
+    member = ConsumerClient(host)
+    member.beat()
+    host.commit(4, member_id=member.member_id, generation=1)
+    requests = [
+        FetchRequest(group_id=GROUP, member_id=member.member_id, member_epoch=1),
+        FetchRequest(group_id=GROUP, member_id=member.member_id, member_epoch=0),
+        FetchRequest(group_id=GROUP, member_id="nobody", member_epoch=1),
+        FetchRequest(group_id=GroupId("other"), partitions=(KEY,)),
+    ]
+    fine, stale, unknown, other = host.run(host.machine.fetch(requests))
+    assert fine.error is None
+    assert fine.offsets[KEY] is not None
+    assert isinstance(stale.error, StaleMemberEpoch)
+    assert isinstance(unknown.error, UnknownMember)
+    assert other.offsets == {KEY: None}
+
+
+def test_one_partitions_metadata_may_be_too_large(host: Host) -> None:
+    wanted = (
+        OffsetToCommit(KEY[0], 0, Offset(1), metadata="x" * 4_097),
+        OffsetToCommit(KEY[0], 1, Offset(2)),
+    )
+    request = CommitRequest(group_id=GROUP, offsets=wanted)
+    refused, fine = host.run(host.machine.commit(host.now, request))
+    assert isinstance(refused.error, OffsetMetadataTooLarge)
+    assert fine.error is None
+    assert host.committed() is None
+    assert host.committed(partition=1) == 2
+
+
+def test_a_commit_between_join_and_sync_is_put_off(host: Host) -> None:
+    client = ClassicClient(host)
+    client.join()
+    with pytest.raises(RebalanceInProgress):
+        host.commit(1, member_id=client.member_id, generation=client.generation)
+
+
+def test_a_transaction_commits_for_a_group_without_naming_a_member(host: Host) -> None:
+    ConsumerClient(host).beat()
+    host.commit(8, is_transactional=True)
+    assert host.committed() == 8
+
+
+def test_a_group_has_a_name(host: Host) -> None:
+    with pytest.raises(InvalidGroupId):
+        host.run(host.machine.commit(host.now, CommitRequest(group_id=GroupId(""), offsets=())))
+
+
+def test_offsets_of_a_simple_group_expire_a_week_after_the_commit(host: Host) -> None:
+    host.commit(1)
+    host.advance(WEEK - 1)
+    host.commit(2, partition=1)
+    host.advance(CHECK)
+    assert host.committed() is None
+    assert host.committed(partition=1) == 2
+    host.advance(WEEK + CHECK)
+    assert groups(host) == []
+    assert host.machine.next_deadline() is None
+
+
+def test_offsets_live_while_a_member_reads_and_a_week_after_the_last_one_left(host: Host) -> None:
+    member = ConsumerClient(host)
+    member.beat()
+    host.commit(1, member_id=member.member_id, generation=1)
+    host.commit(1, "payments", member_id=member.member_id, generation=1)
+    for _ in range(int(1.5 * WEEK) // 25_000):
+        host.advance(25_000)
+        member.topics = None
+        member.beat(silent=True)
+    assert host.committed() == 1
+    assert host.committed("payments") is None, "nobody reads that any more"
+    member.leave()
+    host.advance(WEEK - CHECK)
+    assert host.committed() == 1
+    host.advance(2 * CHECK)
+    assert host.committed() is None
+    assert groups(host) == []
+
+
+def test_a_classic_groups_offsets_are_kept_by_its_subscription(host: Host) -> None:
+    client = ClassicClient(host)
+    client.session_timeout_ms = 30 * 60_000
+    client.join()
+    client.sync({client: {"orders": [0, 1]}})
+    host.commit(1, member_id=client.member_id, generation=client.generation)
+    for _ in range(2 * WEEK // (25 * 60_000)):
+        host.advance(25 * 60_000)
+        client.heartbeat()
+    assert host.committed() == 1
+
+
+def test_an_old_clients_own_retention_is_kept(host: Host) -> None:
+    host.commit(1, retention_ms=60_000)
+    host.advance(CHECK)
+    assert host.committed() is None
+
+
+def test_expiry_survives_a_restart(host: Host) -> None:
+    host.commit(1)
+    host.advance(WEEK - 1)
+    host.restart()
+    host.advance(CHECK)
+    assert host.committed() is None
+
+
+def test_an_empty_group_without_offsets_is_forgotten(host: Host) -> None:
+    member = ConsumerClient(host)
+    member.beat()
+    member.leave()
+    assert groups(host) == [GROUP]
+    host.advance(2 * CHECK)
+    assert groups(host) == []
+
+
+def test_offsets_of_topics_in_use_are_not_deleted(host: Host) -> None:
+    member = ConsumerClient(host)
+    member.beat()
+    for name in ("orders", "payments"):
+        host.commit(1, name, member_id=member.member_id, generation=1)
+    keys = [KEY, (TopicName("payments"), 0)]
+    in_use, gone = host.run(host.machine.delete_offsets(host.now, GROUP, keys))
+    assert isinstance(in_use.error, GroupSubscribedToTopic)
+    assert gone.error is None
+    assert (host.committed(), host.committed("payments")) == (1, None)
+    with pytest.raises(GroupNotFound):
+        host.machine.delete_offsets(host.now, GroupId("other"), keys)
+
+
+def test_positions_in_a_deleted_topic_are_forgotten(host: Host) -> None:
+    host.commit(1)
+    host.commit(1, "payments")
+    host.run(host.machine.topics_deleted(host.now, [TopicName("orders")]))
+    assert (host.committed(), host.committed("payments")) == (None, 1)
+
+
+def test_only_an_empty_group_is_deleted_and_its_offsets_with_it(host: Host) -> None:
+    member = ConsumerClient(host)
+    member.beat()
+    host.commit(1, member_id=member.member_id, generation=1)
+    with pytest.raises(GroupNotEmpty, match="1 members"):
+        host.machine.delete_group(host.now, GROUP)
+    member.leave()
+    host.run(host.machine.delete_group(host.now, GROUP))
+    assert host.committed() is None
+    for verb in (host.machine.delete_group, lambda _, group: host.machine.describe(group)):
+        with pytest.raises(GroupNotFound):
+            verb(host.now, GROUP)
+
+
+def test_groups_are_listed_by_state_and_type(host: Host) -> None:
+    ConsumerClient(host).beat()
+    request = CommitRequest(group_id=GroupId("simple"), offsets=(OffsetToCommit(*KEY, Offset(1)),))
+    host.run(host.machine.commit(host.now, request))
+
+    def ids(**filters: list[str]) -> list[str]:
+        return [group.group_id for group in host.run(host.machine.list_groups(**filters))]
+
+    assert ids() == [GROUP, "simple"]
+    assert ids(states=["stable"]) == [GROUP]
+    assert ids(types=["Classic"]) == ["simple"]
+    assert ids(states=["Dead"]) == []
+    assert host.run(host.machine.describe(GroupId("simple"))).state == "Empty"
+
+
+def test_a_description_shows_where_each_member_stands(host: Host) -> None:
+    first, second = ConsumerClient(host), ConsumerClient(host, instance_id="i")
+    first.beat()
+    second.beat()
+    first.beat()
+    described = host.run(host.machine.describe(GROUP))
+    mine, other = described.members
+    assert (described.state, described.epoch, described.target_epoch) == ("Reconciling", 2, 2)
+    assert (mine.state, len(mine.assigned), len(mine.revoking)) == ("revoking", 1, 1)
+    assert (other.state, other.instance_id, len(other.target)) == ("waiting", "i", 1)
