@@ -2,6 +2,6 @@
 
 from goqueue.broker.broker import NO_OFFSET, Broker
 from goqueue.broker.host import MachineHost
-from goqueue.broker.partition import Partition, Waiter
+from goqueue.broker.partition import LEADER_EPOCH, Partition, Waiter
 
-__all__ = ["NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]
+__all__ = ["LEADER_EPOCH", "NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]

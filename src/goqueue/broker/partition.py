@@ -88,6 +88,8 @@ class Partition:
         appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
         if self.log.settings.flush != "commit":
             self._advance(self.log.end_offset)
+        elif self._waiters:
+            self.demand_flush()
         if was_synced:
             self._on_dirty(self)
         self.messages_in += appended.last_offset - appended.first_offset + 1

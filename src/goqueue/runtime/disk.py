@@ -37,6 +37,7 @@ class RealFile:
         self._handle = -1
         self._size = -1
         self._users = 0  # threads inside a system call on the handle; guarded by the disk's lock
+        self.released = False  # to be closed when the last of them leaves
         self._unsynced = False
         self._failed: str | None = None  # why nothing more may be written
 
@@ -127,6 +128,10 @@ class RealFile:
     # --- handles; called with the disk's lock held -------------------------------------------
 
     @property
+    def is_used(self) -> bool:
+        return self._users > 0
+
+    @property
     def may_close(self) -> bool:
         return self._users == 0 and not self._unsynced
 
@@ -143,6 +148,7 @@ class RealFile:
             if self._size < 0:
                 self._size = os.fstat(self._handle).st_size
         self._users += 1
+        self.released = False
         return self._handle
 
     def leave(self) -> None:
@@ -279,11 +285,17 @@ class RealDisk:
     def leave(self, file: RealFile) -> None:
         with self._lock:
             file.leave()
+            self._close_released(file)
 
     def release(self, file: RealFile) -> None:
+        """Close the handle once nobody uses it: the number may soon stand for another file."""
         with self._lock:
-            if file in self._open_files:
-                del self._open_files[file]
+            file.released = True
+            self._close_released(file)
+
+    def _close_released(self, file: RealFile) -> None:
+        if file.released and not file.is_used:
+            self._open_files.pop(file, None)
             file.close_handle()
 
     def _close_some(self) -> None:

@@ -102,6 +102,9 @@ class Disk(Protocol):
     def in_background(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run blocking `work` on one of the disk's own threads."""
 
+    def close(self) -> None:
+        """Wait for the threads and close every file."""
+
 
 class Listener(Protocol):
     @property

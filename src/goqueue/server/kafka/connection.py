@@ -1,0 +1,233 @@
+"""One client's connection: frames in, handlers in turn, replies out in the order of the requests.
+
+    bytes ──> FrameBuffer ──> frames waiting ──> one handler at a time ──> slots ──> bytes
+
+Requests are handled one after the other, as clients expect; only a Produce may leave its slot open
+(its batches are appended, its reply waits for the commit) while the next request is handled.
+When too much waits, the socket is no longer read: the peer's buffers fill, not our memory.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from goqueue.model.batch import Buffer
+from goqueue.model.errors import GoQueueError
+from goqueue.server.kafka.frame_buffer import FrameBuffer
+from goqueue.wire.apis import ApiKey, has_flexible_response_header
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.frames import RequestHeader, encode_frame, parse_header
+
+if TYPE_CHECKING:
+    from goqueue.server.kafka.listener import KafkaListener
+
+_log = structlog.get_logger("goqueue.kafka")
+
+
+class Slot:
+    """The place of one reply in the queue of replies."""
+
+    __slots__ = ("_connection", "_header", "_started", "parts")
+
+    def __init__(self, connection: "KafkaConnection", header: RequestHeader, started: float) -> None:
+        self._connection = connection
+        self._header = header
+        self._started = started
+        self.parts: list[Buffer] | None = None  # None until the reply is there; empty for no reply
+
+    def fill(self, body: list[Buffer] | None) -> None:
+        """Give the reply's body; None for a request that wants no reply."""
+        if body is None:
+            self.parts = []
+        else:
+            header = self._header
+            flexible = has_flexible_response_header(header.api_key, header.api_version)
+            self.parts = encode_frame(header.correlation_id, flexible, body)
+        self._connection.send_ready(self._header.api_key, self._started)
+
+
+class KafkaConnection(asyncio.BufferedProtocol):
+    def __init__(self, listener: "KafkaListener") -> None:
+        self._listener = listener
+        self._config = listener.config
+        self._frames = FrameBuffer(listener.config.request_bytes_max)
+        self._waiting: deque[bytearray] = deque()
+        self._waiting_bytes = 0
+        self._slots: deque[Slot] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._reading = True
+        self._may_write = True
+        self.peer = "?"
+        self.local_host = ""
+        self.last_active = 0.0  # loop time of the last byte either way
+        self.closing = False
+
+    # --- the transport's side ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        self.peer = _address(transport.get_extra_info("peername"))
+        self.local_host = (transport.get_extra_info("sockname") or ("",))[0]
+        handle = transport.get_extra_info("socket")
+        if handle is not None:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.last_active = asyncio.get_running_loop().time()
+        if self._listener.admit(self):
+            self._task = self._listener.start_task(self._serve())
+        else:
+            self.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = asyncio.get_running_loop().time()
+        try:
+            frames = self._frames.received(nbytes)
+        except MalformedRequest as error:
+            self._give_up(error)
+            return
+        if frames and not self.closing:
+            self._waiting.extend(frames)
+            self._waiting_bytes += sum(map(len, frames))
+            self._read_if_room()
+            self._wake_server()
+
+    def eof_received(self) -> bool:
+        return False  # nobody is left to read a reply
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self.last_active = asyncio.get_running_loop().time()
+        self._wake_server()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closing = True
+        self._waiting.clear()
+        self._slots.clear()
+        if self._task is not None:
+            self._task.cancel()
+        self._listener.forget(self)
+
+    # --- handling ----------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        """Handle requests until the connection ends; whatever goes wrong costs only this one."""
+        try:
+            while not self.closing:
+                await self._handle(await self._next_frame())
+        except MalformedRequest as error:
+            self._give_up(error)
+        except Exception:
+            _log.exception("request failed, closing the connection", peer=self.peer)
+            self.close()
+
+    async def _next_frame(self) -> bytearray:
+        """The next request, once there is one and the replies before it are not piling up."""
+        while not self._waiting or not self._may_write or self._too_many_slots:
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        frame = self._waiting.popleft()
+        self._waiting_bytes -= len(frame)
+        self._read_if_room()
+        return frame
+
+    async def _handle(self, frame: bytearray) -> None:
+        header = parse_header(memoryview(frame))
+        slot = Slot(self, header, asyncio.get_running_loop().time())
+        self._slots.append(slot)
+        try:
+            await self._listener.handle(self, header, slot)
+        except MalformedRequest:
+            raise
+        except GoQueueError as error:
+            # Handlers put expected errors into their replies; what comes here has no place in one.
+            raise MalformedRequest(f"API {header.api_key} v{header.api_version}: {error}") from error
+
+    def send_ready(self, api_key: int, started: float) -> None:
+        """Send every reply that is there and whose turn it is."""
+        self._listener.observe(api_key, asyncio.get_running_loop().time() - started)
+        slots, transport = self._slots, self._transport
+        assert transport is not None
+        while slots and slots[0].parts is not None:
+            parts = slots.popleft().parts
+            if parts and not self.closing:
+                transport.writelines(parts)
+        self.last_active = asyncio.get_running_loop().time()
+        self._wake_server()
+
+    # --- flow ---------------------------------------------------------------------------------------
+
+    @property
+    def _too_many_slots(self) -> bool:
+        return len(self._slots) >= self._config.pending_requests_max
+
+    def _wake_server(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _read_if_room(self) -> None:
+        has_room = (
+            len(self._waiting) < self._config.pending_requests_max
+            and self._waiting_bytes < self._config.pending_bytes_max
+        )
+        if has_room != self._reading and self._transport is not None and not self.closing:
+            self._reading = has_room
+            if has_room:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    # --- ending -------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._slots or self._waiting)
+
+    def overdue(self, now: float) -> str | None:
+        """Why this connection should be closed now, if so."""
+        quiet_ms = (now - self.last_active) * 1000
+        if self._frames.is_partial and self._reading and quiet_ms > self._config.request_ms:
+            return "a request did not arrive whole in time"
+        if not self._may_write and quiet_ms > self._config.request_ms:
+            return "the client does not read its replies"
+        if not self.is_busy and quiet_ms > self._config.idle_ms:
+            return "idle"
+        return None
+
+    def close(self) -> None:
+        self.closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def close_when_idle(self) -> None:
+        if not self.is_busy:
+            self.close()
+
+    def abort(self) -> None:
+        self.closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _give_up(self, error: GoQueueError) -> None:
+        _log.warning("closing a connection", peer=self.peer, reason=str(error))
+        self.close()
+
+
+def api_name(api_key: int) -> str:
+    try:
+        return ApiKey(api_key).name.lower()
+    except ValueError:
+        return "unknown"
+
+
+def _address(peer: tuple[str, int] | None) -> str:
+    return f"{peer[0]}:{peer[1]}" if peer else "?"

@@ -1,0 +1,14 @@
+"""What a handler may need besides the request."""
+
+import msgspec
+
+from goqueue.broker import Broker
+from goqueue.model.config import Address
+from goqueue.wire.frames import RequestHeader
+
+
+class Context(msgspec.Struct, frozen=True):
+    broker: Broker
+    header: RequestHeader
+    address: Address  # where this client reaches us
+    peer: str

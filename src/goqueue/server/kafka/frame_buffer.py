@@ -1,0 +1,78 @@
+"""Bytes in, whole frames out, with at most one copy of anything large.
+
+A frame is a request without its 4-byte length.  Small frames are cut out of one buffer that is
+used again and again; a frame that does not fit gets a buffer of its own, into which the rest is
+received directly: that is the buffer which the log later stamps and writes.
+"""
+
+import struct
+from typing import Final
+
+from goqueue.wire.errors import MalformedRequest
+
+SHARED_BYTES: Final = 64 * 1024
+_LENGTH: Final = struct.Struct(">i")
+
+
+class FrameBuffer:
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._shared = bytearray(SHARED_BYTES)
+        self._filled = 0  # bytes of `_shared` that hold something
+        self._own: bytearray | None = None  # of a frame too large for what is left of `_shared`
+        self._own_filled = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a frame has begun and is not whole."""
+        return self._own is not None or self._filled > 0
+
+    def space(self) -> memoryview:
+        """Where the next bytes go."""
+        if self._own is not None:
+            return memoryview(self._own)[self._own_filled :]
+        return memoryview(self._shared)[self._filled :]
+
+    def received(self, count: int) -> list[bytearray]:
+        """`count` bytes were written into `space()`: gives the frames that are whole now.
+
+        Raises `MalformedRequest` for a length that cannot be.
+        """
+        if self._own is not None:
+            self._own_filled += count
+            if self._own_filled < len(self._own):
+                return []
+            whole, self._own = self._own, None
+            return [whole]
+        self._filled += count
+        return self._cut()
+
+    def _cut(self) -> list[bytearray]:
+        frames: list[bytearray] = []
+        shared, filled, at = self._shared, self._filled, 0
+        while filled - at >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(shared, at)
+            if not 0 < size <= self._frame_bytes_max:
+                raise MalformedRequest(
+                    f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
+                    " (setting kafka.request_bytes_max)"
+                )
+            start = at + _LENGTH.size
+            if start + size <= filled:
+                frames.append(shared[start : start + size])
+                at = start + size
+            elif _LENGTH.size + size > SHARED_BYTES:
+                self._give_own_buffer(size, start)
+                return frames
+            else:
+                break
+        if at:
+            shared[: filled - at] = shared[at:filled]
+            self._filled = filled - at
+        return frames
+
+    def _give_own_buffer(self, size: int, start: int) -> None:
+        self._own = bytearray(size)
+        self._own_filled = self._filled - start
+        self._own[: self._own_filled] = self._shared[start : self._filled]
+        self._filled = 0

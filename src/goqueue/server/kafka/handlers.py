@@ -1,0 +1,43 @@
+"""The table of APIs that go through `wire.messages`: a handler each, a file for each family.
+
+A handler gets the request in its newest shape, whatever version the client speaks, and gives the
+response in its newest shape.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from goqueue.server.kafka import (
+    configs,
+    metadata,
+    offsets,
+    producers,
+    start,
+    topics,
+    versions,
+)
+from goqueue.server.kafka.context import Context
+from goqueue.wire.apis import ApiKey
+
+
+Handler = Callable[[Context, Any], Awaitable[Any]]
+
+HANDLERS: dict[ApiKey, Handler] = {
+    ApiKey.API_VERSIONS: versions.handle_api_versions,
+    ApiKey.METADATA: metadata.handle_metadata,
+    ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.handle_describe_topic_partitions,
+    ApiKey.LIST_OFFSETS: offsets.handle_list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.handle_offset_for_leader_epoch,
+    ApiKey.DELETE_RECORDS: offsets.handle_delete_records,
+    ApiKey.CREATE_TOPICS: topics.handle_create_topics,
+    ApiKey.DELETE_TOPICS: topics.handle_delete_topics,
+    ApiKey.CREATE_PARTITIONS: topics.handle_create_partitions,
+    ApiKey.DESCRIBE_LOG_DIRS: topics.handle_describe_log_dirs,
+    ApiKey.DESCRIBE_CONFIGS: configs.handle_describe_configs,
+    ApiKey.ALTER_CONFIGS: configs.handle_alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.handle_incremental_alter_configs,
+    ApiKey.FIND_COORDINATOR: start.handle_find_coordinator,
+    ApiKey.LIST_GROUPS: start.handle_list_groups,
+    ApiKey.INIT_PRODUCER_ID: producers.handle_init_producer_id,
+}

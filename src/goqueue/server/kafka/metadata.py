@@ -1,0 +1,208 @@
+"""Metadata, DescribeTopicPartitions, DescribeCluster: what there is, and where."""
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
+from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+from kio.schema.describe_topic_partitions.v0.response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from goqueue.broker import LEADER_EPOCH, Broker
+from goqueue.cluster import Topic
+from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import kafka_code
+from goqueue.wire.messages import build
+
+PARTITIONS_DESCRIBED_MAX: Final = 2000
+ENDPOINT_BROKERS: Final = 1
+
+
+async def handle_metadata(context: Context, request: MetadataRequest) -> MetadataResponse:
+    broker = context.broker
+    if request.topics is None:
+        topics = [_described(broker, topic) for topic in broker.topics()]
+    else:
+        create = request.allow_auto_topic_creation
+        topics = [await _asked_for(broker, asked, create) for asked in request.topics]
+    node = broker.config.node_id
+    self = build(
+        MetadataResponseBroker,
+        node_id=node,
+        host=context.address.host,
+        port=context.address.port,
+    )
+    return build(
+        MetadataResponse,
+        brokers=(self,),
+        cluster_id=broker.cluster_id,
+        controller_id=node,
+        topics=tuple(topics),
+    )
+
+
+async def _asked_for(
+    broker: Broker, asked: MetadataRequestTopic, create: bool
+) -> MetadataResponseTopic:
+    try:
+        return _described(broker, await _topic(broker, asked, create))
+    except GoQueueError as error:
+        return build(
+            MetadataResponseTopic,
+            error_code=kafka_code(error),
+            name=asked.name if asked.name is not None else None,
+            topic_id=asked.topic_id,
+        )
+
+
+async def _topic(broker: Broker, asked: MetadataRequestTopic, create: bool) -> Topic:
+    if asked.name is None:
+        return broker.topic_by_id(asked.topic_id or UUID(int=0))
+    found = broker.metadata.find(asked.name)
+    if found is not None:
+        return found
+    if create:
+        return await broker.ensure_topic(asked.name)
+    raise TopicNotFound(f"there is no topic {asked.name!r}")
+
+
+def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+    nodes = (broker.config.node_id,)
+    return build(
+        MetadataResponseTopic,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            build(
+                MetadataResponsePartition,
+                partition_index=index,
+                leader_id=nodes[0],
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+            )
+            for index in range(topic.partitions)
+        ),
+    )
+
+
+# --- DescribeTopicPartitions ------------------------------------------------------------------
+
+
+async def handle_describe_topic_partitions(
+    context: Context, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """A page of partitions, by topic name, and a cursor to the next page."""
+    broker = context.broker
+    names = sorted({str(topic.name) for topic in request.topics})
+    if not names:
+        names = [topic.name for topic in broker.topics()]
+    first_index = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        first_index = max(0, request.cursor.partition_index)
+    room = max(1, min(request.response_partition_limit, PARTITIONS_DESCRIBED_MAX))
+    return _page(broker, names, first_index, room, request)
+
+
+def _page(
+    broker: Broker,
+    names: Iterable[str],
+    first_index: int,
+    room: int,
+    request: DescribeTopicPartitionsRequest,
+) -> DescribeTopicPartitionsResponse:
+    topics = []
+    for name in names:
+        resumes = request.cursor is not None and name == request.cursor.topic_name
+        start = first_index if resumes else 0
+        topic = broker.metadata.find(name)
+        if room == 0:
+            cursor = build(Cursor, topic_name=name, partition_index=start)
+            return build(
+                DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor
+            )
+        if topic is None:
+            topics.append(
+                build(
+                    DescribeTopicPartitionsResponseTopic,
+                    error_code=ErrorCode.unknown_topic_or_partition,
+                    name=name,
+                )
+            )
+            continue
+        end = min(topic.partitions, start + room)
+        room -= max(0, end - start)
+        topics.append(_described_part(broker, topic, range(start, end)))
+        if end < topic.partitions:
+            cursor = build(Cursor, topic_name=name, partition_index=end)
+            return build(
+                DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor
+            )
+    return build(DescribeTopicPartitionsResponse, topics=tuple(topics))
+
+
+def _described_part(
+    broker: Broker, topic: Topic, indexes: range
+) -> DescribeTopicPartitionsResponseTopic:
+    nodes = (broker.config.node_id,)
+    return build(
+        DescribeTopicPartitionsResponseTopic,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            build(
+                DescribeTopicPartitionsResponsePartition,
+                partition_index=index,
+                leader_id=nodes[0],
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+            )
+            for index in indexes
+        ),
+    )
+
+
+# --- DescribeCluster --------------------------------------------------------------------------
+
+
+async def handle_describe_cluster(
+    context: Context, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if request.endpoint_type != ENDPOINT_BROKERS:
+        return build(
+            DescribeClusterResponse,
+            error_code=ErrorCode.mismatched_endpoint_type,
+            error_message="this listener serves brokers' clients, not controllers'",
+        )
+    node = context.broker.config.node_id
+    self = build(
+        DescribeClusterBroker,
+        broker_id=node,
+        host=context.address.host,
+        port=context.address.port,
+    )
+    return build(
+        DescribeClusterResponse,
+        cluster_id=context.broker.cluster_id,
+        controller_id=node,
+        brokers=(self,),
+    )

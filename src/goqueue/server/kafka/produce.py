@@ -1,0 +1,135 @@
+"""Produce: append each partition's batches, reply when they are as safe as the client asked.
+
+acks=0 gets no reply; acks=1 one as soon as the batches are written; acks=all (-1) one when they
+are durable and visible.  The next request is handled while this one's commit is under way.
+"""
+
+import asyncio
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.broker import Broker, Partition
+from goqueue.cluster import Topic
+from goqueue.log import Appended
+from goqueue.model.errors import GoQueueError, InvalidRecord, PolicyViolation, StorageFailed
+from goqueue.server.kafka.connection import Slot
+from goqueue.server.kafka.errors import kafka_code
+from goqueue.wire.frames import RequestHeader
+from goqueue.wire.produce import (
+    ProducePartition,
+    ProducePartitionResponse,
+    ProduceTopicResponse,
+    decode_produce,
+    encode_produce_response,
+)
+
+ACKS_NONE: Final = 0
+ACKS_ALL: Final = -1
+_ACKS: Final = (ACKS_NONE, 1, ACKS_ALL)
+
+Results = dict[str | UUID, list[ProducePartitionResponse]]
+
+
+async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> None:
+    """Append in order, before anything else of this connection is handled; then let it wait."""
+    request = decode_produce(header.api_version, header.body)
+    reply = _Reply(header.api_version, request.acks, slot)
+    for topic in request.topics:
+        results = reply.results.setdefault(topic.topic, [])
+        found = await _topic(broker, topic.topic)
+        for item in topic.partitions:
+            if request.acks not in _ACKS:
+                results.append(_refused(item, ErrorCode.invalid_required_acks, "acks is 0, 1 or -1"))
+                continue
+            try:
+                partition = await _partition(broker, found, item.index)
+                appended = broker.append(partition, _batches(item))
+            except GoQueueError as error:
+                results.append(_refused(item, kafka_code(error), str(error)))
+            else:
+                reply.wrote(results, item.index, partition, appended)
+    reply.release()
+
+
+async def _topic(broker: Broker, name: str | UUID) -> Topic | GoQueueError:
+    try:
+        if isinstance(name, UUID):
+            return broker.topic_by_id(name)
+        return broker.metadata.find(name) or await broker.ensure_topic(name)
+    except GoQueueError as error:
+        return error
+
+
+async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) -> Partition:
+    if isinstance(topic, GoQueueError):
+        raise topic
+    if topic.is_internal:
+        raise PolicyViolation(f"{topic.name} is written by the broker only")
+    return broker.partitions.opened(topic.name, index) or await broker.partitions.get(topic, index)
+
+
+def _batches(item: ProducePartition) -> memoryview:
+    if not item.records:
+        raise InvalidRecord("no record batch in the request")
+    return item.records
+
+
+def _refused(item: ProducePartition, code: ErrorCode, message: str) -> ProducePartitionResponse:
+    return ProducePartitionResponse(index=item.index, error_code=code.value, error_message=message)
+
+
+class _Reply:
+    """Gathers the partitions' results and fills the slot when the last commit is in."""
+
+    def __init__(self, version: int, acks: int, slot: Slot) -> None:
+        self.results: Results = {}
+        self._version = version
+        self._acks = acks
+        self._slot = slot
+        self._outstanding = 1  # the request itself, until `release`
+
+    def wrote(
+        self,
+        results: list[ProducePartitionResponse],
+        index: int,
+        partition: Partition,
+        appended: Appended,
+    ) -> None:
+        place = len(results)
+        results.append(
+            ProducePartitionResponse(
+                index=index,
+                base_offset=appended.first_offset,
+                log_append_time_ms=appended.append_time,
+                log_start_offset=partition.log.start_offset,
+            )
+        )
+        if self._acks == ACKS_ALL:
+            self._outstanding += 1
+            committed = partition.committed(appended.last_offset)
+            committed.add_done_callback(lambda done: self._committed(done, results, place))
+
+    def _committed(
+        self, done: asyncio.Future[None], results: list[ProducePartitionResponse], place: int
+    ) -> None:
+        error = None if done.cancelled() else done.exception()
+        if done.cancelled() or error is not None:
+            known = error if isinstance(error, GoQueueError) else StorageFailed(str(error))
+            results[place] = ProducePartitionResponse(
+                index=results[place].index,
+                error_code=kafka_code(known).value,
+                error_message=str(known),
+            )
+        self.release()
+
+    def release(self) -> None:
+        self._outstanding -= 1
+        if self._outstanding:
+            return
+        if self._acks == ACKS_NONE:
+            self._slot.fill(None)
+            return
+        topics = [ProduceTopicResponse(name, results) for name, results in self.results.items()]
+        self._slot.fill([encode_produce_response(self._version, topics)])
