@@ -245,9 +245,9 @@ class Device:
         self._change((directory, name, None))
 
     def rename(self, source: str, target: str) -> None:
-        node = self.find(source)
         from_directory, from_name = self.place(source)
         to_directory, to_name = self.place(target)
+        node = _entry(from_directory, from_name, source)
         _refuse_inside_itself(source, target, node)
         old = to_directory.entries.get(to_name)
         if old is node:
