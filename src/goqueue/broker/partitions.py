@@ -70,6 +70,25 @@ class Partitions:
             )
         return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
 
+    async def log_bytes(self, topic: Topic, indexes: Iterable[int]) -> list[int]:
+        """How much the partitions' records take on disk; no log is opened for it."""
+        found = [(index, self._open.get((topic.name, index))) for index in indexes]
+        return await self._disk.in_background(
+            lambda: [
+                self._stored_bytes(topic, index) if partition is None else partition.log.size
+                for index, partition in found
+            ]
+        )
+
+    def _stored_bytes(self, topic: Topic, index: int) -> int:
+        """Blocking."""
+        directory = f"{self._logs}/{topic.name}/{index}"
+        names = [name for name in self._disk.list_directory(directory) if name.endswith(".log")]
+        try:
+            return sum(self._disk.size(f"{directory}/{name}") for name in names)
+        except FileNotFoundError:  # the topic is being deleted
+            return 0
+
     async def internal(self, name: str, settings: TopicSettings) -> Partition:
         """The one partition of a log that must be there before there is any metadata."""
         return await self._opened_once(name, 0, settings, None)

@@ -1,0 +1,233 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: what topics and the server are set to.
+
+A topic's settings can be changed at any time.  The server's are read at its start and can only be
+looked at here.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from kio.schema.alter_configs.v2 import request as alter_request
+from kio.schema.alter_configs.v2 import response as alter_response
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kio.schema.incremental_alter_configs.v1 import request as incremental_request
+from kio.schema.incremental_alter_configs.v1 import response as incremental_response
+
+from goqueue.broker import Broker
+from goqueue.cluster import Topic
+from goqueue.model.errors import GoQueueError, InvalidRequest, InvalidSetting
+from goqueue.model.names import topic_name
+from goqueue.model.settings import SETTINGS, setting_text
+from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.topics import refuse_internal
+from goqueue.wire.messages import build
+
+TOPIC: Final = 2
+BROKER: Final = 4
+
+T = TypeVar("T")
+Changes = Mapping[str, str | None]
+
+
+class Operation(enum.IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# --- DescribeConfigs --------------------------------------------------------------------------
+
+
+async def handle_describe_configs(
+    context: Context, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    results = tuple(_described(context, request, resource) for resource in request.resources)
+    return build(DescribeConfigsResponse, results=results)
+
+
+def _described(
+    context: Context, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    try:
+        entries = _entries(context, resource)
+    except GoQueueError as error:
+        refusal = {"error_code": kafka_code(error), "error_message": str(error)}
+        return build(DescribeConfigsResult, **about, **refusal, configs=())
+    wanted = resource.configuration_keys or [entry.name for entry in entries]
+    configs = tuple(_config(entry, request) for entry in entries if entry.name in wanted)
+    return build(DescribeConfigsResult, **about, configs=configs, error_message=None)
+
+
+def _entries(context: Context, resource: DescribeConfigsResource) -> list[Entry]:
+    config = context.broker.config
+    if resource.resource_type == TOPIC:
+        return topic_entries(config, context.broker.topic(topic_name(resource.resource_name)))
+    if resource.resource_type == BROKER:
+        if not resource.resource_name:
+            return []  # settings that were set for all nodes at once: there is no such thing
+        _refuse_other_node(context, resource.resource_name)
+        return broker_entries(config, context.address)
+    raise _unknown(resource.resource_type)
+
+
+def _config(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return build(
+        DescribeConfigsResourceResult,
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        synonyms=tuple(
+            build(DescribeConfigsSynonym, name=each.name, value=each.value, source=each.source)
+            for each in synonyms
+        ),
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _refuse_other_node(context: Context, name: str) -> None:
+    node = context.broker.config.node_id
+    if name != str(node):
+        raise InvalidRequest(f"this is node {node}, not {name!r}")
+
+
+def _unknown(resource_type: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"resource type {resource_type} has no settings here; topics ({TOPIC}) and brokers"
+        f" ({BROKER}) have"
+    )
+
+
+# --- AlterConfigs -----------------------------------------------------------------------------
+
+
+async def handle_alter_configs(
+    context: Context, request: alter_request.AlterConfigsRequest
+) -> alter_response.AlterConfigsResponse:
+    """The old way: what is not named goes back to its default."""
+
+    async def alter(resource: alter_request.AlterConfigsResource) -> None:
+        changes = _named_once(resource.configs)
+        for name, entry in changes.items():
+            if entry.value is None:
+                raise InvalidRequest(f"{name} has no value")
+        values = {name: entry.value for name, entry in changes.items()}
+        await _change(context, resource, lambda _: values, request.validate_only, replace=True)
+
+    result = alter_response.AlterConfigsResourceResponse
+    responses = await _altered(request.resources, alter, result)
+    return build(alter_response.AlterConfigsResponse, responses=responses)
+
+
+async def handle_incremental_alter_configs(
+    context: Context, request: incremental_request.IncrementalAlterConfigsRequest
+) -> incremental_response.IncrementalAlterConfigsResponse:
+    async def alter(resource: incremental_request.AlterConfigsResource) -> None:
+        operations = _named_once(resource.configs).values()
+        await _change(
+            context, resource, lambda topic: _changes(topic, operations), request.validate_only
+        )
+
+    result = incremental_response.AlterConfigsResourceResponse
+    responses = await _altered(request.resources, alter, result)
+    return build(incremental_response.IncrementalAlterConfigsResponse, responses=responses)
+
+
+async def _altered(
+    resources: Iterable[Any], alter: Callable[[Any], Any], result: type[T]
+) -> tuple[T, ...]:
+    """One answer for each resource."""
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    answers = []
+    for resource in resources:
+        refusal: dict[str, Any] = {"error_message": None}
+        try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise InvalidRequest("the request names this resource more than once")
+            await alter(resource)
+        except GoQueueError as error:
+            refusal = {"error_code": kafka_code(error), "error_message": str(error)}
+        about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+        answers.append(build(result, **about, **refusal))
+    return tuple(answers)
+
+
+async def _change(
+    context: Context,
+    resource: Any,
+    changes_of: Callable[[Topic], Changes],
+    validate_only: bool,
+    *,
+    replace: bool = False,
+) -> None:
+    topic = _alterable(context.broker, resource.resource_type, resource.resource_name)
+    await context.broker.change_settings(
+        topic.name, changes_of(topic), replace=replace, validate_only=validate_only
+    )
+
+
+def _alterable(broker: Broker, resource_type: int, name: str) -> Topic:
+    if resource_type == BROKER:
+        raise InvalidRequest(
+            "the server's settings are read when it starts: change its configuration file,"
+            " environment or flags, and start it again"
+        )
+    if resource_type != TOPIC:
+        raise _unknown(resource_type)
+    checked = topic_name(name)
+    refuse_internal(checked)
+    return broker.topic(checked)
+
+
+def _named_once(entries: Collection[Any]) -> dict[str, Any]:
+    named = {entry.name: entry for entry in entries}
+    if len(named) < len(entries):
+        raise InvalidRequest("the request names a setting more than once")
+    return named
+
+
+def _changes(topic: Topic, operations: Iterable[incremental_request.AlterableConfig]) -> Changes:
+    return {each.name: _changed(topic, each) for each in operations}
+
+
+def _changed(topic: Topic, change: incremental_request.AlterableConfig) -> str | None:
+    """The setting's new value; None for its default."""
+    name, value, operation = change.name, change.value, int(change.config_operation)
+    if operation == Operation.DELETE:
+        return None
+    if value is None:
+        raise InvalidRequest(f"{name} has no value")
+    match operation:
+        case Operation.SET:
+            return value
+        case Operation.APPEND:
+            return ",".join(sorted(_list_value(topic, name) | _items(value)))
+        case Operation.SUBTRACT:
+            return ",".join(sorted(_list_value(topic, name) - _items(value)))
+        case _:
+            raise InvalidRequest(f"{name}: operation {operation} is none of 0 to 3")
+
+
+def _list_value(topic: Topic, name: str) -> set[str]:
+    setting = SETTINGS.get(name)
+    if setting is None or setting.kind != "list":
+        raise InvalidSetting(f"{name} is not a list: nothing can be added or taken away")
+    return _items(setting_text(getattr(topic.settings, setting.field)))
+
+
+def _items(text: str) -> set[str]:
+    return {part.strip() for part in text.split(",") if part.strip()}

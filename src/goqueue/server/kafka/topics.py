@@ -1,0 +1,287 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs: topics come, grow, go, and weigh.
+
+Each topic of a request has its own outcome: what is wrong with one does not touch the others.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+from kio.schema.create_partitions.v3.response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v5.response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from kio.schema.errors import ErrorCode
+
+from goqueue.broker import Broker
+from goqueue.cluster import Topic
+from goqueue.model.config import Config
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidReplication,
+    InvalidRequest,
+    InvalidSetting,
+    PolicyViolation,
+)
+from goqueue.model.names import is_internal
+from goqueue.server.kafka.config_entries import absolute, topic_entries
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import kafka_code
+from goqueue.wire.messages import build
+
+UNSAID: Final = -1  # a count that is left to the broker
+REPLICATION_FACTOR: Final = 1  # of a node that has no peers
+
+
+def refuse_internal(name: str) -> None:
+    if is_internal(name):
+        raise PolicyViolation(f"{name!r} is the broker's own topic")
+
+
+# --- CreateTopics -----------------------------------------------------------------------------
+
+
+async def handle_create_topics(
+    context: Context, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """All at once, so that one flush of the metadata serves them all."""
+    times = Counter(topic.name for topic in request.topics)
+    results = await asyncio.gather(
+        *(
+            _created(context.broker, topic, times[topic.name], request.validate_only)
+            for topic in request.topics
+        )
+    )
+    return build(CreateTopicsResponse, topics=tuple(results))
+
+
+async def _created(
+    broker: Broker, asked: CreatableTopic, times: int, validate_only: bool
+) -> CreatableTopicResult:
+    problem = _assignment_problem(
+        broker.config.node_id, [each.broker_ids for each in asked.assignments]
+    )
+    if problem is not None:
+        return _not_created(asked, ErrorCode.invalid_replica_assignment, problem)
+    try:
+        if times > 1:
+            raise InvalidRequest("the request names this topic more than once")
+        topic = await broker.create_topic(
+            asked.name,
+            partitions=_partition_count(asked),
+            settings=_settings(asked),
+            validate_only=validate_only,
+        )
+    except GoQueueError as error:
+        return _not_created(asked, kafka_code(error), str(error))
+    return build(
+        CreatableTopicResult,
+        name=topic.name,
+        topic_id=None if validate_only else topic.topic_id,
+        error_message=None,
+        num_partitions=topic.partitions,
+        replication_factor=REPLICATION_FACTOR,
+        configs=_configs(broker.config, topic),
+    )
+
+
+def _not_created(asked: CreatableTopic, code: ErrorCode, message: str) -> CreatableTopicResult:
+    return build(
+        CreatableTopicResult, name=asked.name, error_code=code, error_message=message, configs=()
+    )
+
+
+def _assignment_problem(node_id: int, replicas: Iterable[Sequence[int]]) -> str | None:
+    """What is wrong with a list of nodes for each partition, when there is only this node."""
+    for nodes in replicas:
+        if tuple(nodes) != (node_id,):
+            return f"replicas on nodes {list(nodes)}; there is only node {node_id}"
+    return None
+
+
+def _partition_count(asked: CreatableTopic) -> int | None:
+    """How many partitions; None for as many as the server's default says."""
+    if asked.assignments:
+        if asked.num_partitions != UNSAID or asked.replication_factor != UNSAID:
+            raise InvalidRequest("give either replicas for each partition, or counts, not both")
+        indexes = sorted(each.partition_index for each in asked.assignments)
+        if indexes != list(range(len(indexes))):
+            raise InvalidRequest(f"replicas for partitions {indexes}: number them from 0 upwards")
+        return len(indexes)
+    if asked.replication_factor not in (UNSAID, REPLICATION_FACTOR):
+        raise InvalidReplication(
+            f"replication factor {asked.replication_factor}; this cluster has one node"
+        )
+    return None if asked.num_partitions == UNSAID else asked.num_partitions
+
+
+def _settings(asked: CreatableTopic) -> dict[str, str]:
+    settings = {}
+    for each in asked.configs:
+        if each.value is None:
+            raise InvalidSetting(f"{each.name} has no value")
+        settings[each.name] = each.value
+    return settings
+
+
+def _configs(config: Config, topic: Topic) -> tuple[CreatableTopicConfigs, ...]:
+    return tuple(
+        build(CreatableTopicConfigs, name=entry.name, value=entry.value, config_source=entry.source)
+        for entry in topic_entries(config, topic)
+    )
+
+
+# --- DeleteTopics -----------------------------------------------------------------------------
+
+
+async def handle_delete_topics(
+    context: Context, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    times = Counter((topic.name, topic.topic_id) for topic in request.topics)
+    results = [
+        await _deleted(context.broker, topic, times[topic.name, topic.topic_id])
+        for topic in request.topics
+    ]
+    return build(DeleteTopicsResponse, responses=tuple(results))
+
+
+async def _deleted(broker: Broker, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
+    try:
+        if times > 1:
+            raise InvalidRequest("the request names this topic more than once")
+        topic = await broker.delete_topic(_named(broker, asked))
+    except GoQueueError as error:
+        return build(
+            DeletableTopicResult,
+            name=asked.name,
+            topic_id=asked.topic_id,
+            error_code=kafka_code(error),
+            error_message=str(error),
+        )
+    return build(DeletableTopicResult, name=topic.name, topic_id=topic.topic_id)
+
+
+def _named(broker: Broker, asked: DeleteTopicState) -> str:
+    match asked.name, asked.topic_id:
+        case str(name), None:
+            return name
+        case None, topic_id if topic_id is not None:
+            return broker.topic_by_id(topic_id).name
+        case _:
+            raise InvalidRequest("give either a topic's name or its id")
+
+
+# --- CreatePartitions -------------------------------------------------------------------------
+
+
+async def handle_create_partitions(
+    context: Context, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    results = [
+        await _grown(context.broker, topic, times[topic.name], request.validate_only)
+        for topic in request.topics
+    ]
+    return build(CreatePartitionsResponse, results=tuple(results))
+
+
+async def _grown(
+    broker: Broker, asked: CreatePartitionsTopic, times: int, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    problem = _growth_problem(broker, asked)
+    if problem is not None:
+        return _not_grown(asked, ErrorCode.invalid_replica_assignment, problem)
+    try:
+        if times > 1:
+            raise InvalidRequest("the request names this topic more than once")
+        refuse_internal(asked.name)
+        await broker.add_partitions(asked.name, asked.count, validate_only=validate_only)
+    except GoQueueError as error:
+        return _not_grown(asked, kafka_code(error), str(error))
+    return build(CreatePartitionsTopicResult, name=asked.name)
+
+
+def _not_grown(
+    asked: CreatePartitionsTopic, code: ErrorCode, message: str
+) -> CreatePartitionsTopicResult:
+    return build(
+        CreatePartitionsTopicResult, name=asked.name, error_code=code, error_message=message
+    )
+
+
+def _growth_problem(broker: Broker, asked: CreatePartitionsTopic) -> str | None:
+    """What is wrong with the replicas given for the new partitions, if any were."""
+    topic = broker.metadata.find(asked.name)
+    if topic is None or asked.assignments is None:
+        return None
+    added = asked.count - topic.partitions
+    if added > 0 and len(asked.assignments) != added:
+        return f"replicas for {len(asked.assignments)} partitions, and {added} are to be added"
+    return _assignment_problem(
+        broker.config.node_id, [each.broker_ids for each in asked.assignments]
+    )
+
+
+# --- DescribeLogDirs --------------------------------------------------------------------------
+
+
+async def handle_describe_log_dirs(
+    context: Context, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """One directory, and in it the logs asked for.  What there is not is left out, as in Kafka."""
+    broker = context.broker
+    disk, data_dir = broker.doors.disk, broker.config.data_dir
+    try:
+        topics = [
+            await _weighed(broker, topic, indexes)
+            for topic, indexes in _logs_asked_for(broker, request)
+        ]
+        usable_bytes = await disk.in_background(lambda: disk.free_bytes(data_dir))
+    except GoQueueError as error:
+        return build(DescribeLogDirsResponse, error_code=kafka_code(error), results=())
+    result = build(
+        DescribeLogDirsResult,
+        log_dir=absolute(data_dir),
+        topics=tuple(topics),
+        usable_bytes=usable_bytes,
+    )
+    return build(DescribeLogDirsResponse, results=(result,))
+
+
+def _logs_asked_for(
+    broker: Broker, request: DescribeLogDirsRequest
+) -> list[tuple[Topic, Sequence[int]]]:
+    if request.topics is None:
+        return [(topic, range(topic.partitions)) for topic in broker.topics(internal=True)]
+    found: list[tuple[Topic, Sequence[int]]] = []
+    for asked in request.topics:
+        topic = broker.metadata.find(asked.topic)
+        if topic is not None:
+            found.append((topic, [each for each in asked.partitions if topic.has_partition(each)]))
+    return found
+
+
+async def _weighed(broker: Broker, topic: Topic, indexes: Sequence[int]) -> DescribeLogDirsTopic:
+    sizes = await broker.partitions.log_bytes(topic, indexes)
+    partitions = tuple(
+        build(DescribeLogDirsPartition, partition_index=index, partition_size=size)
+        for index, size in zip(indexes, sizes, strict=True)
+    )
+    return build(DescribeLogDirsTopic, name=topic.name, partitions=partitions)
