@@ -70,14 +70,13 @@ class Partitions:
             )
         return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
 
-    async def log_bytes(self, topic: Topic, indexes: Iterable[int]) -> list[int]:
-        """How much the partitions' records take on disk; no log is opened for it."""
-        found = [(index, self._open.get((topic.name, index))) for index in indexes]
-        return await self._disk.in_background(
-            lambda: [
-                self._stored_bytes(topic, index) if partition is None else partition.log.size
-                for index, partition in found
-            ]
+    async def log_bytes(self, topic: Topic, indexes: Iterable[int]) -> dict[int, int]:
+        """How much each partition's records take on disk; no log is opened for it."""
+        opened = {index: self._open.get((topic.name, index)) for index in indexes}
+        sizes = {index: each.log.size for index, each in opened.items() if each is not None}
+        unopened = opened.keys() - sizes.keys()
+        return sizes | await self._disk.in_background(
+            lambda: {index: self._stored_bytes(topic, index) for index in sorted(unopened)}
         )
 
     def _stored_bytes(self, topic: Topic, index: int) -> int:

@@ -282,6 +282,6 @@ async def _weighed(broker: Broker, topic: Topic, indexes: Sequence[int]) -> Desc
     sizes = await broker.partitions.log_bytes(topic, indexes)
     partitions = tuple(
         build(DescribeLogDirsPartition, partition_index=index, partition_size=size)
-        for index, size in zip(indexes, sizes, strict=True)
+        for index, size in sorted(sizes.items())
     )
     return build(DescribeLogDirsTopic, name=topic.name, partitions=partitions)
