@@ -6,29 +6,34 @@ Listeners decode, call one verb, encode.  Names from outside are checked here, o
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import structlog
 
-from goqueue.broker.host import MachineHost
+from goqueue.broker.groups import Groups, view_of
+from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.intake import prepare
 from goqueue.broker.partition import Partition
 from goqueue.broker.partitions import Partitions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
+from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
 from goqueue.model.config import Config
 from goqueue.model.errors import OffsetOutOfRange, PolicyViolation, ShuttingDown, TopicNotFound
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
-from goqueue.model.machine import Decision
+from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, topic_name
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Doors
 
 METADATA_TOPIC: Final = "__metadata"
+GROUPS_TOPIC: Final = "__groups"
 INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
 PRODUCER_ID_BLOCK: Final = 1000
+
+MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # any machine's records
 
 _log = structlog.get_logger("goqueue.broker")
 
@@ -41,6 +46,7 @@ class Broker:
         self.config = config
         self.partitions = Partitions(doors, config.data_dir, config.storage)
         self._metadata: MachineHost[Metadata] | None = None
+        self.groups = Groups(doors.clock, doors.random)
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
@@ -59,31 +65,44 @@ class Broker:
                     yield self
                 finally:
                     self._stopping = True
+                    self.groups.stop()
                     for task in self._running:
                         task.cancel()
         finally:
             await self.partitions.close()
 
     async def _open(self) -> None:
-        disk, clock = self.doors.disk, self.doors.clock
-        self.started_at = clock.now()
-        data_dir = self.config.data_dir
+        disk, data_dir = self.doors.disk, self.config.data_dir
+        self.started_at = self.doors.clock.now()
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
-        partition = await self.partitions.internal(
-            METADATA_TOPIC, topic_settings(INTERNAL_SETTINGS)
-        )
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
-        snapshots = f"{data_dir}/snapshots/{METADATA_TOPIC}"
-        self._metadata = MachineHost(machine, partition, disk, clock, snapshots)
-        await self._metadata.open()
+        self._metadata = await self._hosted(METADATA_TOPIC, machine)
         if not machine.cluster_id:
             cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
             await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
+        groups = GroupMachine(self.config.groups, view_of(machine.topics.values()))
+        release = self.groups.release_when_committed
+        self.groups.attach(await self._hosted(GROUPS_TOPIC, groups, release))
+
+    async def _hosted(
+        self,
+        topic: str,
+        machine: MachineT,
+        on_deadline_reply: Callable[[Any, Committed], None] | None = None,
+    ) -> MachineHost[MachineT]:
+        """The machine, on the internal topic's log, as it was when the broker stopped."""
+        disk, clock = self.doors.disk, self.doors.clock
+        partition = await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS))
+        snapshots = f"{self.config.data_dir}/snapshots/{topic}"
+        host = MachineHost(machine, partition, disk, clock, snapshots, on_deadline_reply)
+        await host.open()
+        return host
 
     def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
         owners = {str(topic.name): topic.topic_id for topic in self.metadata.topics.values()}
         for work in (
             self._host.run(),
+            self.groups.host.run(),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(lambda: self.metadata.topics.values()),
@@ -146,6 +165,7 @@ class Broker:
         if validate_only:
             return decide(self.metadata).reply
         topic = await self._host.submit(decide)
+        await self._tell_groups()
         _log.info("topic created", topic=name, partitions=count, settings=settings or {})
         return topic
 
@@ -164,6 +184,7 @@ class Broker:
         if validate_only:
             return self.metadata.add_partitions(name, count).reply
         topic = await self._host.submit(lambda metadata: metadata.add_partitions(name, count))
+        await self._tell_groups()
         _log.info("partitions added", topic=name, partitions=count)
         return topic
 
@@ -192,9 +213,14 @@ class Broker:
         if is_internal(name):
             raise PolicyViolation(f"{name!r} is the broker's own topic")
         topic = await self._host.submit(lambda metadata: metadata.delete_topic(name))
+        await self.groups.topics_deleted((topic.name,))
+        await self._tell_groups()
         await self.partitions.delete(topic)
         _log.info("topic deleted", topic=name)
         return topic
+
+    async def _tell_groups(self) -> None:
+        await self.groups.topics_changed(self.metadata.topics.values())
 
     # --- partitions --------------------------------------------------------------------------------
 

@@ -10,15 +10,16 @@ machine's state as records, so both go through the same `apply`.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+import structlog
 
 from goqueue.broker.partition import Partition
 from goqueue.log import framed
 from goqueue.model import batch as batches
-from goqueue.model.errors import CorruptData
-from goqueue.model.ids import Offset
+from goqueue.model.errors import CorruptData, GoQueueError
+from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.record import Record
 from goqueue.runtime import Clock, Disk
@@ -32,8 +33,14 @@ SNAPSHOT_VERSION: Final = 1
 SNAPSHOT_RECORDS: Final = 10_000  # a snapshot after so many records …
 SNAPSHOT_SECONDS: Final = 300.0  # … or so much time, when there is anything new
 SNAPSHOTS_KEPT: Final = 3
+RETRY_NANOSECONDS: Final = 1_000_000_000
 BATCH_RECORDS_MAX: Final = 5_000
 READ_BYTES: Final = 1024 * 1024
+
+
+Committed = asyncio.Future[None] | None  # None when there is nothing to wait for
+
+_log = structlog.get_logger("goqueue.host")
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -45,15 +52,23 @@ class MachineHost(Generic[MachineT]):
     """The only one who changes its machine."""
 
     def __init__(
-        self, machine: MachineT, partition: Partition, disk: Disk, clock: Clock, directory: str
+        self,
+        machine: MachineT,
+        partition: Partition,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        on_deadline_reply: Callable[[Any, Committed], None] | None = None,
     ) -> None:
         self.machine = machine
         self._partition = partition
         self._disk = disk
         self._clock = clock
         self._directory = directory  # of the snapshots
+        self._on_deadline_reply = on_deadline_reply
         self._records_since_snapshot = 0
         self._deadline_moved = asyncio.Event()
+        self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
 
     # --- starting ----------------------------------------------------------------------------------
 
@@ -85,8 +100,8 @@ class MachineHost(Generic[MachineT]):
 
     def submit_now(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
-    ) -> tuple[ReplyT, asyncio.Future[None] | None]:
-        """As `submit`, for callers who wait for the commit themselves; None when nothing to wait for."""
+    ) -> tuple[ReplyT, Committed]:
+        """As `submit`, for callers who wait for the commit themselves."""
         decision = decide(self.machine)
         if not decision.records:
             return decision.reply, None
@@ -115,18 +130,30 @@ class MachineHost(Generic[MachineT]):
             now = self._clock.now()
             deadline = self.machine.next_deadline()
             if deadline is not None and deadline <= now:
-                self.submit_now(lambda machine: machine.on_deadline(now))
+                self._fire(now)
             time_is_up = self._clock.instant() >= snapshot_at and self._records_since_snapshot > 0
             if time_is_up or self._records_since_snapshot >= SNAPSHOT_RECORDS:
                 await self.take_snapshot()
             if self._clock.instant() >= snapshot_at:
                 snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
 
+    def _fire(self, now: Timestamp) -> None:
+        try:
+            reply, committed = self.submit_now(lambda machine: machine.on_deadline(now))
+        except GoQueueError as error:
+            # A full disk, say: what is due stays due, and is tried again a little later.
+            _log.error("deadline not met", machine=self._partition.topic, problem=str(error))
+            self._retry_at = self._clock.instant() + RETRY_NANOSECONDS
+            return
+        if self._on_deadline_reply is not None:
+            self._on_deadline_reply(reply, committed)
+
     async def _wait_for_deadline(self, snapshot_at: int) -> None:
         seconds = max(0.0, (snapshot_at - self._clock.instant()) / 1e9)
         deadline = self.machine.next_deadline()
         if deadline is not None:
-            seconds = min(seconds, max(0.0, (deadline - self._clock.now()) / 1e3))
+            retry_in = (self._retry_at - self._clock.instant()) / 1e9
+            seconds = min(seconds, max(0.0, (deadline - self._clock.now()) / 1e3, retry_in))
         self._deadline_moved.clear()
         try:
             async with asyncio.timeout(seconds):

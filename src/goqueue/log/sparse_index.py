@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
+from goqueue.model.errors import CorruptData
 from goqueue.runtime import File
 
 _HEAD: Final = struct.Struct(">2scBq")
@@ -62,7 +63,10 @@ class SparseIndex:
 
     def entry(self, index: int) -> tuple[int, int]:
         size = self._kind.entry.size
-        key, value = self._kind.entry.unpack(self._file.read(HEAD_BYTES + index * size, size))
+        data = self._file.read(HEAD_BYTES + index * size, size)
+        if len(data) < size:
+            raise CorruptData(f"{self._file.path}: entry {index} is missing")
+        key, value = self._kind.entry.unpack(data)
         return key, value
 
     def last(self) -> tuple[int, int] | None:
@@ -80,11 +84,10 @@ class SparseIndex:
         return self.entry(index) if index < self.count else None
 
     def cut(self, count: int) -> None:
-        """Keep the first `count` entries."""
-        if count == 0:
-            self._file.truncate(0)
-        elif count < self.count:
-            self._file.truncate(HEAD_BYTES + count * self._kind.entry.size)
+        """Keep the first `count` entries, and no part of another."""
+        size = HEAD_BYTES + count * self._kind.entry.size if count else 0
+        if self._file.size > size:
+            self._file.truncate(size)
 
     def is_sound(self, count: int) -> bool:
         """Whether the head is right and at least `count` entries are there."""

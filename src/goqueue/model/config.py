@@ -92,6 +92,30 @@ class StorageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Refuse writes when the disk has less room than this, so that recovery still has some."""
 
 
+class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    session_timeout_ms: int = 30_000
+    """Silence after which a member is taken for dead. Classic members choose their own."""
+    session_timeout_ms_min: int = 6_000
+    """The shortest session a classic member may choose."""
+    session_timeout_ms_max: int = 1_800_000
+    """The longest session a classic member may choose."""
+    heartbeat_interval_ms: int = 3_000
+    """How often consumer-protocol members are told to come."""
+    initial_rebalance_delay_ms: int = 3_000
+    """How long a classic group that was empty waits for more members before its first generation.
+    Longer saves rebalances when a fleet starts; 0 suits tests and single consumers."""
+    rebalance_timeout_ms: int = 60_000
+    """Time to give up partitions, for members that name none."""
+    members_max: int = 10_000
+    """Members of one group; further joins are refused."""
+    offset_retention_ms: int = 604_800_000
+    """How long committed offsets outlive the last member of their group."""
+    offset_check_interval_ms: int = 600_000
+    """How often a group is looked at for offsets to expire, and for being empty."""
+    offset_metadata_bytes_max: int = 4_096
+    """The longest text a client may attach to a committed offset."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_id: int = 1
     """This node's number, unique in a cluster."""
@@ -109,6 +133,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: HttpConfig = HttpConfig()
     topics: TopicsConfig = TopicsConfig()
     storage: StorageConfig = StorageConfig()
+    groups: GroupsConfig = GroupsConfig()
 
 
 LOOPBACK = ("localhost", "::1")

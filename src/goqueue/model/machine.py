@@ -10,7 +10,7 @@ wants to be called, and that too returns a decision.
 """
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -47,4 +47,5 @@ class Machine(Protocol[RecordT]):
     def next_deadline(self) -> Timestamp | None:
         """When `on_deadline` wants to be called; None when nothing is pending."""
 
-    def on_deadline(self, now: Timestamp) -> Decision[RecordT, None]: ...
+    def on_deadline(self, now: Timestamp) -> Decision[RecordT, Any]:
+        """Do what is due.  The host hands the reply to whoever registered for it."""

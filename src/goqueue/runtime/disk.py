@@ -38,7 +38,8 @@ class RealFile:
         self._size = -1
         self._users = 0  # threads inside a system call on the handle; guarded by the disk's lock
         self.released = False  # to be closed when the last of them leaves
-        self._unsynced = False
+        self._unsynced = True  # until synced once: an earlier process may have left bytes in memory
+        self._written = False  # through this object, and not synced: keeps its handle
         self._failed: str | None = None  # why nothing more may be written
 
     @property
@@ -60,7 +61,7 @@ class RealFile:
         handle = self._disk.acquire(self, create=True)
         position = self._size
         try:
-            self._unsynced = True
+            self._unsynced = self._written = True
             _write_all(handle, data, position)
             self._size = position + len(data)
             return position
@@ -107,20 +108,23 @@ class RealFile:
                 os.ftruncate(handle, size)
             except OSError as error:
                 self._fail(error)
-            self._unsynced = True
+            self._unsynced = self._written = True
             self._size = size
 
     def sync(self) -> None:
         self._refuse_if_failed()
         if not self._unsynced:
             return
-        with self._open() as handle:
-            self._unsynced = False
-            try:
+        try:
+            with self._open() as handle:
+                self._unsynced = False
                 os.fdatasync(handle)
-            except OSError as error:
-                # The kernel may have dropped the pages: a second fsync that succeeds proves nothing.
-                self._fail(error)
+                self._written = self._unsynced
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            # The kernel may have dropped the pages: a later fsync that succeeds proves nothing.
+            self._fail(error)
 
     def close(self) -> None:
         self._disk.release(self)
@@ -133,7 +137,7 @@ class RealFile:
 
     @property
     def may_close(self) -> bool:
-        return self._users == 0 and not self._unsynced
+        return self._users == 0 and not self._written
 
     def close_handle(self) -> None:
         if self._handle >= 0:
@@ -214,7 +218,8 @@ class RealDisk:
             missing.append(at)
             at = os.path.dirname(at)
         with _translating(f"creating {path}"):
-            for directory in reversed(missing):
+            # An existing one too: who made it may have died before its name was durable.
+            for directory in [*reversed(missing)] or [path]:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(directory, 0o750)
                 self.sync_directory(os.path.dirname(directory) or ".")

@@ -77,7 +77,7 @@ class SimFile:
         self._path = path
         self._node: Node | None = None
         self._size = -1
-        self._unsynced = False  # a `sync` answers for what was written through this object
+        self._unsynced = True  # until synced once: an earlier process may have left bytes unsynced
         self._failed: str | None = None  # why nothing more may be written
 
     @property
@@ -133,7 +133,10 @@ class SimFile:
         self._refuse_if_failed()
         if not self._unsynced:
             return
-        node = self._open()
+        try:
+            node = self._open()
+        except FileNotFoundError:
+            return
         self._unsynced = False
         try:
             self._disk.sync(node, self._path)
@@ -208,12 +211,16 @@ class SimDisk:
 
     def make_directory(self, path: str) -> None:
         with _translating(f"creating {path}"):
-            at = ""
+            at = parent = ""
+            is_new = False
             for name in split(path):
                 parent, at = at, f"{at}/{name}"
-                if not isinstance(self._find(at), Directory):
+                is_new = not isinstance(self._find(at), Directory)
+                if is_new:
                     self._make_one_directory(at)
                     self.sync_directory(parent)
+            if not is_new:
+                self.sync_directory(parent)
 
     def read_file(self, path: str) -> bytes | None:
         self.refuse_if_dead()

@@ -4,7 +4,6 @@ import pytest
 
 from goqueue.groups import FetchRequest, GroupsConfig
 from goqueue.groups.commits import CommitRequest, OffsetToCommit
-from goqueue.groups.config import DAY_MS
 from goqueue.groups.errors import (
     GroupNotEmpty,
     GroupNotFound,
@@ -20,7 +19,7 @@ from goqueue.model.ids import GroupId, Offset, TopicName
 from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
 
 ORDERS, PAYMENTS = topic("orders", 2), topic("payments", 1)
-WEEK = 7 * DAY_MS
+WEEK = 7 * 24 * 3_600_000
 CHECK = 10 * 60_000
 KEY = (TopicName("orders"), 0)
 

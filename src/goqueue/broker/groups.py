@@ -1,0 +1,209 @@
+"""Consumer groups at work: the group machine on `__groups`, and the callers who wait in it.
+
+The machine parks a caller as a token; here a token is a future.  A reply, and the wake-ups that
+come with it, are released together when the decision's records are committed.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from goqueue.broker.host import Committed, MachineHost
+from goqueue.cluster import Topic
+from goqueue.groups import (
+    Beat,
+    BeatRequest,
+    CommitRequest,
+    FetchedOffsets,
+    FetchRequest,
+    GroupDecision,
+    GroupDescription,
+    GroupListing,
+    GroupMachine,
+    Joined,
+    JoinRequest,
+    Left,
+    MemberIdentity,
+    Outcome,
+    Parked,
+    PartitionResult,
+    Statistics,
+    Synced,
+    SyncRequest,
+    Token,
+    TopicFacts,
+    Topics,
+    Wakeup,
+)
+from goqueue.groups.errors import GroupError
+from goqueue.model.errors import ShuttingDown
+from goqueue.model.ids import GroupId, TopicName
+from goqueue.runtime import Clock, Random
+
+ReplyT = TypeVar("ReplyT")
+WakeReply = Joined | Synced | GroupError
+
+
+class Groups:
+    """The verbs of consumer groups, for all listeners.  Refusals are raised as `GroupError`."""
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        self._clock = clock
+        self._random = random
+        self._host: MachineHost[GroupMachine] | None = None
+        self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
+
+    def attach(self, host: MachineHost[GroupMachine]) -> None:
+        self._host = host
+
+    @property
+    def host(self) -> MachineHost[GroupMachine]:
+        assert self._host is not None, "the broker is not open"
+        return self._host
+
+    # --- classic protocol --------------------------------------------------------------------------
+
+    async def join(self, request: JoinRequest) -> Joined:
+        member_id = self.new_member_id(request.client_id)
+        outcome = await self._decide(
+            lambda machine: machine.join(self._clock.now(), request, member_id)
+        )
+        reply = await self._unparked(outcome.reply)
+        assert isinstance(reply, Joined)
+        return reply
+
+    async def sync(self, request: SyncRequest) -> Synced:
+        outcome = await self._decide(lambda machine: machine.sync(self._clock.now(), request))
+        reply = await self._unparked(outcome.reply)
+        assert isinstance(reply, Synced)
+        return reply
+
+    async def heartbeat(
+        self, group_id: GroupId, member_id: str, *, generation: int, instance_id: str | None
+    ) -> None:
+        await self._decide(
+            lambda machine: machine.heartbeat(
+                self._clock.now(),
+                group_id,
+                member_id,
+                generation=generation,
+                instance_id=instance_id,
+            )
+        )
+
+    async def leave(self, group_id: GroupId, leavers: Sequence[MemberIdentity]) -> tuple[Left, ...]:
+        outcome = await self._decide(
+            lambda machine: machine.leave(self._clock.now(), group_id, leavers)
+        )
+        return outcome.reply
+
+    # --- consumer protocol -------------------------------------------------------------------------
+
+    async def beat(self, request: BeatRequest) -> Beat:
+        outcome = await self._decide(lambda machine: machine.beat(self._clock.now(), request))
+        return outcome.reply
+
+    # --- offsets -----------------------------------------------------------------------------------
+
+    async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
+        outcome = await self._decide(lambda machine: machine.commit(self._clock.now(), request))
+        return outcome.reply
+
+    def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
+        return self.host.machine.fetch(requests).reply.reply
+
+    async def delete_offsets(
+        self, group_id: GroupId, partitions: Sequence[tuple[TopicName, int]]
+    ) -> tuple[PartitionResult, ...]:
+        outcome = await self._decide(
+            lambda machine: machine.delete_offsets(self._clock.now(), group_id, partitions)
+        )
+        return outcome.reply
+
+    # --- administration ----------------------------------------------------------------------------
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        return self.host.machine.list_groups(states, types).reply.reply
+
+    def describe(self, group_id: GroupId) -> GroupDescription:
+        return self.host.machine.describe(group_id).reply.reply
+
+    async def delete_group(self, group_id: GroupId) -> None:
+        await self._decide(lambda machine: machine.delete_group(self._clock.now(), group_id))
+
+    @property
+    def statistics(self) -> Statistics:
+        return self.host.machine.statistics
+
+    # --- topics ------------------------------------------------------------------------------------
+
+    async def topics_changed(self, topics: Iterable[Topic]) -> None:
+        """Tell the groups what topics there are now."""
+        view = view_of(topics)
+        await self._decide(lambda machine: machine.topics_changed(self._clock.now(), view))
+
+    async def topics_deleted(self, names: Iterable[TopicName]) -> None:
+        deleted = tuple(names)
+        await self._decide(lambda machine: machine.topics_deleted(self._clock.now(), deleted))
+
+    # --- deciding and waiting ----------------------------------------------------------------------
+
+    def new_member_id(self, client_id: str) -> str:
+        return f"{client_id or 'member'}-{self._random.bytes(16).hex()}"
+
+    async def _decide(
+        self, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
+    ) -> Outcome[ReplyT]:
+        outcome, committed = self.host.submit_now(decide)
+        self.release_when_committed(outcome, committed)
+        if committed is not None:
+            await asyncio.shield(committed)
+        return outcome
+
+    def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
+        """Let go those whom a decision wakes; also the host's way to tell of deadlines."""
+        if not outcome.wakeups:
+            return
+        if committed is None:
+            self._release(outcome.wakeups)
+        else:
+            committed.add_done_callback(lambda _: self._release(outcome.wakeups))
+
+    def _release(self, wakeups: Sequence[Wakeup]) -> None:
+        for wakeup in wakeups:
+            future = self._future(wakeup.token)
+            if not future.done():
+                future.set_result(wakeup.reply)
+
+    async def _unparked(self, reply: Joined | Synced | Parked) -> Joined | Synced:
+        """The reply itself, or the one that a wake-up brings; the machine hears of a lost caller."""
+        if not isinstance(reply, Parked):
+            return reply
+        try:
+            woken = await self._future(reply.token)
+        except asyncio.CancelledError:
+            self.host.machine.abandon(self._clock.now(), reply.token)
+            raise
+        finally:
+            self._parked.pop(reply.token, None)
+        if isinstance(woken, GroupError):
+            raise woken
+        return woken
+
+    def _future(self, token: Token) -> asyncio.Future[WakeReply]:
+        future = self._parked.get(token)
+        if future is None:
+            future = self._parked[token] = asyncio.get_running_loop().create_future()
+        return future
+
+    def stop(self) -> None:
+        """Nobody will be woken any more."""
+        for future in self._parked.values():
+            if not future.done():
+                future.set_exception(ShuttingDown("this broker is shutting down"))
+
+
+def view_of(topics: Iterable[Topic]) -> Topics:
+    return Topics(TopicFacts(topic.topic_id, topic.name, topic.partitions) for topic in topics)
