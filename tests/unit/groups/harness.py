@@ -131,7 +131,7 @@ class ClassicClient:
         self.member_id = ""
         self.generation = -1
         self.owned: dict[str, list[int]] = {}
-        self.protocols = ("range",)
+        self.protocols: tuple[str, ...] = ("range",)
         self.protocol_type = "consumer"
         self.skips_assignment = True
         self.session_timeout_ms = 10_000

@@ -114,6 +114,41 @@ def test_a_third_member_calls_everybody_back_at_the_next_heartbeat(host: Host) -
     assert len(first.reply().members) == 3
 
 
+def test_an_id_that_was_given_and_not_used_yet_is_waited_for(host: Host) -> None:
+    first, second = stable_pair(host)
+    third, fourth = ClassicClient(host), ClassicClient(host)
+    with pytest.raises(MemberIdRequired) as required:
+        fourth._join()
+    third.join()
+    first.join()
+    second.join()
+    assert first.reply() is None
+    fourth.member_id = required.value.member_id
+    fourth.join()
+    assert len(first.reply().members) == 4
+
+
+def test_an_id_that_is_given_back_is_waited_for_no_longer(host: Host) -> None:
+    first, second = stable_pair(host)
+    fourth = ClassicClient(host)
+    with pytest.raises(MemberIdRequired) as required:
+        fourth._join()
+    first.join()
+    second.join()
+    fourth.member_id = required.value.member_id
+    fourth.leave()
+    assert first.reply().generation == 2
+
+
+def test_a_generation_without_assignment_shows_none(host: Host) -> None:
+    first, second = stable_pair(host)
+    first.join()
+    second.join()
+    assert host.state() == "CompletingRebalance"
+    described = host.run(host.machine.describe(GROUP))
+    assert [member.assignment for member in described.members] == [b"", b""]
+
+
 def test_who_does_not_come_back_is_dropped_when_the_rebalance_times_out(host: Host) -> None:
     first, second = stable_pair(host)
     third = ClassicClient(host)
@@ -208,6 +243,15 @@ def test_a_follower_that_asks_again_learns_the_present_generation(host: Host) ->
     reply = second.join()
     assert (reply.generation, reply.leader) == (1, first.member_id)
     assert host.state() == "Stable"
+
+
+def test_a_join_whose_answer_was_lost_is_answered_again_in_the_sync_phase(host: Host) -> None:
+    client = ClassicClient(host)
+    client.join()
+    host.advance(DELAY)
+    first = client.reply()
+    assert client.join() == first
+    assert host.state() == "CompletingRebalance"
 
 
 def test_a_leader_that_joins_again_opens_a_rebalance(host: Host) -> None:

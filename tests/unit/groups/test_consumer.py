@@ -99,6 +99,17 @@ def test_other_epochs_are_fenced_and_the_fenced_start_over(host: Host) -> None:
     assert host.state() == "Stable"
 
 
+def test_the_epoch_before_passes_only_with_nothing_but_what_is_assigned(host: Host) -> None:
+    first, second = ConsumerClient(host), ConsumerClient(host)
+    first.beat()
+    second.beat()
+    first.beat()
+    first.beat(lost=True)
+    first.owned |= slots(ORDERS, 3)
+    with pytest.raises(FencedMemberEpoch):
+        first.beat()
+
+
 def test_an_unknown_member_is_told_to_join(host: Host) -> None:
     stranger = ConsumerClient(host)
     stranger.epoch = 5

@@ -156,6 +156,47 @@ def test_callers_that_wait_are_let_go_when_the_protocol_changes(host: Host) -> N
     assert host.machine.parked_count == 0
 
 
+def test_what_a_cooperative_member_holds_while_it_waits_to_join_stays_its_own(host: Host) -> None:
+    first = old_member(host)
+    ClassicClient(host).join()
+    first.join()  # both joined, no assignment yet; the first goes on reading what it has
+    assert host.state() == "CompletingRebalance"
+    new = ConsumerClient(host)
+    assert new.beat().assigned == frozenset()
+    assert host.group().current[first.member_id].owned == slots(ORDERS, 0, 1, 2, 3)
+
+
+def test_what_an_eager_member_gave_up_to_join_is_free_at_once(host: Host) -> None:
+    first = old_member(host)
+    first.owned = {}
+    ClassicClient(host).join()
+    first.join()
+    assert len(ConsumerClient(host).beat().assigned) == 1
+
+
+def test_a_target_that_changes_between_join_and_sync_sends_the_member_back(host: Host) -> None:
+    ConsumerClient(host).beat()
+    old = ClassicClient(host)
+    old.join()
+    ConsumerClient(host).beat()
+    with pytest.raises(RebalanceInProgress):
+        old.sync()
+
+
+def test_a_static_classic_member_restarts_beside_new_ones(host: Host) -> None:
+    new = ConsumerClient(host)
+    new.beat()
+    old = ClassicClient(host, instance_id="cart-1")
+    old.join()
+    settle(new)
+    old.join()
+    held = old.sync().assignment
+    reborn = ClassicClient(host, instance_id="cart-1")
+    reborn.join()
+    assert reborn.sync().assignment == held
+    assert host.state() == "Stable"
+
+
 def test_groups_of_other_kinds_are_not_translated(host: Host) -> None:
     connector = ClassicClient(host)
     connector.protocol_type = "connect"
