@@ -1,0 +1,1 @@
+"""A file a command; `goqueue.cli.main.COMMANDS` lists them."""

@@ -1,0 +1,104 @@
+"""`goqueue config`: named servers to talk to, kept in the client's own file."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from goqueue.cli import contexts
+from goqueue.cli.contexts import ContextFile, ServerContext
+from goqueue.cli.failures import ExitCode, Failure
+from goqueue.cli.output import show, show_value
+from goqueue.cli.session import Session
+
+HIDDEN = "********"
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Name the servers you talk to and choose between them.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.")]
+
+
+@app.command("view")
+def view(
+    context: typer.Context,
+    show_keys: Annotated[bool, typer.Option("--show-keys", help="Do not hide API keys.")] = False,
+) -> None:
+    """Show the whole file, and where it is."""
+    session = context.ensure_object(Session)
+    file = contexts.load()
+    typer.secho(f"# {contexts.path()}", err=True, dim=True)
+    chosen = session.chosen_output()
+    show_value("json" if chosen == "json" else "yaml", file if show_keys else _hidden(file))
+
+
+@app.command("get-contexts")
+def get_contexts(context: typer.Context) -> None:
+    """List the contexts; the one in use is marked."""
+    session = context.ensure_object(Session)
+    file = contexts.load()
+    found: list[dict[str, Any]] = [
+        {"name": name, "server": entry.server, "current": name == file.current_context}
+        for name, entry in sorted(file.contexts.items())
+    ]
+    rows = [("*" if each["current"] else "", each["name"], each["server"]) for each in found]
+    show(session.output_format(), found, ("CURRENT", "NAME", "SERVER"), rows)
+
+
+@app.command("use-context")
+def use_context(name: Name) -> None:
+    """Use this context from now on."""
+    file = contexts.load()
+    file.named(name)
+    contexts.save(msgspec.structs.replace(file, current_context=name))
+    typer.echo(f"now using {name!r}", err=True)
+
+
+@app.command("set-context")
+def set_context(
+    context: typer.Context,
+    name: Name,
+    api_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Key to authenticate with.")
+    ] = None,
+) -> None:
+    """Add a context, or change what is given of one; --server and --timeout are its own.
+
+    The first one is used at once.
+    """
+    session = context.ensure_object(Session)
+    file = contexts.load()
+    before = file.contexts.get(name, ServerContext())
+    entry = ServerContext(
+        server=session.server or before.server,
+        api_key=api_key or before.api_key,
+        timeout=session.timeout or before.timeout,
+    )
+    if entry.server is None:
+        raise Failure("a context needs a server: add --server URL", ExitCode.USAGE)
+    current = file.current_context or name
+    contexts.save(ContextFile(current, {**file.contexts, name: entry}))
+    typer.echo(f"context {name!r} saved in {contexts.path()}", err=True)
+
+
+@app.command("delete-context")
+def delete_context(name: Name) -> None:
+    """Forget a context."""
+    file = contexts.load()
+    if name not in file.contexts:
+        raise Failure(f"there is no context {name!r}", ExitCode.NOT_FOUND)
+    left = {each: entry for each, entry in file.contexts.items() if each != name}
+    current = None if file.current_context == name else file.current_context
+    contexts.save(ContextFile(current, left))
+    typer.echo(f"context {name!r} deleted", err=True)
+
+
+def _hidden(file: ContextFile) -> ContextFile:
+    entries = {
+        name: msgspec.structs.replace(entry, api_key=HIDDEN if entry.api_key else None)
+        for name, entry in file.contexts.items()
+    }
+    return ContextFile(file.current_context, entries)

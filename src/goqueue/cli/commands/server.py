@@ -1,0 +1,131 @@
+"""`goqueue server`: run a broker until it is told to stop."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.cli.failures import UsageFailure
+from goqueue.cli.pairs import pairs
+from goqueue.cli.session import Session
+
+if TYPE_CHECKING:
+    from goqueue.cli.configuration import Merged
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def server(
+    context: typer.Context,
+    data_dir: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Where everything is kept. \\[./data]"),
+    ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Kafka listener; port 0: any. \\[127.0.0.1:9092]"),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="HTTP listener; port 0: any. \\[127.0.0.1:8080]"),
+    ] = None,
+    advertised: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Address that Kafka clients are told, if it differs."
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option(
+            "--insecure", help="Allow addresses that others can reach, without authentication."
+        ),
+    ] = None,
+    node_id: Annotated[
+        int | None, typer.Option(metavar="N", help="This node's number in a cluster. \\[1]")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error. \\[info]")
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="console, json or auto. \\[auto]")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with settings. \\[GOQUEUE_SERVER_CONFIG]"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting, as storage.checkpoint_ms=5000. May be repeated.",
+        ),
+    ] = None,
+    print_config: Annotated[
+        bool,
+        typer.Option("--print-config", help="Show the settings and where each is from, and stop."),
+    ] = False,
+) -> None:
+    """Run a broker.
+
+    Settings are taken from the defaults, then the TOML file, then `GOQUEUE_…` variables
+    (`GOQUEUE_KAFKA_LISTEN`), then flags; `--print-config` shows what came out.
+    """
+    flags: dict[str, Any] = {
+        "data_dir": data_dir,
+        "kafka.listen": kafka,
+        "kafka.advertised": advertised,
+        "http.listen": http,
+        "insecure": insecure,
+        "node_id": node_id,
+        "log_level": log_level,
+        "log_format": log_format,
+    }
+    merged = _merged(flags | pairs(settings, "--set"), config)
+    if print_config:
+        _print(merged, context.ensure_object(Session))
+        return
+    _run(merged)
+
+
+def _merged(flags: dict[str, Any], config: Path | None) -> "Merged":
+    from goqueue.cli.configuration import ConfigurationProblems, merge
+
+    try:
+        merged = merge(flags, os.environ, config)
+    except ConfigurationProblems as error:
+        count = len(error.problems)
+        problems = "a problem" if count == 1 else f"{count} problems"
+        raise UsageFailure(f"{problems} in the configuration\n{error}") from error
+    for warning in merged.warnings:
+        typer.secho("warning: ", fg="yellow", nl=False, err=True)
+        typer.echo(warning, err=True)
+    return merged
+
+
+def _print(merged: "Merged", session: Session) -> None:
+    from goqueue.cli.output import show_value
+    from goqueue.cli.toml import as_toml
+
+    chosen = session.chosen_output()
+    if chosen in ("json", "yaml"):
+        show_value(
+            chosen,
+            {path: {"value": g.value, "from": g.origin} for path, g in merged.given.items()},
+        )
+    else:
+        typer.echo(as_toml(merged), nl=False)
+
+
+def _run(merged: "Merged") -> None:
+    import asyncio
+
+    import uvloop
+
+    from goqueue.server.server import serve
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(merged.config))

@@ -1,0 +1,55 @@
+"""How a command ends: exit codes that scripts can rely on, and errors as one readable line.
+
+0  done                      3  no server answered
+1  the operation failed      4  what was named does not exist
+2  usage or configuration    5  conflict: it exists already, or has changed
+                             130  interrupted (ctrl-c)
+"""
+
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOT_FOUND = 4
+    CONFLICT = 5
+    INTERRUPTED = 130
+
+
+class Failure(Exception):
+    """Ends a command with a text for people and a code for scripts."""
+
+    def __init__(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(text)
+        self.text = text
+        self.code = code
+
+
+class UsageFailure(Failure):
+    """What was asked for makes no sense, whatever the server holds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, ExitCode.USAGE)
+
+
+def explained(error: Exception) -> Failure | None:
+    """The failure to show for an error; None for one that is a bug, or not ours."""
+    from goqueue.client import errors as client
+    from goqueue.model.errors import GoQueueError
+
+    match error:
+        case Failure():
+            return error
+        case client.NotFound():
+            return Failure(str(error), ExitCode.NOT_FOUND)
+        case client.Conflict():
+            return Failure(str(error), ExitCode.CONFLICT)
+        case client.ServerUnreachable():
+            return Failure(str(error), ExitCode.UNREACHABLE)
+        case client.ClientError() | GoQueueError():
+            return Failure(str(error))
+        case _:
+            return None

@@ -1,0 +1,189 @@
+"""The command `goqueue`.
+
+A command is a file in `commands/` that holds a Typer `app`, and a line in `COMMANDS` here.  It is
+loaded when it is named, or when help lists it; what it needs beyond Typer it imports when it runs.
+So `goqueue version` loads neither an HTTP client nor a broker.
+"""
+
+import contextlib
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from goqueue.cli.failures import ExitCode, explained
+from goqueue.cli.session import Session
+
+# The name of each command and the heading it stands under in the help.
+COMMANDS: Final = {
+    "server": "Broker",
+    "version": "Broker",
+    "topic": "Topics and messages",
+    "config": "Settings of this command",
+}
+LOCAL_COMMANDS: Final = {"server"}  # talk to nobody
+
+EPILOG: Final = (
+    "[dim]Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 no server answered,"
+    " 4 not found, 5 conflict, 130 interrupted.[/dim]"
+)
+
+
+class CommandTable(TyperGroup):
+    """Loads a command when it is asked for, and turns errors into texts and exit codes."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(COMMANDS, TyperCommand("not loaded yet"))
+        self.params = _global_options()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        command = self.commands[cmd_name]
+        if command.name != cmd_name:
+            command = self.commands[cmd_name] = _loaded(cmd_name)
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader, `head` say, has all it wanted
+            _abandon_stdout()
+            raise typer.Exit(ExitCode.OK) from None
+        except Exception as error:
+            failure = explained(error)
+            if failure is None:
+                raise
+            typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
+            typer.echo(failure.text, err=True)
+            raise typer.Exit(failure.code) from error
+        return result
+
+
+def _loaded(name: str) -> Any:
+    module = import_module(f"goqueue.cli.commands.{name}")
+    command = typer.main.get_command(module.app)
+    command.name = name
+    command.rich_help_panel = COMMANDS[name]  # type: ignore[attr-defined]
+    if name not in LOCAL_COMMANDS:
+        _add_global_options(command)
+    return command
+
+
+def _add_global_options(command: Any) -> None:
+    """They may stand after the command as well as before it."""
+    if isinstance(command, TyperGroup):
+        for each in command.commands.values():
+            _add_global_options(each)
+    else:
+        command.params = [*command.params, *_global_options()]
+
+
+def _abandon_stdout() -> None:
+    """Python flushes standard output when it ends, and must not meet the closed pipe again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(nowhere, sys.stdout.fileno())
+
+
+# --- global options -------------------------------------------------------------------------------
+
+
+def _remember(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    if value is not None and parameter.name is not None:
+        setattr(context.ensure_object(Session), parameter.name, value)
+    return value
+
+
+def _global_options() -> list[Any]:
+    app = typer.Typer(add_completion=False)
+    app.command()(_options)
+    return list(typer.main.get_command(app).params)
+
+
+PANEL: Final = "Global options"
+
+
+def _options(
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            "-s",
+            metavar="URL",
+            help="Server to talk to. \\[GOQUEUE_SERVER; http://localhost:8080]",
+            callback=_remember,
+            expose_value=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            "-c",
+            metavar="NAME",
+            help="Named server from `goqueue config`. \\[GOQUEUE_CONTEXT]",
+            callback=_remember,
+            expose_value=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FORMAT",
+            help="table, json, yaml; or auto: table at a terminal, else JSON. \\[GOQUEUE_OUTPUT]",
+            callback=_remember,
+            expose_value=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            help="How long a request may take. \\[GOQUEUE_TIMEOUT; 30]",
+            callback=_remember,
+            expose_value=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+) -> None:
+    """Written once; every command gets them."""
+
+
+# --- the program ----------------------------------------------------------------------------------
+
+app = typer.Typer(
+    cls=CommandTable,
+    name="goqueue",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
+)
+
+
+@app.callback()
+def goqueue(context: typer.Context) -> None:
+    """A durable message queue: Kafka's protocol and HTTP over one log.
+
+    Start a broker with `goqueue server`, then try:
+
+    `goqueue topic create orders`, `goqueue produce orders -m hello`, `goqueue consume orders`
+    """
+    context.ensure_object(Session)
+
+
+def main() -> None:
+    app(prog_name="goqueue")

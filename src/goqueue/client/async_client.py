@@ -1,0 +1,234 @@
+"""The client for programs on an event loop."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import httpx
+
+from goqueue.client import calls, exchange
+from goqueue.client.calls import Call
+from goqueue.client.errors import ClientError
+from goqueue.client.messages import Message, Received
+from goqueue.client.reading import PartitionReading, Position, Reading, page_of, partitions_of
+from goqueue.client.results import (
+    Page,
+    PartitionsAdded,
+    Published,
+    ServerVersion,
+    Setting,
+    Topic,
+    TopicSummary,
+)
+from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
+
+T = TypeVar("T")
+PAGES_AHEAD: Final = 4  # fetched by `follow` and not yet taken
+
+
+class AsyncClient:
+    """A server's verbs.  Close it at the end: `async with AsyncClient(url) as client: …`"""
+
+    def __init__(
+        self,
+        base_url: str = exchange.DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        timeout: float = exchange.TIMEOUT_SECONDS,
+        retries: int = Retries().count_max,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._timeout = timeout
+        self._retries = Retries(retries)
+        with exchange.named_errors(self.base_url, timeout):
+            self._http = httpx.AsyncClient(
+                transport=transport,
+                limits=httpx.Limits(max_connections=None),  # a long poll holds one a partition
+                **exchange.options(self.base_url, api_key),
+            )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # --- the server -------------------------------------------------------------------------------
+
+    async def version(self) -> ServerVersion:
+        return await self.send(calls.version())
+
+    async def ready(self) -> None:
+        """Returns when the server serves; raises when it does not."""
+        await self.send(calls.ready())
+
+    async def stats(self) -> dict[str, Any]:
+        return await self.send(calls.stats())
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def topics(self) -> list[TopicSummary]:
+        """All topics, by name."""
+        page = await self.send(calls.topics())
+        found = page.details
+        while page.next_after:
+            page = await self.send(calls.topics(page.next_after))
+            found = found + page.details
+        return found
+
+    async def topic(self, name: str) -> Topic:
+        return await self.send(calls.topic(name))
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> TopicSummary:
+        """What is not given is the server's default."""
+        return await self.send(calls.create_topic(name, partitions, settings or {}))
+
+    async def delete_topic(self, name: str) -> None:
+        await self.send(calls.delete_topic(name))
+
+    async def settings(self, name: str) -> dict[str, Setting]:
+        return (await self.send(calls.settings(name))).settings
+
+    async def change_settings(
+        self, name: str, changes: Mapping[str, str | None]
+    ) -> dict[str, Setting]:
+        """Set settings of a topic, or with None go back to the default; gives all of them."""
+        return (await self.send(calls.change_settings(name, changes))).settings
+
+    async def add_partitions(self, name: str, count: int) -> PartitionsAdded:
+        """Grow the topic to `count` partitions in all."""
+        return await self.send(calls.add_partitions(name, count))
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    async def publish(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+        """One result a message, in order; look at each `error`.
+
+        Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
+        """
+        return (await self.send(calls.publish(topic, messages))).results
+
+    async def fetch(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        offset: Position | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        limit: int | None = None,
+        wait_ms: int = 0,
+    ) -> Page:
+        """One page of a partition; with `wait_ms`, wait for a message when there is none."""
+        call = calls.fetch(
+            topic,
+            partition,
+            offset=offset,
+            from_time=from_time,
+            to_time=to_time,
+            limit=limit,
+            wait_ms=wait_ms,
+        )
+        return page_of(await self.send(call), topic, partition)
+
+    async def delete_messages(self, topic: str, partition: int, before: int) -> None:
+        """Delete what lies before an offset."""
+        await self.send(calls.delete_messages(topic, partition, before))
+
+    async def read(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: Position | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+    ) -> AsyncIterator[Received]:
+        """All messages up to where the topic ends now; of several partitions, merged by time.
+
+        Times are epoch milliseconds: from the first one at or after `from_time`, before `to_time`.
+        """
+        chosen = partitions_of(
+            await self.topic(topic), partition, offset, from_time=from_time, to_time=to_time
+        )
+        reading = Reading(chosen)
+        while not reading.is_finished:
+            missing = reading.missing()
+            pages = await asyncio.gather(*(self.send(each.call()) for each in missing))
+            for each, page in zip(missing, pages, strict=True):
+                each.take(page)
+            for message in reading.ready():
+                yield message
+
+    async def follow(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: Position | None = None,
+        from_time: int | None = None,
+    ) -> AsyncIterator[Received]:
+        """Messages as they come, without end, and through a restart of the server."""
+        chosen = partitions_of(await self.topic(topic), partition, offset, from_time=from_time)
+        pages: asyncio.Queue[list[Received]] = asyncio.Queue(PAGES_AHEAD)
+        async with asyncio.TaskGroup() as tasks:
+            following = [tasks.create_task(self._follow_one(each, pages)) for each in chosen]
+            try:
+                while True:
+                    for message in await pages.get():
+                        yield message
+            finally:
+                for task in following:
+                    task.cancel()
+
+    async def _follow_one(
+        self, reading: PartitionReading, pages: asyncio.Queue[list[Received]]
+    ) -> None:
+        while True:
+            reading.take(await self.send(reading.call(exchange.LONG_POLL_MS), FOLLOWING))
+            if messages := list(reading.drain()):
+                await pages.put(messages)
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def send(self, call: Call[T], retries: Retries | None = None) -> T:
+        """Carry out a call; repeats it where that is safe (see `goqueue.client.retries`)."""
+        retries = retries or self._retries
+        repetitions = 0
+        while True:
+            try:
+                return await self._send_once(call)
+            except ClientError as error:
+                delay = delay_before_retry(
+                    error,
+                    repetitions=repetitions,
+                    is_repeatable=call.is_repeatable,
+                    retries=retries,
+                    jitter=random.uniform,
+                )
+                if delay is None:
+                    raise
+            repetitions += 1
+            await asyncio.sleep(delay)
+
+    async def _send_once(self, call: Call[T]) -> T:
+        with exchange.named_errors(self.base_url, self._timeout):
+            response = await self._http.request(**exchange.request_of(call, self._timeout))
+        return exchange.result_of(call, response)

@@ -1,0 +1,218 @@
+"""The client for programs that wait."""
+
+import itertools
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from goqueue.client import calls, exchange
+from goqueue.client.calls import Call
+from goqueue.client.errors import ClientError
+from goqueue.client.messages import Message, Received
+from goqueue.client.reading import Position, Reading, page_of, partitions_of
+from goqueue.client.results import (
+    Page,
+    PartitionsAdded,
+    Published,
+    ServerVersion,
+    Setting,
+    Topic,
+    TopicSummary,
+)
+from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
+
+T = TypeVar("T")
+TURN_MS = 250  # how long one partition is waited for, when several are followed
+
+
+class Client:
+    """A server's verbs.  Close it at the end: `with Client(url) as client: …`"""
+
+    def __init__(
+        self,
+        base_url: str = exchange.DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        timeout: float = exchange.TIMEOUT_SECONDS,
+        retries: int = Retries().count_max,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._timeout = timeout
+        self._retries = Retries(retries)
+        with exchange.named_errors(self.base_url, timeout):
+            self._http = httpx.Client(
+                transport=transport, **exchange.options(self.base_url, api_key)
+            )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- the server -------------------------------------------------------------------------------
+
+    def version(self) -> ServerVersion:
+        return self.send(calls.version())
+
+    def ready(self) -> None:
+        """Returns when the server serves; raises when it does not."""
+        self.send(calls.ready())
+
+    def stats(self) -> dict[str, Any]:
+        return self.send(calls.stats())
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def topics(self) -> list[TopicSummary]:
+        """All topics, by name."""
+        page = self.send(calls.topics())
+        found = page.details
+        while page.next_after:
+            page = self.send(calls.topics(page.next_after))
+            found = found + page.details
+        return found
+
+    def topic(self, name: str) -> Topic:
+        return self.send(calls.topic(name))
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> TopicSummary:
+        """What is not given is the server's default."""
+        return self.send(calls.create_topic(name, partitions, settings or {}))
+
+    def delete_topic(self, name: str) -> None:
+        self.send(calls.delete_topic(name))
+
+    def settings(self, name: str) -> dict[str, Setting]:
+        return self.send(calls.settings(name)).settings
+
+    def change_settings(self, name: str, changes: Mapping[str, str | None]) -> dict[str, Setting]:
+        """Set settings of a topic, or with None go back to the default; gives all of them."""
+        return self.send(calls.change_settings(name, changes)).settings
+
+    def add_partitions(self, name: str, count: int) -> PartitionsAdded:
+        """Grow the topic to `count` partitions in all."""
+        return self.send(calls.add_partitions(name, count))
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def publish(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+        """One result a message, in order; look at each `error`.
+
+        Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
+        """
+        return self.send(calls.publish(topic, messages)).results
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        offset: Position | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        limit: int | None = None,
+        wait_ms: int = 0,
+    ) -> Page:
+        """One page of a partition; with `wait_ms`, wait for a message when there is none."""
+        call = calls.fetch(
+            topic,
+            partition,
+            offset=offset,
+            from_time=from_time,
+            to_time=to_time,
+            limit=limit,
+            wait_ms=wait_ms,
+        )
+        return page_of(self.send(call), topic, partition)
+
+    def delete_messages(self, topic: str, partition: int, before: int) -> None:
+        """Delete what lies before an offset."""
+        self.send(calls.delete_messages(topic, partition, before))
+
+    def read(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: Position | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+    ) -> Iterator[Received]:
+        """All messages up to where the topic ends now; of several partitions, merged by time.
+
+        Times are epoch milliseconds: from the first one at or after `from_time`, before `to_time`.
+        """
+        chosen = partitions_of(
+            self.topic(topic), partition, offset, from_time=from_time, to_time=to_time
+        )
+        reading = Reading(chosen)
+        while not reading.is_finished:
+            for each in reading.missing():
+                each.take(self.send(each.call()))
+            yield from reading.ready()
+
+    def follow(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: Position | None = None,
+        from_time: int | None = None,
+    ) -> Iterator[Received]:
+        """Messages as they come, without end, and through a restart of the server.
+
+        Of several partitions each is waited for in turn; `AsyncClient` waits for all at once.
+        """
+        chosen = partitions_of(self.topic(topic), partition, offset, from_time=from_time)
+        turn_ms = exchange.LONG_POLL_MS if len(chosen) == 1 else TURN_MS
+        for each in itertools.cycle(chosen):
+            idle = not any(one.has_moved for one in chosen)
+            each.take(self.send(each.call(turn_ms if idle else 0), FOLLOWING))
+            yield from each.drain()
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def send(self, call: Call[T], retries: Retries | None = None) -> T:
+        """Carry out a call; repeats it where that is safe (see `goqueue.client.retries`)."""
+        retries = retries or self._retries
+        repetitions = 0
+        while True:
+            try:
+                return self._send_once(call)
+            except ClientError as error:
+                delay = delay_before_retry(
+                    error,
+                    repetitions=repetitions,
+                    is_repeatable=call.is_repeatable,
+                    retries=retries,
+                    jitter=random.uniform,
+                )
+                if delay is None:
+                    raise
+            repetitions += 1
+            time.sleep(delay)
+
+    def _send_once(self, call: Call[T]) -> T:
+        with exchange.named_errors(self.base_url, self._timeout):
+            response = self._http.request(**exchange.request_of(call, self._timeout))
+        return exchange.result_of(call, response)

@@ -1,0 +1,117 @@
+"""What can go wrong between a client and a server.
+
+A refusal carries what the server said: its code word, text, details and HTTP status.  That a
+request was lost on the way is a class of its own, because a publish may have been done all the
+same.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+
+class ClientError(Exception):
+    """Something that a program using the client can be told about."""
+
+
+# --- no answer ------------------------------------------------------------------------------------
+
+
+class ServerUnreachable(ClientError):
+    """Nothing was sent: no server is there, or it could not be reached in time."""
+
+
+class NoAnswer(ClientError):
+    """The request was sent and no whole answer came.  It may or may not have been carried out."""
+
+
+class BadAnswer(ClientError):
+    """An answer came that is not GoQueue's: another program, or a proxy, is at this address."""
+
+
+# --- a refusal ------------------------------------------------------------------------------------
+
+
+class Refused(ClientError):
+    """The server answered, and said no."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        status: int,
+        details: Mapping[str, Any] | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.details = details or {}
+        self.retry_after_seconds = retry_after_seconds
+
+
+class BadRequest(Refused):
+    """The request makes no sense, whatever the server holds."""
+
+
+class Unauthorized(Refused):
+    """The server wants a key, or another one."""
+
+
+class NotFound(Refused): ...
+
+
+class TopicNotFound(NotFound): ...
+
+
+class PartitionNotFound(NotFound): ...
+
+
+class Conflict(Refused): ...
+
+
+class TopicExists(Conflict): ...
+
+
+class OffsetOutOfRange(Refused):
+    """The offset is before the first message kept, or after the next one to come."""
+
+
+class TooLarge(Refused): ...
+
+
+class Overloaded(Refused):
+    """Not now: nothing was done, and the same request may succeed later."""
+
+
+class ServerFailed(Refused):
+    """The server could not do it; it is not the request's fault."""
+
+
+BY_CODE: Final[Mapping[str, type[Refused]]] = {
+    "topic_not_found": TopicNotFound,
+    "topic_id_not_found": TopicNotFound,
+    "partition_not_found": PartitionNotFound,
+    "topic_exists": TopicExists,
+    "offset_out_of_range": OffsetOutOfRange,
+    "message_too_large": TooLarge,
+    "overloaded": Overloaded,
+    "shutting_down": Overloaded,
+}
+BY_STATUS: Final[Mapping[int, type[Refused]]] = {
+    401: Unauthorized,
+    403: Unauthorized,
+    404: NotFound,
+    409: Conflict,
+    413: TooLarge,
+    416: OffsetOutOfRange,
+    429: Overloaded,
+    503: Overloaded,
+}
+
+
+def refusal(code: str, status: int) -> type[Refused]:
+    """The class for an answer: by its code word, else by its status."""
+    by_kind = BadRequest if status < 500 else ServerFailed
+    return BY_CODE.get(code) or BY_STATUS.get(status) or by_kind

@@ -1,0 +1,133 @@
+"""A message on its way in and on its way out, and its shape in JSON.
+
+JSON has text only.  A message whose key, value and headers are all UTF-8 travels as text; any
+other travels whole in base64 and says so (`"encoding": "base64"`).
+"""
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+BASE64: Final = "base64"
+Payload = str | bytes | None
+WireTime = int | str | None  # RFC 3339; a number for what no calendar has; none
+NO_TIME: Final = -1
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What to publish.  Texts stand for their UTF-8 bytes; a value of None is a tombstone."""
+
+    value: Payload
+    key: Payload = None
+    headers: Mapping[str, Payload] = {}
+    partition: int | None = None
+    """Where it goes; None: by its key, or any."""
+    timestamp: int | None = None
+    """Wall-clock milliseconds; None: when the server gets it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes on the way."""
+        parts = (self.key, self.value, *self.headers, *self.headers.values())
+        return sum(len(part) for part in parts if part is not None)
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A message as it lies in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes | None] = {}
+
+
+# --- to JSON --------------------------------------------------------------------------------------
+
+
+def to_wire(message: Message) -> dict[str, Any]:
+    payloads = (message.key, message.value, *message.headers.values())
+    is_text = all(_is_text(each) for each in payloads)
+    write = _as_text if is_text else _as_base64
+    wire: dict[str, Any] = {"value": write(message.value)}
+    if message.key is not None:
+        wire["key"] = write(message.key)
+    if message.headers:
+        wire["headers"] = {name: write(value) for name, value in message.headers.items()}
+    if message.partition is not None:
+        wire["partition"] = message.partition
+    if message.timestamp is not None:
+        wire["timestamp"] = message.timestamp
+    if not is_text:
+        wire["encoding"] = BASE64
+    return wire
+
+
+def _is_text(payload: Payload) -> bool:
+    if not isinstance(payload, bytes):
+        return True
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _as_text(payload: Payload) -> str | None:
+    return payload.decode() if isinstance(payload, bytes) else payload
+
+
+def _as_base64(payload: Payload) -> str | None:
+    if payload is None:
+        return None
+    data = payload.encode() if isinstance(payload, str) else payload
+    return base64.b64encode(data).decode()
+
+
+# --- from JSON ------------------------------------------------------------------------------------
+
+
+class WireMessage(msgspec.Struct, frozen=True):
+    offset: int
+    timestamp: WireTime = None
+    key: str | None = None
+    value: str | None = None
+    headers: dict[str, str | None] = {}
+    encoding: str | None = None
+    partition: int | None = None
+
+
+def from_wire(wire: WireMessage, topic: str, partition: int) -> Received:
+    read = _from_base64 if wire.encoding == BASE64 else _from_text
+    return Received(
+        topic=topic,
+        partition=partition if wire.partition is None else wire.partition,
+        offset=wire.offset,
+        timestamp=milliseconds(wire.timestamp),
+        key=read(wire.key),
+        value=read(wire.value),
+        headers={name: read(value) for name, value in wire.headers.items()},
+    )
+
+
+def _from_text(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def _from_base64(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)
+
+
+def milliseconds(time: WireTime) -> int:
+    match time:
+        case None:
+            return NO_TIME
+        case int():
+            return time
+        case str():
+            return round(datetime.fromisoformat(time).timestamp() * 1000)

@@ -1,0 +1,127 @@
+"""Several partitions read together, without I/O: which page to ask for, which message comes next.
+
+    reading.missing() ── ask for these pages ── reading.take(partition, page) ── reading.ready()
+
+Up to the end the messages of all partitions are merged by their time (a partition's own order is
+never changed), so one is given when every partition that is not finished has one to compare.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from goqueue.client import calls
+from goqueue.client.calls import Call
+from goqueue.client.messages import Received, from_wire
+from goqueue.client.results import Page, Topic, WirePage
+
+PAGE_MESSAGES: Final = 1000
+Position = int | Literal["earliest", "latest"]
+
+
+class PartitionReading:
+    """One partition: where it is, and what was fetched and not yet given."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        start: Position,
+        *,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        page_messages: int = PAGE_MESSAGES,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.buffer: deque[Received] = deque()
+        self.is_finished = False  # nothing more to fetch, for a reader that stops at the end
+        self.has_moved = True  # by the last page: then the next one may be full, too
+        self._next: Position = start
+        self._from_time = from_time  # instead of an offset, until the first page is there
+        self._to_time = to_time
+        self._end: int | None = None  # where the partition ended when reading began
+        self._page_messages = page_messages
+
+    def call(self, wait_ms: int = 0) -> Call[WirePage]:
+        return calls.fetch(
+            self.topic,
+            self.partition,
+            offset=None if self._from_time is not None else self._next,
+            from_time=self._from_time,
+            to_time=self._to_time,
+            limit=self._page_messages,
+            wait_ms=wait_ms,
+        )
+
+    def take(self, wire: WirePage) -> None:
+        page = page_of(wire, self.topic, self.partition)
+        self.buffer.extend(page.messages)
+        if self._end is None:
+            self._end = wire.high_watermark
+        self.has_moved = page.next_offset != self._next
+        stalled = not page.messages and not self.has_moved
+        self._next = page.next_offset
+        self._from_time = None
+        past_end = self._end is not None and page.next_offset >= self._end
+        self.is_finished = past_end or wire.at_end or stalled
+
+    def drain(self) -> Iterator[Received]:
+        while self.buffer:
+            yield self.buffer.popleft()
+
+
+class Reading:
+    """All partitions of a read that stops at the end."""
+
+    def __init__(self, partitions: Sequence[PartitionReading]) -> None:
+        self._partitions = {each.partition: each for each in partitions}
+
+    def missing(self) -> list[PartitionReading]:
+        """Those whose next page is needed before anything more can be given."""
+        return [
+            each for each in self._partitions.values() if not each.buffer and not each.is_finished
+        ]
+
+    @property
+    def is_finished(self) -> bool:
+        return all(each.is_finished and not each.buffer for each in self._partitions.values())
+
+    def ready(self) -> Iterator[Received]:
+        while not self.missing():
+            held = [each.buffer for each in self._partitions.values() if each.buffer]
+            if not held:
+                return
+            yield min(held, key=_first_time).popleft()
+
+
+def _first_time(buffer: deque[Received]) -> tuple[int, int]:
+    return buffer[0].timestamp, buffer[0].partition
+
+
+def partitions_of(
+    topic: Topic,
+    partition: int | None,
+    start: Position | None,
+    *,
+    from_time: int | None = None,
+    to_time: int | None = None,
+) -> list[PartitionReading]:
+    """The partitions to read, each at its start."""
+    indexes = range(topic.partitions) if partition is None else [partition]
+    return [
+        PartitionReading(
+            topic.name,
+            index,
+            "earliest" if start is None else start,
+            from_time=from_time,
+            to_time=to_time,
+        )
+        for index in indexes
+    ]
+
+
+def page_of(wire: WirePage, topic: str, partition: int) -> Page:
+    return Page(
+        [from_wire(message, topic, partition) for message in wire.messages], wire.next_offset
+    )

@@ -1,0 +1,98 @@
+"""What the server says, as types.
+
+Fields that a newer server adds are passed over, so that an older client understands it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from goqueue.client.messages import Received, WireMessage, WireTime
+
+
+class ServerVersion(msgspec.Struct, frozen=True):
+    version: str
+
+
+class TopicSummary(msgspec.Struct, frozen=True):
+    name: str
+    partitions: int
+    topic_id: str = ""
+    created_at: WireTime = None
+    internal: bool = False
+    settings: dict[str, str] = {}
+    """What was set for this topic; the rest has its default."""
+
+
+class TopicPage(msgspec.Struct, frozen=True):
+    topics: list[str]
+    details: list[TopicSummary] = []
+    next_after: str | None = None
+    """There are more topics behind this one."""
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    """A partition's: the first one kept, the last one, and the one that comes next."""
+
+    earliest: int
+    latest: int
+    next_offset: int
+
+
+class Topic(TopicSummary, frozen=True, kw_only=True):
+    total_messages: int
+    total_size_bytes: int
+    partition_offsets: dict[int, Offsets]
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True):
+    old_partition_count: int
+    new_partition_count: int
+
+
+class Setting(msgspec.Struct, frozen=True):
+    value: str
+    default: str
+    is_default: bool
+    kind: str = ""
+    meaning: str = ""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    topic: str
+    settings: dict[str, Setting]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """Where a message went, or why it went nowhere."""
+
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: WireTime = None
+    error: Any = None
+
+    @property
+    def is_failed(self) -> bool:
+        return self.error is not None
+
+
+class PublishResults(msgspec.Struct, frozen=True):
+    results: list[Published]
+
+
+class WirePage(msgspec.Struct, frozen=True):
+    messages: list[WireMessage]
+    next_offset: int
+    high_watermark: int | None = None
+    at_end: bool = False
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Messages in order, and the offset to go on from."""
+
+    messages: list[Received]
+    next_offset: int
+
+
+class Anything(msgspec.Struct, frozen=True):
+    """An answer nobody looks into."""
