@@ -92,6 +92,8 @@ class Partition:
             self.demand_flush()
         if was_synced:
             self._on_dirty(self)
+        if appended.is_repeat:
+            return appended
         self.messages_in += appended.last_offset - appended.first_offset + 1
         self.bytes_in += len(data)
         return appended
@@ -167,6 +169,7 @@ class Partition:
         if offset <= self.log.high_watermark:
             return
         self.log.high_watermark = offset
+        self.log.producers.settle(offset)
         if self._commit_waiters:
             waiting, self._commit_waiters = self._commit_waiters, []
             for wanted, future in waiting:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from goqueue.log import framed
+from goqueue.log.producers import EndedTransaction, Producer
 from goqueue.log.segment import SegmentTail
 from goqueue.model.ids import Offset
 from goqueue.runtime import Disk
@@ -23,6 +24,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
     segment: Offset  # base offset of the segment that `tail` describes
     tail: SegmentTail
     cleaned_offset: Offset = Offset(0)  # compaction has seen everything below
+    aborted_entries: int = 0  # of the abort index
+    producers: list[Producer] = []
+    unsettled: list[EndedTransaction] = []
 
 
 def load(disk: Disk, directory: str) -> Checkpoint | None:

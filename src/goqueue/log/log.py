@@ -11,22 +11,27 @@ back on the loop.  Reads may run in either place.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed
+from goqueue.log import framed, markers
+from goqueue.log.aborted import AbortedRange, AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
+from goqueue.log.producers import Producers, WrittenBatch
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
+from goqueue.log.swap import swap
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import (
     CorruptBatch,
     CorruptData,
+    DiskFull,
+    InvalidRecord,
     OffsetOutOfRange,
     StorageFailed,
     TopicNotFound,
@@ -39,6 +44,7 @@ from goqueue.runtime import Disk, File
 CURSORS_MAX: Final = 64  # sequential readers that need no index look-up
 EPOCHS_FILE: Final = "leader-epochs"
 
+T = TypeVar("T")
 Reader = Callable[[File, int, int], Buffer | None]
 
 
@@ -46,6 +52,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     first_offset: Offset
     last_offset: Offset
     append_time: Timestamp  # -1 when the records keep the producer's time stamps
+    is_repeat: bool = False  # written earlier; nothing was written now
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -79,6 +86,12 @@ class Removal(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...]
 
 
+class Replacement(msgspec.Struct, frozen=True):
+    checkpoint: CheckpointPoint
+    old: tuple[Segment, ...]
+    new: tuple[Segment, ...]
+
+
 class Log:
     def __init__(
         self,
@@ -89,17 +102,22 @@ class Log:
         start_offset: Offset,
         epochs: LeaderEpochs,
         cleaned_offset: Offset,
+        producers: Producers,
+        aborted: AbortIndex,
     ) -> None:
         assert segments, "a log has at least its active segment"
         self.directory = directory
         self.settings = settings
         self.segments = segments  # by base offset; the last one is active
         self.epochs = epochs
+        self.producers = producers
+        self.aborted = aborted
         self.start_offset = start_offset  # invariant: segments[0].base <= start <= end
         self.cleaned_offset = cleaned_offset  # compaction has seen everything below
         self.synced_offset = self.end_offset  # invariant: everything below is on the device
         self.high_watermark = self.end_offset  # invariant: only rises; readers stop here
         self.failed: str | None = None  # why the log is read-only
+        self.rewriting = False  # compaction reads and replaces segments: none may be removed
         self.abandoned = False  # deleted: its files may be gone at any time
         self.damaged: dict[Offset, Offset] = {}  # first to last offset of batches with a bad CRC
         self._disk = disk
@@ -127,7 +145,8 @@ class Log:
     @property
     def stable_offset(self) -> Offset:
         """Below it every transaction is decided.  Without open ones it is the high watermark."""
-        return self.high_watermark
+        unstable = self.producers.first_unstable()
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     @property
     def size(self) -> int:
@@ -149,6 +168,9 @@ class Log:
         """
         if self.failed is not None:
             raise StorageFailed(f"{self.directory} is read-only: {self.failed}")
+        repeat = self._checked_producer(headers)
+        if repeat is not None:
+            return Appended(repeat.first_offset, repeat.last_offset, repeat.append_time, True)
         self._roll_if_due(len(data), headers, now)
         first = offset = self.end_offset
         stamps_time = self.settings.stamps_append_time
@@ -160,7 +182,57 @@ class Log:
         position = self._write(data)
         self._note_all(headers, first, position, now if stamps_time else None)
         self._epochs_changed |= self.epochs.assign(epoch, first)
-        return Appended(first, Offset(offset - 1), now if stamps_time else Timestamp(-1))
+        appended = Appended(first, Offset(offset - 1), now if stamps_time else Timestamp(-1))
+        if headers[0].has_producer:
+            self.producers.wrote(headers[0], first, appended.last_offset, appended.append_time)
+        return appended
+
+    def _checked_producer(self, headers: list[BatchHeader]) -> WrittenBatch | None:
+        """The earlier batch that this one repeats, if so; raises what is wrong with it."""
+        if not any(header.has_producer for header in headers):
+            return None
+        if len(headers) != 1:
+            raise InvalidRecord("a producer with an id sends one batch a partition and request")
+        return self.producers.check(headers[0])
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        commits: bool,
+        epoch: Epoch,
+        now: Timestamp,
+    ) -> Offset:
+        """End a transaction: write its control batch; gives the marker's offset."""
+        if self.failed is not None:
+            raise StorageFailed(f"{self.directory} is read-only: {self.failed}")
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
+        data = markers.encode(
+            producer_id, producer_epoch, coordinator_epoch, commits=commits, now=now
+        )
+        headers = [batches.header_at(data, 0)]
+        self._roll_if_due(len(data), headers, now)
+        marker = self.end_offset
+        batches.stamp(data, headers[0], marker, epoch)
+        position = self._write(data)
+        self._note_all(headers, marker, position, None)
+        self._epochs_changed |= self.epochs.assign(epoch, marker)
+        header = batches.header_at(data, 0)
+        try:
+            note_marker(
+                self.producers,
+                self.aborted,
+                header,
+                commits=commits,
+                coordinator_epoch=coordinator_epoch,
+            )
+        except (DiskFull, StorageFailed) as error:
+            # Without its entry the aborted records would show; recovery writes it anew.
+            self.fail(f"abort index: {error}")
+            raise StorageFailed(f"{self.directory}: abort index: {error}") from error
+        return marker
 
     def _write(self, data: Buffer) -> int:
         segment = self.active
@@ -225,9 +297,22 @@ class Log:
 
         Raises `OffsetOutOfRange`, or `CorruptData` when the batch that holds `offset` is damaged.
         """
-        chunk = self._read(offset, bytes_max, limit, _read_blocking)
+        chunk = self._undisturbed(lambda: self._read(offset, bytes_max, limit, _read_blocking))
         assert chunk is not None
         return chunk
+
+    def _undisturbed(self, look: Callable[[], T]) -> T:
+        """Look again when segments were removed or replaced meanwhile: files change after that."""
+        while True:
+            segments = self.segments
+            try:
+                found = look()
+            except CorruptData:
+                if segments is self.segments:
+                    raise
+            else:
+                if segments is self.segments:
+                    return found
 
     def _read(self, offset: Offset, bytes_max: int, limit: Offset, reader: Reader) -> Chunk | None:
         if not self.start_offset <= offset <= self.end_offset:
@@ -326,6 +411,9 @@ class Log:
 
     def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
         """The first record below `limit` whose timestamp is `timestamp` or later.  May block."""
+        return self._undisturbed(lambda: self._offset_for_time(timestamp, limit))
+
+    def _offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
         for segment in list(self.segments):
             if segment.next_offset <= self.start_offset or segment.newest() < timestamp:
                 continue
@@ -338,6 +426,9 @@ class Log:
 
     def newest_record(self, limit: Offset) -> TimedOffset | None:
         """The first record with the largest timestamp.  May block."""
+        return self._undisturbed(lambda: self._newest_record(limit))
+
+    def _newest_record(self, limit: Offset) -> TimedOffset | None:
         segments = [segment for segment in self.segments if segment.newest() >= 0]
         if not segments:
             return None
@@ -415,6 +506,8 @@ class Log:
                 self.active.base_offset,
                 self.active.tail(),
                 self.cleaned_offset,
+                self.aborted.count,
+                *self.producers.snapshot(),
             ),
         )
 
@@ -423,6 +516,7 @@ class Log:
         self.run_sync(point.sync)
         for segment in point.written:
             segment.sync_indexes()
+        self.aborted.file.sync()
         checkpoints.store(self._disk, self.directory, point.checkpoint)
 
     # --- retention and removal ---------------------------------------------------------------------
@@ -471,7 +565,7 @@ class Log:
         kept = next(
             index
             for index, segment in enumerate(self.segments)
-            if segment.next_offset > self.start_offset or segment is self.active
+            if segment.next_offset > self.start_offset or segment is self.active or self.rewriting
         )
         removed, self.segments = self.segments[:kept], self.segments[kept:]
         for segment in removed:
@@ -489,9 +583,60 @@ class Log:
         for segment in removal.segments:
             segment.remove(self._disk)
 
+    # --- compaction -------------------------------------------------------------------------------
+
+    def replace_segments(
+        self, old: Sequence[Segment], new: Sequence[Segment], cleaned_offset: Offset
+    ) -> Replacement:
+        """Serve `new`, which compaction made of the first segments `old`, from now on.
+
+        Files are exchanged by `run_replacement`.  Until then both are whole (see `swap.py`).
+        """
+        assert all(mine is theirs for mine, theirs in zip(self.segments, old, strict=False))
+        kept = [segment for segment in new if segment.next_offset > self.start_offset]
+        self.segments = kept + self.segments[len(old) :]
+        for segment in old:
+            segment.gone = True  # after they were replaced: readers look again
+        self.start_offset = max(self.start_offset, self.segments[0].base_offset)
+        self.cleaned_offset = max(self.cleaned_offset, cleaned_offset)
+        self._written.difference_update(old)
+        self._unsynced = [segment for segment in self._unsynced if segment not in old]
+        self.forget_cursors()
+        return Replacement(self.checkpoint_point(), tuple(old), tuple(kept))
+
+    def run_replacement(self, replacement: Replacement) -> None:
+        """Blocking; in the background.  Says so in a checkpoint when it is done, not before."""
+        swap(self._disk, self.directory, replacement.old, replacement.new)
+        self.run_checkpoint(replacement.checkpoint)
+
     def close(self) -> None:
         for segment in self.segments:
             segment.close()
+        self.aborted.file.close()
+
+
+def note_marker(
+    producers: Producers,
+    aborted: AbortIndex,
+    header: BatchHeader,
+    *,
+    commits: bool,
+    coordinator_epoch: int,
+) -> None:
+    """Take a written marker into the producers' state and the abort index."""
+    ended = producers.ended(
+        header.producer_id,
+        header.producer_epoch,
+        coordinator_epoch,
+        header.base_offset,
+        header.max_timestamp,
+    )
+    if ended is not None and not commits:
+        unstable = producers.first_unstable_but(ended)
+        stable = Offset(header.next_offset) if unstable is None else unstable
+        aborted.append(
+            AbortedRange(header.producer_id, ended.first_offset, header.base_offset, stable)
+        )
 
 
 def _read_cached(file: File, position: int, length: int) -> Buffer | None:

@@ -14,16 +14,18 @@ import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed
+from goqueue.log import framed, markers
+from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
-from goqueue.log.log import EPOCHS_FILE, Log
+from goqueue.log.log import EPOCHS_FILE, Log, note_marker
+from goqueue.log.producers import Producers
 from goqueue.log.segment import LOG, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, UnsupportedBatch
-from goqueue.model.ids import Offset
+from goqueue.model.ids import NO_TIMESTAMP, Offset
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
@@ -52,12 +54,17 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     if saved is None:
         start = segments[0].base_offset
     epochs = _load_epochs(disk, directory, report)
-    segments, touched = _verify_tail(disk, segments, saved, settings, epochs, report)
+    producers = Producers(saved.producers, saved.unsettled) if saved else Producers()
+    aborted = AbortIndex(disk, directory)
+    _restore_aborted(aborted, saved, report)
+    taken_in = _TakenIn(settings, epochs, producers, aborted, report)
+    segments, touched = _verify_tail(disk, segments, saved, taken_in, report)
+    producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
     cleaned = saved.cleaned_offset if saved else Offset(0)
-    log = Log(disk, directory, settings, segments, start, epochs, cleaned)
+    log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
     if saved is None or report.verified_bytes or report.cut_bytes:
         log.settle(touched)
     return log, report
@@ -97,8 +104,7 @@ def _verify_tail(
     disk: Disk,
     segments: list[Segment],
     saved: Checkpoint | None,
-    settings: TopicSettings,
-    epochs: LeaderEpochs,
+    taken_in: "_TakenIn",
     report: Recovery,
 ) -> tuple[list[Segment], list[Segment]]:
     """The segments that are sound, and those of them that were looked at.
@@ -113,7 +119,7 @@ def _verify_tail(
             segments = _remove_from(disk, segments, index, report)
             break
         start = _restored_size(segment, saved)
-        if not _verify(segment, start, settings, epochs, report):
+        if not _verify(segment, start, taken_in, report):
             segments = _remove_from(disk, segments, index + 1, report)
             break
     return segments, segments[first:]
@@ -145,13 +151,57 @@ def _restored_size(segment: Segment, saved: Checkpoint | None) -> int:
     return 0
 
 
-def _verify(
-    segment: Segment,
-    position: int,
-    settings: TopicSettings,
-    epochs: LeaderEpochs,
-    report: Recovery,
-) -> bool:
+class _TakenIn:
+    """What the log knows besides its segments, brought up to date batch by batch."""
+
+    def __init__(
+        self,
+        settings: TopicSettings,
+        epochs: LeaderEpochs,
+        producers: Producers,
+        aborted: AbortIndex,
+        report: Recovery,
+    ) -> None:
+        self.settings = settings
+        self._epochs = epochs
+        self._producers = producers
+        self._aborted = aborted
+        self._report = report
+
+    def take(self, data: Buffer, header: BatchHeader) -> None:
+        self._epochs.assign(header.leader_epoch, header.base_offset)
+        if not header.has_producer:
+            return
+        if header.is_control:
+            self._take_marker(data, header)
+        elif header.count:
+            append_time = header.max_timestamp if header.uses_append_time else -1
+            self._producers.wrote(header, header.base_offset, header.last_offset, append_time)
+
+    def _take_marker(self, data: Buffer, header: BatchHeader) -> None:
+        marker = markers.decode(data, header)
+        if marker is None:
+            return
+        commits, coordinator_epoch = marker
+        note_marker(
+            self._producers,
+            self._aborted,
+            header,
+            commits=commits,
+            coordinator_epoch=coordinator_epoch,
+        )
+
+
+def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Recovery) -> None:
+    count = saved.aborted_entries if saved else 0
+    if aborted.is_sound(count):
+        aborted.cut(count)
+    else:
+        report.problems.append(f"{aborted.file.path}: damaged, aborted records before it may show")
+        aborted.cut(0)
+
+
+def _verify(segment: Segment, position: int, taken_in: _TakenIn, report: Recovery) -> bool:
     """Take in the batches from `position` on; False when the segment had to be cut."""
     size = segment.size
     report.verified_bytes += size - position
@@ -162,12 +212,13 @@ def _verify(
             segment.note(
                 base_offset=header.base_offset,
                 last_offset=header.last_offset,
-                max_timestamp=header.max_timestamp,
+                # What compaction emptied has no record with that time.
+                max_timestamp=header.max_timestamp if header.count else NO_TIMESTAMP,
                 size=header.size,
                 position=position + header.position,
-                interval_bytes=settings.index_interval_bytes,
+                interval_bytes=taken_in.settings.index_interval_bytes,
             )
-            epochs.assign(header.leader_epoch, header.base_offset)
+            taken_in.take(data, header)
         if not headers:
             report.cut_bytes += size - position
             report.problems.append(f"{segment.log.path}: cut at {position} of {size} bytes")

@@ -12,7 +12,13 @@ import msgspec
 from goqueue.log.sparse_index import OFFSET_INDEX, TIME_INDEX, SparseIndex
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
-from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, StorageFailed, UnsupportedBatch
+from goqueue.model.errors import (
+    CorruptBatch,
+    CorruptData,
+    DiskFull,
+    StorageFailed,
+    UnsupportedBatch,
+)
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
 from goqueue.runtime import Disk
 

@@ -100,6 +100,22 @@ class BatchTooLarge(GoQueueError):
     code = "message_too_large"
 
 
+class InvalidProducerEpoch(GoQueueError):
+    """A newer producer with the same id has taken over: this one must stop."""
+
+    code = "producer_fenced"
+
+
+class OutOfOrderSequence(GoQueueError):
+    """Batches of an idempotent producer are missing before this one."""
+
+    code = "out_of_order_sequence"
+
+
+class TransactionCoordinatorFenced(GoQueueError):
+    code = "transaction_coordinator_fenced"
+
+
 class Unauthorized(GoQueueError):
     code = "unauthorized"
 

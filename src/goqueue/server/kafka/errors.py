@@ -25,6 +25,9 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.InvalidRecord: ErrorCode.invalid_record,
     errors.InvalidTimestamp: ErrorCode.invalid_timestamp,
     errors.BatchTooLarge: ErrorCode.message_too_large,
+    errors.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
+    errors.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
+    errors.TransactionCoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
     # Retriable for producers, so that they go on by themselves once there is room.
     errors.DiskFull: ErrorCode.kafka_storage_error,

@@ -1,0 +1,219 @@
+"""What a log knows of its producers: enough to refuse a repeat, a gap and a zombie, and to say
+which transactions are open.
+
+For each producer id: its newest epoch, its last five batches, and where its open transaction
+began.  All of it follows from the batches in the log, in their order: recovery begins with the
+state in the checkpoint and takes in the headers of what it verifies.
+
+    batch of an older epoch          refused: a newer producer has taken over
+    same sequences as a recent one   answered with the first one's offsets, not written again
+    not the next sequence            refused: something in between is missing
+    first of a newer epoch           must be sequence 0
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from goqueue.model.batch import BatchHeader
+from goqueue.model.errors import (
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from goqueue.model.ids import Offset, Timestamp
+
+BATCHES_KEPT: Final = 5
+SEQUENCE_MAX: Final = 2**31 - 1
+EXPIRY_MS: Final = 24 * 3_600_000
+
+
+class WrittenBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    base_sequence: int
+    last_sequence: int
+    first_offset: Offset
+    last_offset: Offset
+    append_time: Timestamp
+
+
+class Producer(msgspec.Struct, array_like=True):
+    """One producer's state in one partition."""
+
+    producer_id: int
+    epoch: int
+    batches: list[WrittenBatch]  # the newest last; at most BATCHES_KEPT
+    transaction_start: Offset | None = None  # of the open transaction's first batch here
+    coordinator_epoch: int = -1
+    last_seen: Timestamp = Timestamp(-1)
+
+
+class EndedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    producer_id: int
+    first_offset: Offset
+    marker_offset: Offset
+
+
+class Producers:
+    def __init__(
+        self, known: Iterable[Producer] = (), unsettled: Iterable[EndedTransaction] = ()
+    ) -> None:
+        self._by_id = {producer.producer_id: producer for producer in known}
+        # Ended, but their markers are not visible yet: readers must not pass them either.
+        self._unsettled = list(unsettled)
+        self._open = {
+            producer.producer_id: producer.transaction_start
+            for producer in self._by_id.values()
+            if producer.transaction_start is not None
+        }
+
+    # --- asking ------------------------------------------------------------------------------------
+
+    def find(self, producer_id: int) -> Producer | None:
+        return self._by_id.get(producer_id)
+
+    def all(self) -> list[Producer]:
+        return list(self._by_id.values())
+
+    @property
+    def open_transactions(self) -> dict[int, Offset]:
+        """Producer id to the offset where its transaction began."""
+        return self._open
+
+    def first_unstable(self) -> Offset | None:
+        """Where the oldest transaction began that is not decided, visibly, below the watermark."""
+        starts = [*self._open.values(), *(ended.first_offset for ended in self._unsettled)]
+        return min(starts, default=None)
+
+    def first_unstable_but(self, ended: EndedTransaction) -> Offset | None:
+        """As `first_unstable`, as if `ended` were visible already."""
+        starts = [*self._open.values()]
+        starts += [other.first_offset for other in self._unsettled if other is not ended]
+        return min(starts, default=None)
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """May this batch be appended?  Gives the earlier one when it is a repeat."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            return None  # nothing to compare with: new here, or expired
+        if header.producer_epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"producer {header.producer_id} epoch {header.producer_epoch} was superseded by"
+                f" epoch {producer.epoch}"
+            )
+        if header.base_sequence < 0:
+            return None
+        if header.producer_epoch > producer.epoch or not producer.batches:
+            if header.base_sequence != 0 and header.producer_epoch > producer.epoch:
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id} starts epoch {header.producer_epoch} with"
+                    f" sequence {header.base_sequence}, not 0"
+                )
+            return None
+        return _repeat_or_next(producer, header)
+
+    # --- taking in ---------------------------------------------------------------------------------
+
+    def wrote(self, header: BatchHeader, first: int, last: int, append_time: int) -> None:
+        """A data batch was written at these offsets."""
+        producer = self._current(header.producer_id, header.producer_epoch)
+        if header.base_sequence >= 0:
+            last_sequence = _advance(header.base_sequence, header.last_offset_delta)
+            producer.batches.append(
+                WrittenBatch(
+                    header.base_sequence,
+                    last_sequence,
+                    Offset(first),
+                    Offset(last),
+                    Timestamp(append_time),
+                )
+            )
+            del producer.batches[:-BATCHES_KEPT]
+        producer.last_seen = header.max_timestamp
+        if header.is_transactional and producer.transaction_start is None:
+            producer.transaction_start = Offset(first)
+            self._open[header.producer_id] = Offset(first)
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"marker of producer {producer_id} epoch {epoch}, it is at {producer.epoch}"
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"coordinator epoch {coordinator_epoch}, it is {producer.coordinator_epoch} now"
+            )
+
+    def ended(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, marker: Offset, now: Timestamp
+    ) -> EndedTransaction | None:
+        """A transaction's marker was written; gives the transaction when it wrote anything here."""
+        producer = self._current(producer_id, epoch)
+        producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
+        producer.last_seen = now
+        start = producer.transaction_start
+        producer.transaction_start = None
+        self._open.pop(producer_id, None)
+        if start is None:
+            return None
+        transaction = EndedTransaction(producer_id, start, marker)
+        self._unsettled.append(transaction)
+        return transaction
+
+    def settle(self, high_watermark: Offset) -> None:
+        """Markers below the watermark are visible: their transactions hold nobody back."""
+        if self._unsettled:
+            self._unsettled = [
+                ended for ended in self._unsettled if ended.marker_offset >= high_watermark
+            ]
+
+    def expire(self, now: Timestamp) -> int:
+        """Forget producers that were silent for long and have nothing open."""
+        gone = [
+            producer.producer_id
+            for producer in self._by_id.values()
+            if producer.transaction_start is None and producer.last_seen < now - EXPIRY_MS
+        ]
+        for producer_id in gone:
+            del self._by_id[producer_id]
+        return len(gone)
+
+    def _current(self, producer_id: int, epoch: int) -> Producer:
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            producer = self._by_id[producer_id] = Producer(producer_id, epoch, [])
+        elif epoch > producer.epoch:
+            producer.epoch = epoch
+            producer.batches = []
+        return producer
+
+    # --- writing down ------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[list[Producer], list[EndedTransaction]]:
+        producers = [
+            msgspec.structs.replace(producer, batches=list(producer.batches))
+            for producer in self._by_id.values()
+        ]
+        return producers, list(self._unsettled)
+
+
+def _repeat_or_next(producer: Producer, header: BatchHeader) -> WrittenBatch | None:
+    last_sequence = _advance(header.base_sequence, header.last_offset_delta)
+    for written in producer.batches:
+        if written.base_sequence == header.base_sequence and written.last_sequence == last_sequence:
+            return written
+    expected = _advance(producer.batches[-1].last_sequence, 1)
+    if header.base_sequence != expected:
+        raise OutOfOrderSequence(
+            f"producer {header.producer_id} sent sequence {header.base_sequence}, {expected} is next"
+        )
+    return None
+
+
+def _advance(sequence: int, count: int) -> int:
+    """Sequences wrap from the largest int32 to 0."""
+    moved = sequence + count
+    return moved if moved <= SEQUENCE_MAX else moved - SEQUENCE_MAX - 1
