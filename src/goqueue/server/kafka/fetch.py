@@ -17,6 +17,7 @@ from goqueue.model.ids import Offset
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, Key, requested
 from goqueue.wire.fetch import (
+    AbortedTransaction,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -161,9 +162,20 @@ class _Fetch:
             high_watermark=log.high_watermark,
             last_stable_offset=log.stable_offset,
             log_start_offset=log.start_offset,
-            aborted_transactions=[] if self._committed_only else None,
+            aborted_transactions=self._aborted(target) if self._committed_only else None,
             records=records,
         )
+
+    def _aborted(self, target: Target) -> list[AbortedTransaction]:
+        """The transactions whose records in this reply the client must leave out."""
+        end = self._next_offsets.get(target.key)
+        if end is None or isinstance(target.partition, GoQueueError):
+            return []
+        first = Offset(target.wanted.fetch_offset)
+        return [
+            AbortedTransaction(aborted.producer_id, aborted.first_offset)
+            for aborted in target.partition.log.aborted.between(first, end)
+        ]
 
     def _counted(self, results: list[FetchPartitionResponse]) -> list[FetchPartitionResponse]:
         for target, result in zip(self._targets, results, strict=True):
