@@ -21,7 +21,7 @@ from goqueue.groups.commits import (
     OffsetToCommit,
     PartitionResult,
 )
-from goqueue.groups.config import GroupsConfig
+from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer_beat import BeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
 from goqueue.groups.machine import GroupMachine
@@ -44,6 +44,7 @@ from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
 __all__ = [
     "NO_SLOTS",
+    "AssignmentPace",
     "Beat",
     "BeatRequest",
     "CommitRequest",

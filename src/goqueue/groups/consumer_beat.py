@@ -15,7 +15,6 @@ from goqueue.groups.consumer import (
     Current,
 )
 from goqueue.groups.consumer_members import (
-    check_size,
     expel,
     find_member,
     move,
@@ -26,6 +25,7 @@ from goqueue.groups.conversion import make_consumer
 from goqueue.groups.desk import Desk
 from goqueue.groups.draft import Draft
 from goqueue.groups.errors import (
+    GroupMaxSizeReached,
     InvalidGroupId,
     InvalidGroupRequest,
     UnknownMember,
@@ -93,6 +93,7 @@ def beat(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat
 
 
 def _join(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+    _check_size(desk, draft, request)
     make_consumer(desk, draft, now)
     before = _admit(desk, draft, now, request)
     after = _updated(desk, before, request)
@@ -103,6 +104,17 @@ def _join(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Bea
     elif _wants_other(before, after):
         retarget(desk, draft, now, "subscription changed")
     return _reconcile(desk, draft, now, request.member_id, NO_SLOTS, tell=True)
+
+
+def _check_size(desk: Desk, draft: Draft, request: BeatRequest) -> None:
+    """Before anything else: a refusal must leave nobody woken for nothing."""
+    group = draft.group
+    if group is None or request.member_id in group.members or request.instance_id in group.static:
+        return
+    if len(group.members) >= desk.config.members_max:
+        raise GroupMaxSizeReached(
+            f"{len(group.members)} members, {desk.config.members_max} allowed"
+        )
 
 
 def _admit(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> ConsumerMember | None:
@@ -119,7 +131,6 @@ def _admit(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Co
         return draft.consumer.members[request.member_id]
     member = group.members.get(request.member_id)
     if member is None:
-        check_size(desk, draft)
         return None
     current = group.current[request.member_id]
     start_over = msgspec.structs.replace(current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)

@@ -4,11 +4,11 @@
 restart may forget: deadlines, parked callers, counters, the newest view of the topics.
 """
 
-from goqueue.groups.config import GroupsConfig
+from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.draft import Draft, Group
 from goqueue.groups.lobby import Lobby, Place, Room, Waiting
 from goqueue.groups.offsets import OffsetStore
-from goqueue.groups.replies import Parked
+from goqueue.groups.replies import Parked, Token
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.timers import Timer, TimerKind, Timers
 from goqueue.groups.topics import TopicsView
@@ -16,14 +16,16 @@ from goqueue.model.ids import GroupId, Timestamp
 
 
 class Desk:
-    def __init__(self, config: GroupsConfig, topics: TopicsView) -> None:
+    def __init__(self, config: GroupsConfig, topics: TopicsView, pace: AssignmentPace) -> None:
         self.config = config
+        self.pace = pace
         self.topics = topics
         self.groups: dict[GroupId, Group] = {}
         self.offsets = OffsetStore()
         self.timers = Timers()
         self.lobby = Lobby()
         self.statistics = Statistics()
+        self.target_set_at: dict[GroupId, Timestamp] = {}  # of large groups
 
     def draft(self, group_id: GroupId) -> Draft:
         return Draft(self.groups, group_id)
@@ -45,3 +47,9 @@ class Desk:
         timer = Timer(TimerKind.OFFSETS, group_id)
         if timer not in self.timers:
             self.timers.set(timer, Timestamp(now + self.config.offset_check_interval_ms))
+
+    def forget(self) -> list[Token]:
+        """Drop deadlines and parked callers, as a restart would; the callers' tokens."""
+        self.timers = Timers()
+        self.target_set_at.clear()
+        return self.lobby.clear()

@@ -72,6 +72,13 @@ class Lobby:
             self.leave(place)
         return place
 
+    def clear(self) -> list[Token]:
+        """Send everybody away; no token is ever used twice."""
+        tokens = list(self._places)
+        self._places.clear()
+        self._rooms.clear()
+        return tokens
+
     def sweep(self, group_id: GroupId) -> None:
         """Drop the room of a group that is gone."""
         room = self._rooms.get(group_id)

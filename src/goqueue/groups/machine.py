@@ -6,11 +6,12 @@
 
 Durable: members, assignments, epochs, offsets.  Beside them, forgotten by a restart: sessions and
 other deadlines, parked callers, counters.  After a replay the machine is asleep; the first verb or
-deadline wakes it, and gives every member a whole new session from then on.
+deadline wakes it, and gives every member a whole new session from then on.  The same happens when
+a decision's records could not be written (they were never applied): the next call notices.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from goqueue.groups import (
     classic_join,
@@ -26,13 +27,13 @@ from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_join import JoinRequest
 from goqueue.groups.classic_sync import MemberIdentity, SyncRequest
 from goqueue.groups.commits import CommitRequest, FetchedOffsets, FetchRequest, PartitionResult
-from goqueue.groups.config import GroupsConfig
+from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_beat import BeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing
 from goqueue.groups.desk import Desk
 from goqueue.groups.draft import Draft, step
-from goqueue.groups.errors import UnknownMember
+from goqueue.groups.errors import RebalanceInProgress, UnknownMember
 from goqueue.groups.offsets import PartitionKey
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import (
@@ -56,7 +57,7 @@ from goqueue.groups.replies import (
     Wakeup,
 )
 from goqueue.groups.statistics import Statistics
-from goqueue.groups.targets import retarget, topics_differ
+from goqueue.groups.targets import on_target_deadline, retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import Topics, TopicsView
 from goqueue.model.ids import GroupId, Timestamp, TopicName
@@ -70,10 +71,16 @@ class GroupMachine:
     """All groups of a broker.  Handlers raise `GroupError` to refuse; then nothing is written."""
 
     def __init__(
-        self, config: GroupsConfig | None = None, topics: TopicsView | None = None
+        self,
+        config: GroupsConfig | None = None,
+        topics: TopicsView | None = None,
+        pace: AssignmentPace | None = None,
     ) -> None:
-        self._desk = Desk(config or GroupsConfig(), topics or Topics())
+        self._desk = Desk(config or GroupsConfig(), topics or Topics(), pace or AssignmentPace())
         self._is_awake = False
+        self._owed = 0  # records of the last decision that were not applied
+        self._last: Outcome[Any] = Outcome(None)
+        self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
 
     # --- classic protocol -------------------------------------------------------------------------
 
@@ -81,24 +88,29 @@ class GroupMachine:
         self, now: Timestamp, request: JoinRequest, new_member_id: str
     ) -> GroupDecision[Joined | Parked]:
         """JoinGroup.  `new_member_id` is a fresh unique id, used if the member has none."""
-        self._wake(now)
+        self._begin(now)
         classic_join.check_request(self._desk, request)
         draft = self._desk.draft(request.group_id)
         if isinstance(draft.group, ConsumerGroup):
             if not draft.group.is_empty:
-                return draft.decide(mixed.join(self._desk, draft, now, request, new_member_id))
+                return self._decided(
+                    draft.decide(mixed.join(self._desk, draft, now, request, new_member_id))
+                )
             draft.write(GroupDeleted(request.group_id))
-        return draft.decide(classic_join.join(self._desk, draft, now, request, new_member_id))
+        reply = classic_join.join(self._desk, draft, now, request, new_member_id)
+        return self._decided(draft.decide(reply))
 
     def sync(self, now: Timestamp, request: SyncRequest) -> GroupDecision[Synced | Parked]:
         """SyncGroup."""
-        self._wake(now)
+        self._begin(now)
         draft = self._desk.draft(request.group_id)
         match draft.group:
             case ClassicGroup():
-                return draft.decide(classic_sync.sync(self._desk, draft, now, request))
+                return self._decided(
+                    draft.decide(classic_sync.sync(self._desk, draft, now, request))
+                )
             case ConsumerGroup():
-                return draft.decide(mixed.sync(self._desk, draft, now, request))
+                return self._decided(draft.decide(mixed.sync(self._desk, draft, now, request)))
             case None:
                 raise UnknownMember(f"no group {request.group_id!r}")
 
@@ -112,7 +124,7 @@ class GroupMachine:
         instance_id: str | None = None,
     ) -> GroupDecision[None]:
         """Heartbeat of a classic member; raises `RebalanceInProgress` to call it back."""
-        self._wake(now)
+        self._begin(now)
         match self._desk.groups.get(group_id):
             case ClassicGroup() as group:
                 classic_sync.heartbeat(self._desk, group, now, member_id, instance_id, generation)
@@ -126,11 +138,11 @@ class GroupMachine:
         self, now: Timestamp, group_id: GroupId, leavers: Sequence[MemberIdentity]
     ) -> GroupDecision[tuple[Left, ...]]:
         """LeaveGroup, for several members at once; each has its own result."""
-        self._wake(now)
+        self._begin(now)
         draft = self._desk.draft(group_id)
         if isinstance(draft.group, ConsumerGroup):
-            return draft.decide(mixed.leave(self._desk, draft, now, leavers))
-        return draft.decide(classic_sync.leave(self._desk, draft, now, leavers))
+            return self._decided(draft.decide(mixed.leave(self._desk, draft, now, leavers)))
+        return self._decided(draft.decide(classic_sync.leave(self._desk, draft, now, leavers)))
 
     def abandon(self, now: Timestamp, token: Token) -> None:
         """The caller that waits with this token is gone; no wake-up will come for it."""
@@ -144,16 +156,16 @@ class GroupMachine:
 
     def beat(self, now: Timestamp, request: BeatRequest) -> GroupDecision[Beat]:
         """ConsumerGroupHeartbeat: join, carry on, leave."""
-        self._wake(now)
+        self._begin(now)
         consumer_beat.check_request(self._desk, request)
         draft = self._desk.draft(request.group_id)
-        return draft.decide(consumer_beat.beat(self._desk, draft, now, request))
+        return self._decided(draft.decide(consumer_beat.beat(self._desk, draft, now, request)))
 
     # --- topics -----------------------------------------------------------------------------------
 
     def topics_changed(self, now: Timestamp, topics: TopicsView) -> GroupDecision[None]:
         """The view from now on; groups whose topics changed get a new target."""
-        self._wake(now)
+        self._begin(now)
         self._desk.topics = topics
         records: list[GroupRecord] = []
         for group_id, group in self._desk.groups.items():
@@ -161,15 +173,16 @@ class GroupMachine:
                 draft = self._desk.draft(group_id)
                 retarget(self._desk, draft, now, "topics changed")
                 records.extend(draft.records)
-        return Decision(tuple(records), Outcome(None))
+        return self._decided(Decision(tuple(records), Outcome(None)))
 
     def topics_deleted(self, now: Timestamp, names: Iterable[TopicName]) -> GroupDecision[None]:
         """Forget the offsets in these topics.
 
         Apart from `topics_changed`, so that a view which is merely incomplete loses nothing.
         """
-        self._wake(now)
-        return Decision(commits.topics_deleted(self._desk, frozenset(names)), Outcome(None))
+        self._begin(now)
+        records = commits.topics_deleted(self._desk, frozenset(names))
+        return self._decided(Decision(records, Outcome(None)))
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -177,12 +190,12 @@ class GroupMachine:
         self, now: Timestamp, request: CommitRequest
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetCommit, fenced by generation or epoch."""
-        self._wake(now)
-        return commits.commit(self._desk, now, request)
+        self._begin(now)
+        return self._decided(commits.commit(self._desk, now, request))
 
     def check_commit(self, now: Timestamp, request: CommitRequest) -> None:
         """Raise what `commit` would; for commits that a transaction holds back."""
-        self._wake(now)
+        self._begin(now)
         commits.check_commit(self._desk, now, request)
 
     def fetch(self, requests: Sequence[FetchRequest]) -> GroupDecision[tuple[FetchedOffsets, ...]]:
@@ -193,8 +206,8 @@ class GroupMachine:
         self, now: Timestamp, group_id: GroupId, partitions: Sequence[PartitionKey]
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetDelete."""
-        self._wake(now)
-        return commits.delete(self._desk, group_id, partitions)
+        self._begin(now)
+        return self._decided(commits.delete(self._desk, group_id, partitions))
 
     # --- administration ---------------------------------------------------------------------------
 
@@ -209,8 +222,9 @@ class GroupMachine:
 
     def delete_group(self, now: Timestamp, group_id: GroupId) -> GroupDecision[None]:
         """DeleteGroups: only an empty one, with its offsets."""
-        self._wake(now)
-        return Decision(descriptions.delete(self._desk, group_id), Outcome(None))
+        self._begin(now)
+        records = descriptions.delete(self._desk, group_id)
+        return self._decided(Decision(records, Outcome(None)))
 
     @property
     def statistics(self) -> Statistics:
@@ -224,6 +238,7 @@ class GroupMachine:
     # --- the log ----------------------------------------------------------------------------------
 
     def apply(self, record: GroupRecord) -> None:
+        self._owed = max(0, self._owed - 1)
         if isinstance(record, OffsetRecord):
             self._desk.offsets.apply(record)
             return
@@ -249,24 +264,26 @@ class GroupMachine:
     # --- time -------------------------------------------------------------------------------------
 
     def next_deadline(self) -> Timestamp | None:
-        if not self._is_awake and (self._desk.groups or any(self._desk.offsets.groups())):
+        has_state = self._desk.groups or any(self._desk.offsets.groups())
+        if self._owed or self._lost or (has_state and not self._is_awake):
             return ASLEEP
         return self._desk.timers.next_due()
 
     def on_deadline(self, now: Timestamp) -> GroupDecision[None]:
         """All that is due, group by group: many members that expire together cost one rebalance."""
-        self._wake(now)
+        self._begin(now)
         due: dict[GroupId, list[Timer]] = {}
         for timer in self._desk.timers.take_due(now):
             due.setdefault(timer.group_id, []).append(timer)
         records: list[GroupRecord] = []
-        wakeups: list[Wakeup] = []
+        wakeups = [Wakeup(token, RebalanceInProgress("ask again")) for token in self._lost]
+        self._lost.clear()
         for group_id, timers in due.items():
             draft = self._desk.draft(group_id)
             extra = self._on_group_deadline(draft, timers, now)
             records.extend((*draft.records, *extra))
             wakeups.extend(draft.wakeups)
-        return Decision(tuple(records), Outcome(None, tuple(wakeups)))
+        return self._decided(Decision(tuple(records), Outcome(None, tuple(wakeups))))
 
     def _on_group_deadline(
         self, draft: Draft, timers: list[Timer], now: Timestamp
@@ -283,6 +300,8 @@ class GroupMachine:
                 classic_phases.complete_if_all_joined(desk, draft, now)
         if TimerKind.JOIN in kinds:
             classic_phases.on_join_deadline(desk, draft, now)
+        if TimerKind.TARGET in kinds:
+            on_target_deadline(desk, draft, now)
         if TimerKind.SYNC in kinds:
             classic_phases.on_sync_deadline(desk, draft, now)
         if draft.group is None:
@@ -316,11 +335,36 @@ class GroupMachine:
             going = [member_id for member_id in group.members if member_id in silent | clinging]
             consumer_members.expel(self._desk, draft, going, now, reason)
 
+    def _decided(self, decision: GroupDecision[ReplyT]) -> GroupDecision[ReplyT]:
+        self._owed = len(decision.records)
+        self._last = decision.reply
+        return decision
+
+    def _begin(self, now: Timestamp) -> None:
+        """What every verb does first: see that memory and log agree."""
+        if self._owed:
+            self._take_back(now)
+        if not self._is_awake:
+            self._is_awake = True
+            self._wake(now)
+
+    def _take_back(self, now: Timestamp) -> None:
+        """The last decision could not be written, yet what stands beside the log believes in it.
+
+        So that is begun anew, as after a restart; those who wait are sent to ask again.
+        """
+        tokens = self._desk.forget()
+        tokens.extend(wakeup.token for wakeup in self._last.wakeups)
+        own = self._last.reply.token if isinstance(self._last.reply, Parked) else None
+        self._lost.extend(token for token in tokens if token != own)
+        self._owed = 0
+        self._is_awake = False
+        for group_id, group in self._desk.groups.items():  # a view may have come to nothing
+            if isinstance(group, ConsumerGroup) and topics_differ(self._desk, group):
+                self._desk.timers.set(Timer(TimerKind.TARGET, group_id), now)
+
     def _wake(self, now: Timestamp) -> None:
-        """After a replay: sessions and phases begin anew."""
-        if self._is_awake:
-            return
-        self._is_awake = True
+        """Sessions and phases begin anew."""
         for group_id, group in self._desk.groups.items():
             self._desk.check_offsets_later(group_id, now)
             if isinstance(group, ClassicGroup):
@@ -341,6 +385,8 @@ class GroupMachine:
             self._desk.timers.set(Timer(TimerKind.SYNC, group.group_id), phase_ends)
 
     def _wake_consumer(self, group: ConsumerGroup, now: Timestamp) -> None:
+        if group.epoch > group.target_epoch:
+            self._desk.timers.set(Timer(TimerKind.TARGET, group.group_id), now)
         for member in group.members.values():
             consumer_members.touch(self._desk, group, member.member_id, now)
             if group.current[member.member_id].state is MemberState.REVOKING:

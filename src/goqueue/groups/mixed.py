@@ -128,7 +128,7 @@ def sync(desk: Desk, draft: Draft, now: Timestamp, request: SyncRequest) -> Sync
     member = _check_speaker(group, request.member_id, request.instance_id, request.generation)
     current = group.current[member.member_id]
     touch(desk, group, member.member_id, now)
-    if current.epoch < group.epoch and current.state is not MemberState.REVOKING:
+    if current.epoch < group.target_epoch and current.state is not MemberState.REVOKING:
         _expect_rejoin(desk, group, member, now)
         raise RebalanceInProgress("the assignment changed meanwhile")
     protocol = member.classic.protocols[0].name if member.classic else ""

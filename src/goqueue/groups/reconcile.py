@@ -66,11 +66,11 @@ def must_rejoin(group: ConsumerGroup, member_id: str) -> bool:
     current = group.current[member_id]
     match current.state:
         case MemberState.STABLE:
-            return current.epoch < group.epoch
+            return current.epoch < group.target_epoch
         case MemberState.REVOKING:
             return True
         case MemberState.WAITING:
-            return current.epoch < group.epoch or _can_take(group, member_id)
+            return current.epoch < group.target_epoch or _can_take(group, member_id)
 
 
 def check_epoch(current: Current, epoch: int, reported: Slots | None, member_id: str) -> None:

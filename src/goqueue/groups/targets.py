@@ -1,6 +1,8 @@
 """From a change in a consumer group to its next target.
 
-A change of members, subscriptions or topics bumps the group epoch and computes the target at once.
+A change of members, subscriptions or topics bumps the group epoch.  The target is computed at once
+in small groups; in large ones at most once an interval, so that a fleet of thousands that starts
+together is not divided thousands of times.
 """
 
 from collections import Counter
@@ -13,20 +15,52 @@ from goqueue.groups.draft import Draft
 from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.groups.records import ConsumerMember, EpochBumped
 from goqueue.groups.slots import NO_SLOTS, Slots
+from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import TopicFacts, TopicsView
 from goqueue.model.ids import Timestamp, TopicName
 
 
 def retarget(desk: Desk, draft: Draft, now: Timestamp, reason: str) -> None:
-    """Bump the epoch and set a target for it."""
+    """Bump the epoch and see to it that a target for it is set."""
+    group = draft.consumer
+    topics = Wishes(desk.topics, group.members.values()).topics()
+    draft.write(EpochBumped(draft.group_id, group.epoch + 1, topics, now))
+    desk.statistics.rebalance_started(draft.group_id, reason, now)
+    if group.is_empty:
+        desk.check_offsets_later(draft.group_id, now)
+    due = _target_due(desk, group, now)
+    if due > now:
+        desk.timers.set(Timer(TimerKind.TARGET, draft.group_id), due)
+    else:
+        set_target(desk, draft, now)
+
+
+def _target_due(desk: Desk, group: ConsumerGroup, now: Timestamp) -> Timestamp:
+    if len(group.members) < desk.pace.large_group_members:
+        return now
+    last = desk.target_set_at.get(group.group_id)
+    return now if last is None else Timestamp(last + desk.pace.interval_ms)
+
+
+def on_target_deadline(desk: Desk, draft: Draft, now: Timestamp) -> None:
+    """Set the target that was put off, or make up for topics that changed unwritten."""
+    if not isinstance(draft.group, ConsumerGroup):
+        return
+    if draft.group.epoch > draft.group.target_epoch:
+        set_target(desk, draft, now)
+    elif topics_differ(desk, draft.group):
+        retarget(desk, draft, now, "topics changed")
+
+
+def set_target(desk: Desk, draft: Draft, now: Timestamp) -> None:
     group = draft.consumer
     wishes = Wishes(desk.topics, group.members.values())
-    epoch = group.epoch + 1
-    draft.write(EpochBumped(draft.group_id, epoch, wishes.topics(), now))
-    draft.write(group.target_set(epoch, *_targets(group, wishes)))
-    desk.statistics.rebalance_started(draft.group_id, reason, now)
-    if draft.consumer.is_empty:
-        desk.check_offsets_later(draft.group_id, now)
+    draft.write(group.target_set(group.epoch, *_targets(group, wishes)))
+    desk.timers.clear(Timer(TimerKind.TARGET, draft.group_id))
+    if len(group.members) >= desk.pace.large_group_members:
+        desk.target_set_at[draft.group_id] = now
+    else:
+        desk.target_set_at.pop(draft.group_id, None)
     note_settled(desk, draft, now)
 
 

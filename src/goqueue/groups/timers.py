@@ -20,6 +20,7 @@ class TimerKind(enum.IntEnum):
     JOIN = 3  # a classic group's join phase
     SYNC = 4  # members that joined and do not sync
     OFFSETS = 5  # look for offsets to expire
+    TARGET = 6  # a consumer group's new target was put off
 
 
 class Timer(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from goqueue.groups import (
+    AssignmentPace,
     BeatRequest,
     CommitRequest,
     FetchRequest,
@@ -29,6 +30,7 @@ from goqueue.groups import (
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.embedded import write_assignment, write_subscription
 from goqueue.groups.errors import GroupError, MemberIdRequired
+from goqueue.model.errors import DiskFull
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
 
 ReplyT = TypeVar("ReplyT")
@@ -46,19 +48,29 @@ def slots(facts: TopicFacts, *partitions: int) -> Slots:
 
 
 class Host:
-    def __init__(self, config: GroupsConfig = CONFIG, *topics: TopicFacts) -> None:
+    def __init__(
+        self,
+        config: GroupsConfig = CONFIG,
+        *topics: TopicFacts,
+        pace: AssignmentPace | None = None,
+    ) -> None:
         self.config = config
+        self.pace = pace
         self.view = Topics(topics)
-        self.machine = GroupMachine(config, self.view)
+        self.machine = GroupMachine(config, self.view, pace)
         self.now = Timestamp(1_000_000)
         self.log: list[bytes] = []
         self.woken: dict[int, Any] = {}
         self._ids = 0
+        self.disk_is_full = False
 
     def run(self, decision: GroupDecision[ReplyT]) -> ReplyT:
+        if self.disk_is_full and decision.records:
+            raise DiskFull("nothing was written")
         for record in decision.records:
             self.log.append(self.machine.encode(record))
-            self.machine.apply(self.machine.decode(self.log[-1]))
+            assert self.machine.decode(self.log[-1]) == record
+            self.machine.apply(record)
         for wakeup in decision.reply.wakeups:
             assert wakeup.token not in self.woken, "woken once"
             self.woken[wakeup.token] = wakeup.reply
@@ -69,13 +81,13 @@ class Host:
     def check_replay(self) -> None:
         live = self.machine.snapshot()
         assert self.replayed().snapshot() == live
-        copy = GroupMachine(self.config, self.view)
+        copy = GroupMachine(self.config, self.view, self.pace)
         for record in live:
             copy.apply(record)
         assert copy.snapshot() == live
 
     def replayed(self) -> GroupMachine:
-        machine = GroupMachine(self.config, self.view)
+        machine = GroupMachine(self.config, self.view, self.pace)
         for data in self.log:
             machine.apply(machine.decode(data))
         return machine

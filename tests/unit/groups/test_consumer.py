@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.groups import BeatRequest, GroupsConfig
+from goqueue.groups import AssignmentPace, BeatRequest, GroupsConfig
 from goqueue.groups.errors import (
     FencedInstance,
     FencedMemberEpoch,
@@ -323,3 +323,19 @@ def test_rebalances_are_counted_by_reason_and_timed(host: Host) -> None:
     assert counters.last_duration_ms == 700
     assert counters.partitions_revoked == 2
     assert counters.partitions_assigned == 6
+
+
+def test_a_large_group_is_divided_at_most_once_an_interval() -> None:
+    pace = AssignmentPace(large_group_members=3, interval_ms=1_000)
+    host = Host(GroupsConfig(), topic("orders", 8), pace=pace)
+    clients = [ConsumerClient(host) for _ in range(8)]
+    for client in clients:
+        assert client.beat().member_epoch > 0
+    group = host.group()
+    assert (group.epoch, group.target_epoch, host.state()) == (8, 3, "Assigning")
+    host.restart()  # it is not forgotten
+    host.advance(1_000)
+    assert host.group().target_epoch == 8
+    settle(*clients)
+    assert [len(client.owned) for client in clients] == [1] * 8
+    assert host.state() == "Stable"

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from goqueue.groups import GroupsConfig, TopicFacts
+from goqueue.groups import AssignmentPace, GroupsConfig, TopicFacts
 from goqueue.groups.errors import FencedInstance, FencedMemberEpoch, GroupError, UnknownMember
 from goqueue.groups.slots import Slot
 from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
@@ -29,12 +29,15 @@ class ConsumerWorld(RuleBasedStateMachine):
     """Members of the consumer protocol, all with the same wishes."""
 
     clients = Bundle("clients")
+    pace = AssignmentPace()
 
     def __init__(self) -> None:
         super().__init__()
         self.counts = {"orders": 3, "payments": 2}
         self.births = {"orders": 1, "payments": 2}
-        self.host = Host(GroupsConfig(offset_check_interval_ms=10**12), *self.facts())
+        self.host = Host(
+            GroupsConfig(offset_check_interval_ms=10**12), *self.facts(), pace=self.pace
+        )
         self.alive: list[ConsumerClient] = []
 
     def facts(self) -> list[TopicFacts]:
@@ -180,6 +183,12 @@ class ConsumerWorld(RuleBasedStateMachine):
                 assert client.owned <= self.host.group().current[client.member_id].owned
 
 
+class LargeGroupWorld(ConsumerWorld):
+    """The same, where targets are put off."""
+
+    pace = AssignmentPace(large_group_members=2)
+
+
 class ClassicWorld(RuleBasedStateMachine):
     """Classic members that come, sync, hang and go; the group always finds its way to Stable."""
 
@@ -286,5 +295,7 @@ LONG = settings(
 )
 TestConsumerWorld = ConsumerWorld.TestCase
 TestConsumerWorld.settings = LONG
+TestLargeGroupWorld = LargeGroupWorld.TestCase
+TestLargeGroupWorld.settings = LONG
 TestClassicWorld = ClassicWorld.TestCase
 TestClassicWorld.settings = LONG
