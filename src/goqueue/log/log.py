@@ -10,6 +10,7 @@ Only the owner's thread (the event loop) changes a log.  Blocking work is handed
 back on the loop.  Reads may run in either place.
 """
 
+import bisect
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
@@ -152,7 +153,7 @@ class Log:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    # --- append ------------------------------------------------------------------------------------
+    # --- append -----------------------------------------------------------------------------------
 
     def append(
         self,
@@ -286,7 +287,7 @@ class Log:
         self.segments.append(Segment(self._disk, self.directory, self.end_offset))
         self._new_files = True
 
-    # --- read --------------------------------------------------------------------------------------
+    # --- read -------------------------------------------------------------------------------------
 
     def read_cached(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk | None:
         """As `read`, or None when that would have to wait for the device."""
@@ -345,22 +346,12 @@ class Log:
 
     def _find(self, offset: Offset) -> tuple[Segment, int]:
         """The first batch that ends at or after `offset`: compaction may have left a gap there."""
-        index = self.segment_index(offset)
-        for segment in self.segments[index:]:
+        segments = self.segments  # one list throughout: another thread may replace it
+        for segment in segments[_segment_index(segments, offset) :]:
             position = segment.position_of(offset)
             if position < segment.size:
                 return segment, position
         raise CorruptData(f"{self.directory}: nothing sound at or after offset {offset}")
-
-    def segment_index(self, offset: Offset) -> int:
-        low, high = 0, len(self.segments)
-        while low < high:
-            middle = (low + high) // 2
-            if self.segments[middle].base_offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return max(0, low - 1)
 
     def _verified_length(
         self, data: Buffer, segment: Segment, offset: Offset, limit: Offset
@@ -407,7 +398,7 @@ class Log:
         """After segments were removed or replaced."""
         self._cursors.clear()
 
-    # --- time --------------------------------------------------------------------------------------
+    # --- time -------------------------------------------------------------------------------------
 
     def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
         """The first record below `limit` whose timestamp is `timestamp` or later.  May block."""
@@ -453,7 +444,7 @@ class Log:
             position = header.end
         return None
 
-    # --- sync --------------------------------------------------------------------------------------
+    # --- sync -------------------------------------------------------------------------------------
 
     @property
     def needs_sync(self) -> bool:
@@ -489,7 +480,7 @@ class Log:
         """Accept no more.  What was never synced may be gone, and no later fsync can tell."""
         self.failed = self.failed or reason
 
-    # --- checkpoint --------------------------------------------------------------------------------
+    # --- checkpoint -------------------------------------------------------------------------------
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -519,7 +510,7 @@ class Log:
         self.aborted.file.sync()
         checkpoints.store(self._disk, self.directory, point.checkpoint)
 
-    # --- retention and removal ---------------------------------------------------------------------
+    # --- retention and removal --------------------------------------------------------------------
 
     def retention_start(self, now: Timestamp) -> Offset:
         """The start offset that retention by time and size asks for."""
@@ -637,6 +628,12 @@ def note_marker(
         aborted.append(
             AbortedRange(header.producer_id, ended.first_offset, header.base_offset, stable)
         )
+
+
+def _segment_index(segments: Sequence[Segment], offset: Offset) -> int:
+    """Of the segment that holds `offset`, or would."""
+    after = bisect.bisect_right(segments, offset, key=lambda segment: segment.base_offset)
+    return max(0, after - 1)
 
 
 def _read_cached(file: File, position: int, length: int) -> Buffer | None:
