@@ -89,7 +89,7 @@ def join(
     _check_protocols(draft, request)
     if not request.member_id:
         return _join_without_id(desk, draft, now, request, new_member_id)
-    room = desk.room(draft.group_id)
+    room = desk.peek(draft.group_id)
     if request.member_id in room.pending:
         room.pending.discard(request.member_id)
         desk.timers.clear(Timer(TimerKind.PENDING, draft.group_id, request.member_id))
@@ -132,7 +132,7 @@ def _join_without_id(
 
 def _check_size(desk: Desk, draft: Draft) -> None:
     size = 0 if draft.group is None else len(draft.classic.members)
-    size += len(desk.room(draft.group_id).pending)
+    size += len(desk.peek(draft.group_id).pending)
     if size >= desk.config.members_max:
         raise GroupMaxSizeReached(f"{size} members, {desk.config.members_max} allowed")
 

@@ -110,7 +110,7 @@ def heartbeat(
 ) -> None:
     """Prolong the session; raises `RebalanceInProgress` when the member has to join again."""
     member = check_speaker(group, member_id, instance_id, generation)
-    if not desk.room(group.group_id).is_waiting(member_id):
+    if not desk.peek(group.group_id).is_waiting(member_id):
         _touch(desk, member, group.group_id, now)
     if group.state is ClassicState.PREPARING:
         raise RebalanceInProgress("the group waits for its members to join again")
@@ -138,7 +138,7 @@ def leave(
 
 
 def _leave_one(desk: Desk, draft: Draft, now: Timestamp, leaver: MemberIdentity) -> Left:
-    room = desk.room(draft.group_id)
+    room = desk.peek(draft.group_id)
     if leaver.member_id in room.pending:
         room.pending.discard(leaver.member_id)
         desk.timers.clear(Timer(TimerKind.PENDING, draft.group_id, leaver.member_id))

@@ -41,7 +41,6 @@ from goqueue.groups.records import (
     OffsetsDeleted,
 )
 from goqueue.groups.replies import GroupDecision, Outcome
-from goqueue.groups.timers import Timer, TimerKind
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
 from goqueue.model.machine import Decision
 
@@ -131,7 +130,7 @@ def check_commit(desk: Desk, now: Timestamp, request: CommitRequest) -> None:
 
 def _check_classic(desk: Desk, group: ClassicGroup, now: Timestamp, request: CommitRequest) -> None:
     member = check_speaker(group, request.member_id, request.instance_id, request.generation)
-    if not desk.room(group.group_id).is_waiting(member.member_id):
+    if not desk.peek(group.group_id).is_waiting(member.member_id):
         desk.touch(group.group_id, member.member_id, member.session_timeout_ms, now)
     if group.state is ClassicState.COMPLETING:
         raise RebalanceInProgress("the generation has no assignment yet")
@@ -254,9 +253,10 @@ def expire(desk: Desk, group_id: GroupId, group: Group | None, now: Timestamp) -
     records: list[GroupRecord] = [OffsetsDeleted(group_id, old)] if old else []
     is_over = len(old) == len(held) and (group is None or group.is_empty)
     if not is_over:
-        due = Timestamp(now + desk.config.offset_check_interval_ms)
-        desk.timers.set(Timer(TimerKind.OFFSETS, group_id), due)
-    elif group is not None:
+        desk.check_offsets_later(group_id, now)
+        return records
+    desk.drop(group_id)
+    if group is not None:
         records.append(GroupDeleted(group_id))
     return records
 

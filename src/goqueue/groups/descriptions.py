@@ -11,7 +11,6 @@ from goqueue.groups.draft import Group
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
 from goqueue.groups.records import GroupDeleted, GroupRecord, OffsetsDeleted
 from goqueue.groups.slots import NO_SLOTS, Slots
-from goqueue.groups.timers import Timer, TimerKind
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
 CLASSIC = "classic"
@@ -176,8 +175,7 @@ def delete(desk: Desk, group_id: GroupId) -> tuple[GroupRecord, ...]:
         raise GroupNotFound(f"no group {group_id!r}")
     if group is not None and not group.is_empty:
         raise GroupNotEmpty(f"group {group_id!r} has {len(group.members)} members")
-    desk.timers.clear(Timer(TimerKind.OFFSETS, group_id))
-    desk.statistics.forget(group_id)
+    desk.drop(group_id)
     records: list[GroupRecord] = []
     if held:
         records.append(OffsetsDeleted(group_id, tuple(held)))

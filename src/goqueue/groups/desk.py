@@ -33,6 +33,9 @@ class Desk:
     def room(self, group_id: GroupId) -> Room:
         return self.lobby.room(group_id)
 
+    def peek(self, group_id: GroupId) -> Room:
+        return self.lobby.peek(group_id)
+
     def park(self, group_id: GroupId, member_id: str, waiting: Waiting) -> Parked:
         """Let the member wait; its session does not run meanwhile."""
         self.timers.clear(Timer(TimerKind.SESSION, group_id, member_id))
@@ -47,6 +50,14 @@ class Desk:
         timer = Timer(TimerKind.OFFSETS, group_id)
         if timer not in self.timers:
             self.timers.set(timer, Timestamp(now + self.config.offset_check_interval_ms))
+
+    def drop(self, group_id: GroupId) -> None:
+        """The group is gone: so is what stood beside it."""
+        self.timers.clear(Timer(TimerKind.OFFSETS, group_id))
+        self.timers.clear(Timer(TimerKind.TARGET, group_id))
+        self.target_set_at.pop(group_id, None)
+        self.statistics.forget(group_id)
+        self.lobby.sweep(group_id)
 
     def forget(self) -> list[Token]:
         """Drop deadlines and parked callers, as a restart would; the callers' tokens."""

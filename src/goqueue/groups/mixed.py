@@ -71,7 +71,7 @@ def _seat(
     desk: Desk, draft: Draft, now: Timestamp, request: JoinRequest, new_member_id: str
 ) -> str:
     """The id under which the member joins; as in a classic group."""
-    room = desk.room(draft.group_id)
+    room = desk.peek(draft.group_id)
     if request.member_id in room.pending:
         room.pending.discard(request.member_id)
         desk.timers.clear(Timer(TimerKind.PENDING, draft.group_id, request.member_id))
@@ -85,7 +85,7 @@ def _seat(
         return new_member_id
     check_size(desk, draft)
     if request.instance_id is None and request.requires_member_id:
-        room.pending.add(new_member_id)
+        desk.room(draft.group_id).pending.add(new_member_id)
         pending = Timer(TimerKind.PENDING, draft.group_id, new_member_id)
         desk.timers.set(pending, Timestamp(now + request.session_timeout_ms))
         raise MemberIdRequired(new_member_id)

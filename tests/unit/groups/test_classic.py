@@ -451,3 +451,30 @@ def test_a_broker_restart_in_the_middle_of_a_join_phase_is_survived(host: Host) 
     second.sync()
     first.sync({first: {"orders": [0]}, second: {"orders": [1]}, third: {"orders": [2]}})
     assert second.reply().assignment == write_assignment({"orders": [1]})
+
+
+def test_calls_about_groups_that_are_not_there_leave_nothing_behind(host: Host) -> None:
+    stranger = ClassicClient(host)
+    stranger.member_id = "nobody"
+    with pytest.raises(UnknownMember):
+        stranger.join()
+    with pytest.raises(UnknownMember):
+        stranger.heartbeat()
+    with pytest.raises(UnknownMember):
+        stranger.sync()
+    (left,) = stranger.leave()
+    assert isinstance(left.error, UnknownMember)
+    assert not host.machine._desk.lobby._rooms
+    assert host.machine.next_deadline() is None
+
+
+def test_a_group_that_is_over_leaves_nothing_behind(host: Host) -> None:
+    first, second = stable_pair(host)
+    first.leave()
+    second.leave()
+    host.advance(2 * host.config.offset_check_interval_ms)
+    desk = host.machine._desk
+    assert not desk.groups
+    assert not desk.lobby._rooms
+    assert not desk.statistics.groups
+    assert host.machine.next_deadline() is None
