@@ -1,0 +1,458 @@
+"""Publishing and reading messages: the verbs for listeners whose callers think in records.
+
+Kafka clients send and fetch whole batches and pass this module by; HTTP and gRPC come through
+here.  Publishing makes one batch a partition and request, so a thousand messages cost a few
+appends and one shared commit.
+
+    publish   explicit partition, else Kafka's hash of the key, else one partition drawn for the
+              whole request, the next one for the next request; answers in the request's order
+    read      one partition, from an offset, up to `end`
+
+Readers see what is committed.  A wait is a `Patience`: it ends when something arrives, at its
+deadline, or when its owner says so (the client has gone, the server stops).
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.partition import Partition, Waiter
+from goqueue.cluster import Topic
+from goqueue.log import Appended
+from goqueue.log.aborted import AbortedRange
+from goqueue.model import batch as batches
+from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
+from goqueue.model.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    CorruptData,
+    GoQueueError,
+    InvalidRecord,
+    InvalidTimestamp,
+    OffsetOutOfRange,
+    PartitionNotFound,
+    PolicyViolation,
+    TopicNotFound,
+    UnsupportedBatch,
+)
+from goqueue.model.ids import Offset, Timestamp, TopicId
+from goqueue.model.names import is_internal
+from goqueue.model.partitioner import murmur2_partition
+from goqueue.model.record import Headers, Record
+from goqueue.runtime import Clock
+
+RECORD_OVERHEAD_MAX: Final = 36  # bytes of a record beside key, value and headers
+HEADER_OVERHEAD_MAX: Final = 10  # bytes of a header beside its name and value
+READ_BYTES_MIN: Final = 65_536
+RECORD_BYTES_GUESS: Final = 512
+REMEMBERED_TOPICS_MAX: Final = 10_000  # whose next partition for keyless messages is known
+
+Acks = Literal["all", "leader"]
+
+
+class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None  # wall-clock ms; the broker's time when None
+
+
+class Published(msgspec.Struct, frozen=True, gc=False):
+    partition: int
+    offset: int
+    timestamp: int
+
+
+Outcome = Published | GoQueueError
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some records of a partition and where to go on."""
+
+    records: list[Record]
+    next_offset: Offset
+    start_offset: Offset
+    high_watermark: Offset  # committed readers see everything below it
+    at_end: bool  # nothing more was there to read
+
+
+class DamagedRecords(CorruptData):
+    """Stored records that cannot be read; `continue_at` is the first offset behind them."""
+
+    def __init__(self, text: str, continue_at: Offset) -> None:
+        super().__init__(text)
+        self.continue_at = continue_at
+
+
+class Patience:
+    """How long a reader is willing to wait for something new."""
+
+    def __init__(self, clock: Clock, wait_ms: int) -> None:
+        self.waiter = Waiter()
+        self._clock = clock
+        self._deadline = clock.instant() + wait_ms * 1_000_000
+        self._ended = False
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        self._ended = True
+        self.waiter.wake()
+
+    async def wait(self) -> bool:
+        """True when there may be something new, False when the time is over."""
+        seconds = (self._deadline - self._clock.instant()) / 1e9
+        if self._ended or seconds <= 0:
+            return False
+        return await self.waiter.wait(seconds) and not self._ended
+
+
+class Messages:
+    """The verbs, and whose turn it is among the partitions for messages without a key."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._turns: dict[TopicId, int] = {}
+
+    # --- publish ---------------------------------------------------------------------------------
+
+    async def publish(
+        self, topic: str, messages: Sequence[OutgoingMessage], *, acks: Acks = "all"
+    ) -> list[Outcome]:
+        """What became of each message, in order.  With acks=all they are durable on return.
+
+        Raises when the topic cannot be published to at all.
+        """
+        if is_internal(topic):
+            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        target = await self._broker.ensure_topic(topic)
+        outcomes: list[Outcome | None] = [None] * len(messages)
+        waiting: list[tuple[asyncio.Future[None], list[int]]] = []
+        for index, places in self._assign(target, messages, outcomes).items():
+            try:
+                partition = await self._broker.partition(topic, index)
+            except GoQueueError as error:
+                _fill(outcomes, places, error)
+                continue
+            for some in _split(messages, places, target.settings.max_message_bytes):
+                last = self._append(partition, messages, some, outcomes)
+                if last is not None and acks == "all":
+                    waiting.append((partition.committed(last), some))
+        await _settle(waiting, outcomes)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _assign(
+        self, topic: Topic, messages: Sequence[OutgoingMessage], outcomes: list[Outcome | None]
+    ) -> dict[int, list[int]]:
+        """Partition to places in the request; what this topic cannot take gets its outcome here."""
+        check = _Check(topic, self._broker.doors.clock.now())
+        count = topic.partitions
+        drawn: int | None = None
+        assigned: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            problem = check.problem(message)
+            if problem is not None:
+                outcomes[place] = problem
+                continue
+            if message.partition is not None:
+                index = message.partition
+            elif message.key is not None:
+                index = murmur2_partition(message.key, count)
+            else:
+                if drawn is None:
+                    drawn = self._draw(topic)
+                index = drawn
+            assigned.setdefault(index, []).append(place)
+        return assigned
+
+    def _draw(self, topic: Topic) -> int:
+        """The next partition in turn; drawn once a request and used for all of it."""
+        turn = self._turns.get(topic.topic_id, 0)
+        if len(self._turns) >= REMEMBERED_TOPICS_MAX:
+            self._turns.clear()
+        self._turns[topic.topic_id] = turn + 1
+        return turn % topic.partitions
+
+    def _append(
+        self,
+        partition: Partition,
+        messages: Sequence[OutgoingMessage],
+        places: list[int],
+        outcomes: list[Outcome | None],
+    ) -> Offset | None:
+        """Append one batch; gives its last offset, or None when all its messages were refused."""
+        now = self._broker.doors.clock.now()
+        records = [_record(messages[place], now) for place in places]
+        try:
+            if partition.log.abandoned:
+                raise TopicNotFound(f"topic {partition.topic!r} was deleted")
+            appended = self._broker.append(partition, batches.encode(records))
+        except GoQueueError as error:
+            _fill(outcomes, places, error)
+            return None
+        _note_published(outcomes, places, partition.index, appended, records)
+        return appended.last_offset
+
+    # --- read ------------------------------------------------------------------------------------
+
+    async def read(
+        self,
+        partition: Partition,
+        offset: Offset,
+        *,
+        limit: int,
+        bytes_max: int,
+        end: Offset | None = None,
+        patience: Patience | None = None,
+    ) -> Page:
+        """Records from `offset`, at most `limit` and about `bytes_max` bytes, all below `end`.
+
+        Raises `OffsetOutOfRange`, `DamagedRecords`, or `TopicNotFound` once it is deleted.
+        """
+        page = await _read_page(partition, offset, limit, bytes_max, end)
+        if page.records or patience is None or _reached(page.next_offset, end):
+            return _counted(partition, page)
+        partition.subscribe(patience.waiter)
+        try:
+            while (
+                not page.records and not _reached(page.next_offset, end) and await patience.wait()
+            ):
+                page = await _read_page(partition, page.next_offset, limit, bytes_max, end)
+        finally:
+            partition.unsubscribe(patience.waiter)
+        return _counted(partition, page)
+
+    async def offset_for_time(self, partition: Partition, time: Timestamp) -> Offset:
+        """The first record at or after `time`, or the end when there is none yet."""
+        found = await self._broker.offset_for_time(partition, time, committed_only=True)
+        if found is not None:
+            return found.offset
+        return partition.read_limit(committed_only=True)
+
+
+# --- publishing: helpers ------------------------------------------------------------------------
+
+
+class _Check:
+    """What a topic's settings say about single messages, so that one of them fails alone."""
+
+    def __init__(self, topic: Topic, now: Timestamp) -> None:
+        settings = topic.settings
+        self._topic = topic
+        self._needs_key = settings.is_compacted
+        self._latest = now + settings.message_timestamp_after_max_ms
+        self._earliest = max(0, now - settings.message_timestamp_before_max_ms)
+        self._ignores_time = settings.stamps_append_time
+
+    def problem(self, message: OutgoingMessage) -> GoQueueError | None:
+        if message.partition is not None and not self._topic.has_partition(message.partition):
+            return PartitionNotFound(
+                f"topic {self._topic.name!r} has partitions 0 to {self._topic.partitions - 1},"
+                f" not {message.partition}"
+            )
+        if message.timestamp is not None and not self._takes_time(message.timestamp):
+            return InvalidTimestamp(
+                f"timestamp {message.timestamp} is outside {self._earliest} to {self._latest}"
+                " (topic settings message.timestamp.before.max.ms and .after.max.ms)"
+            )
+        if self._needs_key and message.key is None:
+            return InvalidRecord("a compacted topic takes only messages with a key")
+        return None
+
+    def _takes_time(self, timestamp: int) -> bool:
+        return self._ignores_time or self._earliest <= timestamp <= self._latest
+
+
+def _split(
+    messages: Sequence[OutgoingMessage], places: list[int], bytes_max: int
+) -> Iterator[list[int]]:
+    """Runs of places that surely fit a batch; one that is too large by itself stands alone."""
+    some: list[int] = []
+    size = HEADER_BYTES
+    for place in places:
+        needed = _size_max(messages[place])
+        if some and size + needed > bytes_max:
+            yield some
+            some, size = [], HEADER_BYTES
+        some.append(place)
+        size += needed
+    if some:
+        yield some
+
+
+def _size_max(message: OutgoingMessage) -> int:
+    size = RECORD_OVERHEAD_MAX + len(message.key or b"") + len(message.value or b"")
+    for name, value in message.headers:
+        size += HEADER_OVERHEAD_MAX + 4 * len(name) + len(value or b"")
+    return size
+
+
+def _record(message: OutgoingMessage, now: Timestamp) -> Record:
+    timestamp = now if message.timestamp is None else message.timestamp
+    return Record(0, timestamp, message.key, message.value, message.headers)
+
+
+def _note_published(
+    outcomes: list[Outcome | None],
+    places: list[int],
+    partition: int,
+    appended: Appended,
+    records: list[Record],
+) -> None:
+    offset: int = appended.first_offset
+    for place, record in zip(places, records, strict=True):
+        timestamp = record.timestamp if appended.append_time < 0 else appended.append_time
+        outcomes[place] = Published(partition, offset, timestamp)
+        offset += 1
+
+
+def _fill(outcomes: list[Outcome | None], places: list[int], error: GoQueueError) -> None:
+    for place in places:
+        outcomes[place] = error
+
+
+async def _settle(
+    waiting: list[tuple[asyncio.Future[None], list[int]]], outcomes: list[Outcome | None]
+) -> None:
+    """Wait for all commits; what could not be made durable is a failure after all."""
+    answers = await asyncio.gather(*(future for future, _ in waiting), return_exceptions=True)
+    for answer, (_, places) in zip(answers, waiting, strict=True):
+        if isinstance(answer, GoQueueError):
+            _fill(outcomes, places, answer)
+        elif answer is not None:
+            raise answer
+
+
+# --- reading: helpers ---------------------------------------------------------------------------
+
+
+def _reached(offset: Offset, end: Offset | None) -> bool:
+    return end is not None and offset >= end
+
+
+def _counted(partition: Partition, page: Page) -> Page:
+    partition.messages_out += len(page.records)
+    partition.bytes_out += sum(
+        len(record.key or b"") + len(record.value or b"") for record in page.records
+    )
+    return page
+
+
+async def _read_page(
+    partition: Partition, offset: Offset, limit: int, bytes_max: int, end: Offset | None
+) -> Page:
+    log = partition.log
+    if log.abandoned:
+        raise TopicNotFound(f"topic {partition.topic!r} was deleted")
+    if not log.start_offset <= offset <= log.end_offset:
+        raise OffsetOutOfRange(
+            f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
+            f" of {partition.topic!r} partition {partition.index}"
+        )
+    if offset >= log.high_watermark and log.failed is None:
+        await partition.flush_visible()  # a reader at the end asks for what is written
+    stop = partition.read_limit(committed_only=True)
+    if end is not None:
+        stop = min(stop, end)
+    aborted = log.aborted.between(offset, stop) if log.aborted.count else []
+    filling = _Filling(offset, limit, bytes_max, stop, aborted)
+    while not filling.is_full and filling.offset < stop:
+        try:
+            chunk = await partition.read(filling.offset, filling.bytes_wanted, stop)
+            filling.take(chunk.data, chunk.next_offset)
+        except CorruptData as error:
+            if filling.records:
+                break  # the reader gets what is sound, and the error when it comes back
+            raise _described(error, partition, filling.offset) from error
+    return Page(
+        filling.records,
+        filling.offset,
+        log.start_offset,
+        partition.read_limit(committed_only=True),
+        filling.offset >= stop,
+    )
+
+
+class _Filling:
+    """A page while it is being filled."""
+
+    def __init__(
+        self,
+        offset: Offset,
+        limit: int,
+        bytes_max: int,
+        stop: Offset,
+        aborted: list[AbortedRange],
+    ) -> None:
+        self.records: list[Record] = []
+        self.offset = offset  # the next one to look at
+        self.bytes_left = bytes_max
+        self._limit = limit
+        self._stop = stop
+        self._aborted = aborted
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.records) >= self._limit or self.bytes_left <= 0
+
+    @property
+    def bytes_wanted(self) -> int:
+        """A guess at what the records that are still missing take on disk."""
+        missing = self._limit - len(self.records)
+        return min(self.bytes_left, max(READ_BYTES_MIN, missing * RECORD_BYTES_GUESS))
+
+    def take(self, data: Buffer, next_offset: Offset) -> None:
+        """Take what fits from whole batches that end before `next_offset`."""
+        position = 0
+        while position < len(data):
+            header = batches.header_at(data, position)
+            position = header.end
+            if not header.is_control and not self._is_aborted(header):
+                self._take_batch(data, header)
+            if self.is_full or self.offset >= self._stop:
+                return
+            self.offset = header.next_offset
+            self.bytes_left -= HEADER_BYTES
+        self.offset = next_offset
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        return header.is_transactional and any(
+            each.producer_id == header.producer_id
+            and each.first_offset <= header.base_offset < each.marker_offset
+            for each in self._aborted
+        )
+
+    def _take_batch(self, data: Buffer, header: BatchHeader) -> None:
+        for record in _decoded(data, header):
+            if record.offset < self.offset:
+                continue
+            if record.offset >= self._stop:
+                return
+            self.records.append(record)
+            self.offset = Offset(record.offset + 1)
+            self.bytes_left -= len(record.key or b"") + len(record.value or b"")
+            if self.is_full:
+                return
+
+
+def _decoded(data: Buffer, header: BatchHeader) -> list[Record]:
+    """A batch's records.  Its bytes are sound, but what a producer put into them may be not."""
+    try:
+        return batches.decode(data, header)
+    except (CorruptBatch, UnsupportedBatch, BatchTooLarge) as error:
+        raise DamagedRecords(
+            f"offsets {header.base_offset} to {header.last_offset} cannot be decoded: {error};"
+            f" continue at offset {header.next_offset}",
+            header.next_offset,
+        ) from error
+
+
+def _described(error: CorruptData, partition: Partition, offset: Offset) -> DamagedRecords:
+    if isinstance(error, DamagedRecords):
+        return error
+    last = partition.log.damaged.get(offset)
+    continue_at = Offset(offset + 1) if last is None else Offset(last + 1)
+    return DamagedRecords(str(error), continue_at)

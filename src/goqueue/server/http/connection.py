@@ -1,0 +1,170 @@
+"""One HTTP connection: uvicorn's, with the bounds it leaves out.
+
+    head       a request's head, and whatever else is parsed but not handed on, has a size limit
+    arrival    a request that has begun must be whole within a time; so must the first one begin
+    number     connections beyond twice the configured number are closed at once
+    leaving    a peer that reads no answer does not keep its connection for ever
+
+Bytes that are no HTTP get a 400 and cost this connection, nothing else.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import httptools
+import structlog
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from goqueue.server.metrics import Metrics
+
+HEAD_BYTES_MAX: Final = 65_536
+ARRIVAL_SECONDS_MAX: Final = 60.0  # from a request's first byte to its last
+
+_log = structlog.get_logger("goqueue.http")
+
+
+class _TooLarge(Exception):
+    """Raised inside a parser callback; the parser hands it on as its own error's cause."""
+
+
+class HttpConnection(HttpToolsProtocol):
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        metrics: Metrics,
+        connections_max: int,
+    ) -> None:
+        super().__init__(config, server_state, app_state={})
+        self._metrics = metrics
+        self._connections_max = connections_max
+        self._arrival: asyncio.TimerHandle | None = None
+        self._head_bytes = 0  # of this request's head and trailers, as handed on by the parser
+        self._unseen_bytes = 0  # received since the parser last handed anything on
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._metrics.connection_opened("http")
+        if len(self.connections) > 2 * self._connections_max:
+            transport.abort()
+            return
+        self._expect_whole_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._metrics.connection_closed("http")
+        self._arrived()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # closing would wait for a peer that does not read
+        else:
+            super().timeout_keep_alive_handler()
+
+    # --- arrival ---------------------------------------------------------------------------------
+
+    def _expect_whole_request(self) -> None:
+        self._arrived()
+        self._arrival = self.loop.call_later(ARRIVAL_SECONDS_MAX, self._too_slow)
+
+    def _arrived(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _too_slow(self) -> None:
+        _log.info("slow connection closed", peer=self.client, seconds=ARRIVAL_SECONDS_MAX)
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._unseen_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse_upgrade()
+        except httptools.HttpParserError as error:
+            self._refuse(error)
+        else:
+            if self._unseen_bytes > HEAD_BYTES_MAX + len(data):
+                self._answer_and_close(431, "head_too_large", f"more than {HEAD_BYTES_MAX} bytes")
+
+    def _refuse_upgrade(self) -> None:
+        """Answer over HTTP/1.1; the parser reads no further on this connection."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None:
+            cycle.keep_alive = False
+
+    def _refuse(self, error: httptools.HttpParserError) -> None:
+        if isinstance(error.__context__, _TooLarge):
+            self._answer_and_close(431, "head_too_large", f"more than {HEAD_BYTES_MAX} bytes")
+        else:
+            self._answer_and_close(400, "invalid_http", "this is no HTTP/1.1 request")
+
+    def _answer_and_close(self, status: int, code: str, message: str) -> None:
+        _log.debug("bad request", peer=self.client, code=code)
+        if not self._is_answering():
+            body = f'{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}'.encode()
+            self.transport.write(
+                b"HTTP/1.1 %d Bad Request\r\ncontent-type: application/json\r\n"
+                b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (status, len(body), body)
+            )
+        self.transport.close()
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    # --- parser callbacks ------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = self._unseen_bytes = 0
+        self._expect_whole_request()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count_head(self, size: int) -> None:
+        self._unseen_bytes = 0
+        self._head_bytes += size + 4
+        if self._head_bytes > HEAD_BYTES_MAX:
+            raise _TooLarge
+
+    def on_body(self, body: bytes) -> None:
+        self._unseen_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._arrived()
+        self._unseen_bytes = 0
+        super().on_message_complete()
+
+
+def server_config(app: Any, idle_seconds: int) -> Config:
+    """What uvicorn's protocol needs to know; its own server, logging and signals stay out."""
+    config = Config(
+        app,
+        http=HttpConnection,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        timeout_keep_alive=idle_seconds,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+    )
+    config.load()
+    return config

@@ -1,0 +1,179 @@
+"""What HTTP callers are told when something goes wrong: one table, one body.
+
+    {"error": {"code": "topic_not_found", "message": "there is no topic 'x'", "details": {…}}}
+
+`code` is a word to match on and never changes; `message` is for people; `details` is an object
+with whatever helps to go on (the offsets that can be read, the field that was wrong).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
+
+from goqueue.broker.messages import DamagedRecords
+from goqueue.model import errors
+
+RETRY_AFTER_SECONDS: Final = 1
+
+STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
+    errors.GoQueueError: 500,
+    errors.InvalidRequest: 400,
+    errors.InvalidName: 400,
+    errors.InvalidPartitions: 400,
+    errors.InvalidReplication: 400,
+    errors.InvalidSetting: 400,
+    errors.UnsupportedVersion: 400,
+    errors.TopicNotFound: 404,
+    errors.TopicIdNotFound: 404,
+    errors.PartitionNotFound: 404,
+    errors.TopicExists: 409,
+    errors.PolicyViolation: 422,
+    errors.OffsetOutOfRange: 416,
+    errors.CorruptBatch: 400,
+    errors.UnsupportedBatch: 400,
+    errors.InvalidRecord: 400,
+    errors.InvalidTimestamp: 400,
+    errors.BatchTooLarge: 413,
+    errors.Unauthorized: 403,
+    errors.DiskFull: 507,
+    errors.StorageFailed: 503,
+    errors.CorruptData: 500,
+    errors.DataDirectoryInUse: 503,
+    errors.NotLeader: 503,
+    errors.FencedLeaderEpoch: 409,
+    errors.UnknownLeaderEpoch: 503,
+    errors.TimedOut: 504,
+    errors.ShuttingDown: 503,
+    errors.Overloaded: 503,
+}
+
+# Words for what never reached a handler.
+_HTTP_CODES: Final = {
+    400: "invalid_request",
+    404: "no_such_path",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    415: "unsupported_media_type",
+}
+
+_log = structlog.get_logger("goqueue.http")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong: a word to match on, a sentence to read, and facts to go on with."""
+
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: Problem
+
+
+class Detailed(Exception):
+    """An error with facts beside its text, which the caller gets as `details`."""
+
+    def __init__(self, error: errors.GoQueueError, details: Mapping[str, Any]) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.details = details
+
+
+def status_of(error: errors.GoQueueError) -> int:
+    """The status of the nearest class that the table knows."""
+    return next(STATUS[each] for each in type(error).__mro__ if each in STATUS)
+
+
+def problem_of(error: errors.GoQueueError) -> Problem:
+    details: dict[str, Any] = {}
+    if isinstance(error, DamagedRecords):
+        details["continue_at"] = error.continue_at
+    if error.retriable:
+        details["retriable"] = True
+    return Problem(error.code, str(error), details)
+
+
+def error_response(
+    status: int, problem: Problem, headers: Mapping[str, str] | None = None
+) -> Response[ErrorBody]:
+    return Response(
+        ErrorBody(problem),
+        status_code=status,
+        media_type="application/json",
+        headers=dict(headers or {}),
+    )
+
+
+def retry_headers(error: errors.GoQueueError) -> dict[str, str]:
+    return {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.retriable else {}
+
+
+def responses(*statuses: int) -> dict[int, ResponseSpec]:
+    """For the API document: what else an operation may answer."""
+    everywhere = (400, 413, 503)
+    return {
+        status: ResponseSpec(ErrorBody, description=_MEANINGS[status], generate_examples=False)
+        for status in sorted({*everywhere, *statuses})
+    }
+
+
+_MEANINGS: Final = {
+    400: "The request is malformed; `message` says where.",
+    404: "No such topic or partition.",
+    409: "It exists already.",
+    413: "Larger than this server or topic takes.",
+    415: "A body of this type is not understood.",
+    416: "The offset is before the first or after the last one; `details` has both.",
+    422: "Well-formed, but this server's limits or switches say no.",
+    500: "Stored data is damaged; `details.continue_at` is the offset to go on from.",
+    503: "Overloaded, stopping, or the disk failed; with Retry-After when trying again may help.",
+    507: "The disk is full.",
+}
+
+
+# --- handlers -----------------------------------------------------------------------------------
+
+
+def on_goqueue_error(_: Request[Any, Any, Any], error: errors.GoQueueError) -> Response[ErrorBody]:
+    return error_response(status_of(error), problem_of(error), retry_headers(error))
+
+
+def on_detailed(_: Request[Any, Any, Any], detailed: Detailed) -> Response[ErrorBody]:
+    plain = problem_of(detailed.error)
+    problem = Problem(plain.code, plain.message, {**plain.details, **detailed.details})
+    return error_response(status_of(detailed.error), problem, retry_headers(detailed.error))
+
+
+def on_validation_error(
+    _: Request[Any, Any, Any], error: ValidationException
+) -> Response[ErrorBody]:
+    """A parameter or body of the wrong shape: each wrong field by name."""
+    found = error.extra if isinstance(error.extra, list) else []
+    fields = [_field_problem(each) for each in found if isinstance(each, dict)]
+    text = "; ".join(each["message"] for each in fields) or error.detail
+    return error_response(400, Problem("invalid_request", text, {"fields": fields}))
+
+
+def _field_problem(found: Mapping[str, Any]) -> dict[str, str]:
+    name = str(found.get("key", ""))
+    source = str(getattr(found.get("source"), "value", "") or "")
+    text = str(found.get("message", "is not valid"))
+    return {"name": name, "in": source, "message": f"{name}: {text}" if name else text}
+
+
+def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
+    """An unknown path or method, a body that is too large or no JSON."""
+    code = _HTTP_CODES.get(error.status_code, "internal")
+    return error_response(error.status_code, Problem(code, error.detail), error.headers)
+
+
+def on_bug(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
+    """Our own mistake: told to the log in full, and to the caller without its inside."""
+    _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+    return error_response(500, Problem("internal", "an error of the server's own; see its log"))

@@ -1,0 +1,156 @@
+"""What every request passes, whatever its route: bounds, origin, headers, timing.
+
+too many requests or bytes of bodies at once       503, with Retry-After
+a write from a page of another origin              403: a browser must not be used against us
+every answer                                       security headers
+every request                                      its time in the metrics, by route
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.model.errors import Overloaded
+from goqueue.runtime import Clock
+from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
+from goqueue.server.metrics import Metrics
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})
+BODY_BYTES_AT_ONCE_MAX: Final = 256 * 1024 * 1024  # of all requests together
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+_STRICT_POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+
+
+class Gate:
+    """The outermost ASGI application."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        requests_max: int,
+        connection_count: Callable[[], int],
+    ) -> None:
+        self._app = app
+        self._clock = clock
+        self._metrics = metrics
+        self._requests_max = requests_max
+        self._connection_count = connection_count
+        self._requests = 0
+        self._body_bytes = 0  # received and not yet answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http", "there is no other kind of connection here"
+        passing = _Passing(scope, receive, send, self._take_bytes)
+        started = self._clock.instant()
+        self._requests += 1
+        try:
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await _answer(passing.send, *refusal)
+            else:
+                await self._app(scope, passing.receive, passing.send)
+        finally:
+            self._requests -= 1
+            self._body_bytes -= passing.body_bytes
+            seconds = (self._clock.instant() - started) / 1e9
+            route = str(scope.get("path_template") or "none")
+            self._metrics.observe_http_request(_method(scope), route, passing.status, seconds)
+
+    def _refusal(self, scope: Scope) -> tuple[int, Problem] | None:
+        if scope["path"] in ALWAYS_SERVED:
+            return None
+        busy = self._requests > self._requests_max
+        if busy or self._connection_count() > self._requests_max:
+            error = Overloaded(
+                f"more than {self._requests_max} requests or connections at once"
+                " (setting http.connections_max)"
+            )
+            return 503, problem_of(error)
+        if scope["method"] not in _SAFE_METHODS and _is_foreign(scope["headers"]):
+            text = "writes from pages of another origin are refused"
+            return 403, Problem("foreign_origin", text)
+        return None
+
+    def _take_bytes(self, count: int) -> None:
+        self._body_bytes += count
+        if self._body_bytes > BODY_BYTES_AT_ONCE_MAX:
+            raise Overloaded(f"more than {BODY_BYTES_AT_ONCE_MAX} bytes of request bodies at once")
+
+
+class _Passing:
+    """One request on its way through."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, take_bytes: Callable[[int], None]
+    ) -> None:
+        self.status = 0
+        self.body_bytes = 0
+        self._receive = receive
+        self._send = send
+        self._take_bytes = take_bytes
+
+    async def receive(self) -> Event:
+        event = await self._receive()
+        body = event.get("body")
+        if body:
+            self.body_bytes += len(body)
+            self._take_bytes(len(body))
+        return event
+
+    async def send(self, event: Event) -> None:
+        if event["type"] == "http.response.start":
+            self.status = event["status"]
+            headers = [*event["headers"], *_HEADERS]
+            if not any(name == b"content-security-policy" for name, _ in headers):
+                headers.append(_STRICT_POLICY)
+            event["headers"] = headers
+        await self._send(event)
+
+
+def _method(scope: Scope) -> str:
+    """As it is, when it is one of the usual: a label must not take any value."""
+    method: str = scope["method"]
+    return method if method in ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD") else "other"
+
+
+def _is_foreign(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser says that a page from somewhere else made it send this."""
+    origin = host = site = None
+    for name, value in headers:
+        if name == b"origin":
+            origin = value
+        elif name == b"host":
+            host = value
+        elif name == b"sec-fetch-site":
+            site = value
+    if site is not None and site in (b"cross-site", b"same-site"):
+        return True
+    return origin is not None and origin.partition(b"://")[2] != host
+
+
+async def _answer(send: Send, status: int, problem: Problem) -> None:
+    body = msgspec.json.encode(ErrorBody(problem))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == 503:
+        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

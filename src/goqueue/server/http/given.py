@@ -1,0 +1,18 @@
+"""What handlers are given by name beside what the request says."""
+
+from typing import TypeAlias
+
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+
+from goqueue.broker import Broker
+from goqueue.broker.messages import Messages
+from goqueue.server.http.polls import LongPolls
+from goqueue.server.http.readiness import Health
+from goqueue.server.metrics import Metrics
+
+TheBroker: TypeAlias = NamedDependency[SkipValidation[Broker]]
+TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
+TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
+TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
+ThePolls: TypeAlias = NamedDependency[SkipValidation[LongPolls]]

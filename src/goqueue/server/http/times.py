@@ -1,0 +1,83 @@
+"""Times, waits and offsets as callers write them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.ids import Offset, Timestamp
+
+INT64_MAX: Final = 2**63 - 1
+TIME_PATTERN: Final = r"^(\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
+OFFSET_TIME_PATTERN: Final = r"^(earliest|latest|newest|\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
+WAIT_PATTERN: Final = r"^\d{1,9}(ms|s|m|h)?$"
+OFFSET_PATTERN: Final = r"^(earliest|latest|\d{1,19})$"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIT_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_WAIT: Final = re.compile(r"(\d{1,9})(ms|s|m|h)?", re.ASCII)
+_CALENDAR_END_MS: Final = 253_402_300_800_000  # the year 10000
+_DIGITS: Final = re.compile(r"\d{1,19}", re.ASCII)
+
+TimeText = str | int | None
+
+
+def parse_time(text: str, name: str) -> Timestamp:
+    """RFC 3339, or milliseconds since 1970."""
+    if _DIGITS.fullmatch(text):
+        return Timestamp(_bounded(int(text), name))
+    try:
+        # An unescaped + of an offset arrives as a space.
+        moment = datetime.fromisoformat(re.sub(r" (\d\d:\d\d)$", r"+\1", text))
+    except ValueError as error:
+        raise _bad_time(text, name) from error
+    if moment.tzinfo is None:
+        raise _bad_time(text, name)
+    milliseconds = (moment - _EPOCH) // timedelta(milliseconds=1)
+    if milliseconds < 0:
+        raise InvalidRequest(f"{name}: {text!r} is before 1970")
+    return Timestamp(milliseconds)
+
+
+def _bad_time(text: str, name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{name}: {text[:60]!r} is not a time: write RFC 3339 with an offset, as in"
+        " 2026-01-31T12:00:00Z, or milliseconds since 1970"
+    )
+
+
+def _bounded(number: int, name: str) -> int:
+    if number > INT64_MAX:
+        raise InvalidRequest(f"{name}: {number} is more than {INT64_MAX}")
+    return number
+
+
+def parse_wait(text: str) -> int:
+    """`500ms`, `30s`, `1m`, or plain milliseconds; gives milliseconds."""
+    match = _WAIT.fullmatch(text)
+    if match is None:
+        raise InvalidRequest(f"wait: {text[:60]!r} is not a duration: write 500ms, 30s or 1m")
+    return int(match[1]) * _UNIT_MS[match[2] or ""]
+
+
+def parse_offset(text: str, name: str) -> Offset:
+    if not _DIGITS.fullmatch(text):
+        raise InvalidRequest(f"{name}: {text[:60]!r} is not an offset")
+    return Offset(_bounded(int(text), name))
+
+
+def time_text(milliseconds: int) -> TimeText:
+    """RFC 3339 in UTC; None for no time; a bare number for what no calendar has."""
+    if milliseconds < 0:
+        return None
+    if milliseconds >= _CALENDAR_END_MS:
+        return milliseconds
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_second_text(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second_text(seconds: int) -> str:
+    """Neighbouring messages mostly share their second."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")

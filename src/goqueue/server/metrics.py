@@ -1,0 +1,234 @@
+"""What Prometheus sees: one registry a server, names as dashboards expect them.
+
+Partitions count for themselves (a few integer additions a batch); a scrape adds them up by
+topic, so it costs nothing between scrapes and looks only at partitions that are open.  A count
+never goes backwards while its topic lives: what a closed partition had counted is kept.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from goqueue._version import __version__, compiled_modules
+from goqueue.broker import Broker, Partition
+from goqueue.model.errors import GoQueueError
+
+BUCKETS: Final = (
+    *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.0, 5.0),
+)
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Cheap to call from anywhere on the event loop."""
+
+    def __init__(self, broker: Broker, *, per_partition: bool = False) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._started = time.monotonic()
+        self._kafka_seconds = self._histogram(
+            "kafka_request_seconds", "Time from a Kafka request's last byte to its answer.", "api"
+        )
+        self._kafka_by_api: dict[str, Histogram] = {}
+        self._http_seconds = self._histogram(
+            "http_request_seconds",
+            "Time from an HTTP request's head to the end of its answer, waits included.",
+            *("method", "route", "status"),
+        )
+        self._http_by_route: dict[tuple[str, str, int], Histogram] = {}
+        self._publish = self._histogram(
+            "publish_latency_seconds", "Time from a decoded publish to its commit.", "listener"
+        )
+        self._flush = self._histogram("fsync_latency_seconds", "Time of one flush to disk.")
+        self._flush_errors = Counter(
+            "goqueue_fsync_errors", "Flushes that failed.", registry=self.registry
+        )
+        self._flushes = Counter("goqueue_fsync", "Flushes to disk.", registry=self.registry)
+        self._connections = Gauge(
+            "goqueue_active_connections",
+            "Open connections.",
+            ["listener"],
+            registry=self.registry,
+        )
+        self._failed = Counter(
+            "goqueue_messages_failed",
+            "Messages that were refused, by the error's code.",
+            ["error_type"],
+            registry=self.registry,
+        )
+        self.registry.register(_BrokerCollector(broker, self._started, per_partition))
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        broker.partitions.observe_flush = self.observe_flush
+
+    def _histogram(self, name: str, meaning: str, *labels: str) -> Histogram:
+        return Histogram(
+            f"goqueue_{name}", meaning, labels, buckets=BUCKETS, registry=self.registry
+        )
+
+    def observe_kafka_request(self, api_name: str, seconds: float) -> None:
+        histogram = self._kafka_by_api.get(api_name)
+        if histogram is None:
+            histogram = self._kafka_by_api[api_name] = self._kafka_seconds.labels(api_name)
+        histogram.observe(seconds)
+
+    def observe_http_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        histogram = self._http_by_route.get(key)
+        if histogram is None:
+            histogram = self._http_by_route[key] = self._http_seconds.labels(*map(str, key))
+        histogram.observe(seconds)
+
+    def observe_publish(self, listener: str, seconds: float) -> None:
+        self._publish.labels(listener).observe(seconds)
+
+    def messages_failed(self, error: GoQueueError, count: int = 1) -> None:
+        self._failed.labels(error.code).inc(count)
+
+    def observe_flush(self, _: Partition, seconds: float, error: GoQueueError | None) -> None:
+        self._flushes.inc()
+        self._flush.observe(seconds)
+        if error is not None:
+            self._flush_errors.inc()
+
+    def connection_opened(self, listener: str) -> None:
+        self._connections.labels(listener).inc()
+
+    def connection_closed(self, listener: str) -> None:
+        self._connections.labels(listener).dec()
+
+    def scrape(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class _Totals:
+    """The sums of one topic's open partitions."""
+
+    def __init__(self) -> None:
+        self.counts = [0, 0, 0, 0]  # messages in, bytes in, messages out, bytes out
+        self.size = 0
+        self.start_offset = 0
+        self.end_offset = 0
+        self.segments = 0
+        self.open = 0
+
+    def add(self, partition: Partition) -> None:
+        log = partition.log
+        for place, count in enumerate(_counts(partition)):
+            self.counts[place] += count
+        self.size += log.size
+        self.start_offset += log.start_offset
+        self.end_offset += log.end_offset
+        self.segments += len(log.segments)
+        self.open += 1
+
+
+_COUNTERS: Final = (
+    ("messages_published", "Messages written."),
+    ("bytes_published", "Bytes of record batches written."),
+    ("messages_consumed", "Messages read."),
+    ("bytes_consumed", "Bytes read."),
+)
+
+
+def _counts(partition: Partition) -> tuple[int, int, int, int]:
+    return (
+        partition.messages_in,
+        partition.bytes_in,
+        partition.messages_out,
+        partition.bytes_out,
+    )
+
+
+class _BrokerCollector(Collector):
+    def __init__(self, broker: Broker, started: float, per_partition: bool) -> None:
+        self._broker = broker
+        self._started = started
+        self._per_partition = per_partition
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before the broker runs, and nobody registers these names twice."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        broker = self._broker
+        topics = broker.topics(internal=True)
+        opened = list(broker.partitions)
+        totals = {str(topic.name): _Totals() for topic in topics}
+        for partition in opened:
+            totals.setdefault(partition.topic, _Totals()).add(partition)
+        yield from _counter_families(totals)
+        yield from _gauge_families(totals)
+        yield _gauge("topic_count", "Topics.", sum(not topic.is_internal for topic in topics))
+        partitions = GaugeMetricFamily(
+            "goqueue_topic_partitions", "Partitions of a topic.", labels=["topic"]
+        )
+        for topic in topics:
+            partitions.add_metric([topic.name], topic.partitions)
+        yield partitions
+        yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
+        yield _build_info()
+        if self._per_partition:
+            yield from _partition_families(opened)
+
+
+def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"goqueue_{name}", meaning, value=value)
+
+
+def _build_info() -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "goqueue_build_info",
+        "Always 1; the labels say what runs.",
+        labels=["version", "compiled"],
+    )
+    family.add_metric([__version__, "yes" if compiled_modules() else "no"], 1)
+    return family
+
+
+def _counter_families(totals: dict[str, _Totals]) -> Iterator[Metric]:
+    for place, (name, meaning) in enumerate(_COUNTERS):
+        family = CounterMetricFamily(f"goqueue_{name}", meaning, labels=["topic"])
+        for topic, total in totals.items():
+            family.add_metric([topic], total.counts[place])
+        yield family
+
+
+def _gauge_families(totals: dict[str, _Totals]) -> Iterator[Metric]:
+    for name, meaning, field in (
+        ("log_size_bytes", "Bytes of log in the open partitions.", "size"),
+        ("log_start_offset", "Sum of the first offsets of the open partitions.", "start_offset"),
+        ("log_end_offset", "Sum of the next offsets of the open partitions.", "end_offset"),
+        ("segments_total", "Segment files of the open partitions.", "segments"),
+        ("open_partitions", "Partitions in use since the start.", "open"),
+    ):
+        family = GaugeMetricFamily(f"goqueue_{name}", meaning, labels=["topic"])
+        for topic, total in totals.items():
+            family.add_metric([topic], getattr(total, field))
+        yield family
+
+
+def _partition_families(opened: list[Partition]) -> Iterator[Metric]:
+    labels = ["topic", "partition"]
+    size = GaugeMetricFamily("goqueue_partition_size_bytes", "Bytes of log.", labels=labels)
+    end = GaugeMetricFamily("goqueue_partition_end_offset", "The next offset.", labels=labels)
+    for partition in opened:
+        values = [partition.topic, str(partition.index)]
+        size.add_metric(values, partition.log.size)
+        end.add_metric(values, partition.log.end_offset)
+    yield size
+    yield end
