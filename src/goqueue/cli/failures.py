@@ -41,12 +41,16 @@ def explained(error: Exception) -> Failure | None:
     from goqueue.model.errors import GoQueueError
 
     match error:
+        case ExceptionGroup(exceptions=[only]):  # a task group wraps what ended it
+            return explained(only)
         case Failure():
             return error
         case client.NotFound():
             return Failure(str(error), ExitCode.NOT_FOUND)
         case client.Conflict():
             return Failure(str(error), ExitCode.CONFLICT)
+        case client.BadRequest():
+            return Failure(str(error), ExitCode.USAGE)
         case client.ServerUnreachable():
             return Failure(str(error), ExitCode.UNREACHABLE)
         case client.ClientError() | GoQueueError():

@@ -22,6 +22,8 @@ COMMANDS: Final = {
     "server": "Broker",
     "version": "Broker",
     "topic": "Topics and messages",
+    "produce": "Topics and messages",
+    "consume": "Topics and messages",
     "config": "Settings of this command",
 }
 LOCAL_COMMANDS: Final = {"server"}  # talk to nobody

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -10,10 +10,19 @@ import httpx
 
 from goqueue.client import calls, exchange
 from goqueue.client.calls import Call
-from goqueue.client.errors import ClientError
+from goqueue.client.errors import ClientError, Refused
 from goqueue.client.messages import Message, Received
-from goqueue.client.reading import PartitionReading, Position, Reading, page_of, partitions_of
+from goqueue.client.outcomes import all_published, results_in
+from goqueue.client.reading import (
+    PAGE_MESSAGES,
+    PartitionReading,
+    Position,
+    Reading,
+    page_of,
+    partitions_of,
+)
 from goqueue.client.results import (
+    Health,
     Page,
     PartitionsAdded,
     Published,
@@ -69,9 +78,9 @@ class AsyncClient:
     async def version(self) -> ServerVersion:
         return await self.send(calls.version())
 
-    async def ready(self) -> None:
-        """Returns when the server serves; raises when it does not."""
-        await self.send(calls.ready())
+    async def health(self) -> Health:
+        """Whether the server serves, and if not, why."""
+        return await self.send(calls.health())
 
     async def stats(self) -> dict[str, Any]:
         return await self.send(calls.stats())
@@ -119,11 +128,18 @@ class AsyncClient:
     # --- messages ---------------------------------------------------------------------------------
 
     async def publish(self, topic: str, messages: Iterable[Message]) -> list[Published]:
-        """One result a message, in order; look at each `error`.
+        """Where each message went, in order; raises when any of them was refused.
 
         Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
         """
-        return (await self.send(calls.publish(topic, messages))).results
+        return all_published((await self.send(calls.publish(topic, messages))).results)
+
+    async def publish_each(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+        """As `publish`, but a message that is refused is a result with an `error`."""
+        try:
+            return (await self.send(calls.publish(topic, messages))).results
+        except Refused as error:
+            return results_in(error)
 
     async def fetch(
         self,
@@ -160,15 +176,22 @@ class AsyncClient:
         offset: Position | None = None,
         from_time: int | None = None,
         to_time: int | None = None,
-    ) -> AsyncIterator[Received]:
+        limit: int | None = None,
+    ) -> AsyncGenerator[Received, None]:
         """All messages up to where the topic ends now; of several partitions, merged by time.
 
-        Times are epoch milliseconds: from the first one at or after `from_time`, before `to_time`.
+        A negative offset counts back from the end of each partition.  Times are epoch
+        milliseconds: from the first one at or after `from_time`, before `to_time`.
         """
         chosen = partitions_of(
-            await self.topic(topic), partition, offset, from_time=from_time, to_time=to_time
+            await self.topic(topic),
+            partition,
+            offset,
+            from_time=from_time,
+            to_time=to_time,
+            page_messages=min(limit or PAGE_MESSAGES, PAGE_MESSAGES),
         )
-        reading = Reading(chosen)
+        reading = Reading(chosen, limit)
         while not reading.is_finished:
             missing = reading.missing()
             pages = await asyncio.gather(*(self.send(each.call()) for each in missing))
@@ -184,7 +207,7 @@ class AsyncClient:
         partition: int | None = None,
         offset: Position | None = None,
         from_time: int | None = None,
-    ) -> AsyncIterator[Received]:
+    ) -> AsyncGenerator[Received, None]:
         """Messages as they come, without end, and through a restart of the server."""
         chosen = partitions_of(await self.topic(topic), partition, offset, from_time=from_time)
         pages: asyncio.Queue[list[Received]] = asyncio.Queue(PAGES_AHEAD)

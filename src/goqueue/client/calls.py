@@ -13,6 +13,7 @@ import msgspec
 from goqueue.client.messages import Message, to_wire
 from goqueue.client.results import (
     Anything,
+    Health,
     PartitionsAdded,
     PublishResults,
     ServerVersion,
@@ -33,6 +34,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     query: dict[str, str] = {}
     body: bytes | None = None
     is_repeatable: bool = False
+    also_answers: tuple[int, ...] = ()
+    """Statuses beyond 2xx that come with a result and not with an error."""
     wait_seconds: float = 0.0
     """How long the server may take on purpose, beyond what a request may take anyway."""
 
@@ -44,8 +47,10 @@ def version() -> Call[ServerVersion]:
     return _get("/version", ServerVersion)
 
 
-def ready() -> Call[Anything]:
-    return _get("/readyz", Anything)
+def health() -> Call[Health]:
+    return Call(
+        method="GET", path="/readyz", result=Health, is_repeatable=True, also_answers=(503,)
+    )
 
 
 def stats() -> Call[dict[str, Any]]:

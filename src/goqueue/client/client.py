@@ -11,10 +11,12 @@ import httpx
 
 from goqueue.client import calls, exchange
 from goqueue.client.calls import Call
-from goqueue.client.errors import ClientError
+from goqueue.client.errors import ClientError, Refused
 from goqueue.client.messages import Message, Received
-from goqueue.client.reading import Position, Reading, page_of, partitions_of
+from goqueue.client.outcomes import all_published, results_in
+from goqueue.client.reading import PAGE_MESSAGES, Position, Reading, page_of, partitions_of
 from goqueue.client.results import (
+    Health,
     Page,
     PartitionsAdded,
     Published,
@@ -68,9 +70,9 @@ class Client:
     def version(self) -> ServerVersion:
         return self.send(calls.version())
 
-    def ready(self) -> None:
-        """Returns when the server serves; raises when it does not."""
-        self.send(calls.ready())
+    def health(self) -> Health:
+        """Whether the server serves, and if not, why."""
+        return self.send(calls.health())
 
     def stats(self) -> dict[str, Any]:
         return self.send(calls.stats())
@@ -116,11 +118,18 @@ class Client:
     # --- messages ---------------------------------------------------------------------------------
 
     def publish(self, topic: str, messages: Iterable[Message]) -> list[Published]:
-        """One result a message, in order; look at each `error`.
+        """Where each message went, in order; raises when any of them was refused.
 
         Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
         """
-        return self.send(calls.publish(topic, messages)).results
+        return all_published(self.send(calls.publish(topic, messages)).results)
+
+    def publish_each(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+        """As `publish`, but a message that is refused is a result with an `error`."""
+        try:
+            return self.send(calls.publish(topic, messages)).results
+        except Refused as error:
+            return results_in(error)
 
     def fetch(
         self,
@@ -157,15 +166,22 @@ class Client:
         offset: Position | None = None,
         from_time: int | None = None,
         to_time: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[Received]:
         """All messages up to where the topic ends now; of several partitions, merged by time.
 
-        Times are epoch milliseconds: from the first one at or after `from_time`, before `to_time`.
+        A negative offset counts back from the end of each partition.  Times are epoch
+        milliseconds: from the first one at or after `from_time`, before `to_time`.
         """
         chosen = partitions_of(
-            self.topic(topic), partition, offset, from_time=from_time, to_time=to_time
+            self.topic(topic),
+            partition,
+            offset,
+            from_time=from_time,
+            to_time=to_time,
+            page_messages=min(limit or PAGE_MESSAGES, PAGE_MESSAGES),
         )
-        reading = Reading(chosen)
+        reading = Reading(chosen, limit)
         while not reading.is_finished:
             for each in reading.missing():
                 each.take(self.send(each.call()))

@@ -6,7 +6,10 @@ same.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from goqueue.client.results import Published
 
 
 class ClientError(Exception):
@@ -87,6 +90,14 @@ class Overloaded(Refused):
 
 class ServerFailed(Refused):
     """The server could not do it; it is not the request's fault."""
+
+
+class PublishIncomplete(ClientError):
+    """Some messages of a request were published and others were not; `results` says which."""
+
+    def __init__(self, message: str, results: "list[Published]") -> None:
+        super().__init__(message)
+        self.results = results
 
 
 BY_CODE: Final[Mapping[str, type[Refused]]] = {

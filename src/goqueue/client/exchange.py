@@ -19,6 +19,7 @@ from goqueue.client.errors import (
     ServerUnreachable,
     refusal,
 )
+from goqueue.client.results import Problem
 
 T = TypeVar("T")
 DEFAULT_URL: Final = "http://localhost:8080"
@@ -27,14 +28,8 @@ LONG_POLL_MS: Final = 10_000
 SNIPPET_BYTES: Final = 200
 
 
-class ErrorFacts(msgspec.Struct, frozen=True):
-    code: str
-    message: str
-    details: dict[str, Any] | None = None
-
-
 class ErrorBody(msgspec.Struct, frozen=True):
-    error: ErrorFacts
+    error: Problem
 
 
 def options(base_url: str, api_key: str | None) -> dict[str, Any]:
@@ -75,7 +70,7 @@ def request_of(call: Call[T], timeout: float) -> dict[str, Any]:
 
 def result_of(call: Call[T], response: httpx.Response) -> T:
     """What the answer says; raises `Refused` or `BadAnswer`."""
-    if not response.is_success:
+    if not response.is_success and response.status_code not in call.also_answers:
         raise _refused(response)
     try:
         return msgspec.json.decode(response.content, type=call.result)

@@ -5,7 +5,7 @@ other travels whole in base64 and says so (`"encoding": "base64"`).
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import msgspec
 
 BASE64: Final = "base64"
 Payload = str | bytes | None
+HeaderInput = Mapping[str, Payload] | Sequence[tuple[str, Payload]]
 WireTime = int | str | None  # RFC 3339; a number for what no calendar has; none
 NO_TIME: Final = -1
 
@@ -22,7 +23,8 @@ class Message(msgspec.Struct, frozen=True):
 
     value: Payload
     key: Payload = None
-    headers: Mapping[str, Payload] = {}
+    headers: HeaderInput = ()
+    """By name; or pairs, where order or repeated names matter."""
     partition: int | None = None
     """Where it goes; None: by its key, or any."""
     timestamp: int | None = None
@@ -31,8 +33,12 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         """About what it takes on the way."""
-        parts = (self.key, self.value, *self.headers, *self.headers.values())
-        return sum(len(part) for part in parts if part is not None)
+        size = len(self.key or b"") + len(self.value or b"")
+        return size + sum(len(name) + len(value or b"") for name, value in self.header_pairs)
+
+    @property
+    def header_pairs(self) -> Sequence[tuple[str, Payload]]:
+        return list(self.headers.items()) if isinstance(self.headers, Mapping) else self.headers
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -44,21 +50,22 @@ class Received(msgspec.Struct, frozen=True):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: dict[str, bytes | None] = {}
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 # --- to JSON --------------------------------------------------------------------------------------
 
 
 def to_wire(message: Message) -> dict[str, Any]:
-    payloads = (message.key, message.value, *message.headers.values())
+    headers = message.header_pairs
+    payloads = (message.key, message.value, *(value for _, value in headers))
     is_text = all(_is_text(each) for each in payloads)
     write = _as_text if is_text else _as_base64
     wire: dict[str, Any] = {"value": write(message.value)}
     if message.key is not None:
         wire["key"] = write(message.key)
-    if message.headers:
-        wire["headers"] = {name: write(value) for name, value in message.headers.items()}
+    if headers:
+        wire["headers"] = [{"name": name, "value": write(value)} for name, value in headers]
     if message.partition is not None:
         wire["partition"] = message.partition
     if message.timestamp is not None:
@@ -92,18 +99,23 @@ def _as_base64(payload: Payload) -> str | None:
 # --- from JSON ------------------------------------------------------------------------------------
 
 
+class WireHeader(msgspec.Struct, frozen=True):
+    name: str
+    value: str | None = None
+
+
 class WireMessage(msgspec.Struct, frozen=True):
     offset: int
     timestamp: WireTime = None
     key: str | None = None
     value: str | None = None
-    headers: dict[str, str | None] = {}
+    headers: list[WireHeader] = []
     encoding: str | None = None
     partition: int | None = None
 
 
 def from_wire(wire: WireMessage, topic: str, partition: int) -> Received:
-    read = _from_base64 if wire.encoding == BASE64 else _from_text
+    read = from_base64 if wire.encoding == BASE64 else _from_text
     return Received(
         topic=topic,
         partition=partition if wire.partition is None else wire.partition,
@@ -111,7 +123,7 @@ def from_wire(wire: WireMessage, topic: str, partition: int) -> Received:
         timestamp=milliseconds(wire.timestamp),
         key=read(wire.key),
         value=read(wire.value),
-        headers={name: read(value) for name, value in wire.headers.items()},
+        headers=tuple((header.name, read(header.value)) for header in wire.headers),
     )
 
 
@@ -119,7 +131,7 @@ def _from_text(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _from_base64(text: str | None) -> bytes | None:
+def from_base64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 

@@ -16,7 +16,7 @@ from goqueue.client.messages import Received, from_wire
 from goqueue.client.results import Page, Topic, WirePage
 
 PAGE_MESSAGES: Final = 1000
-Position = int | Literal["earliest", "latest"]
+Position = int | Literal["earliest", "latest"]  # a negative number counts back from the end
 
 
 class PartitionReading:
@@ -72,26 +72,27 @@ class PartitionReading:
 
 
 class Reading:
-    """All partitions of a read that stops at the end."""
+    """All partitions of a read that stops at the end, or after `limit` messages."""
 
-    def __init__(self, partitions: Sequence[PartitionReading]) -> None:
-        self._partitions = {each.partition: each for each in partitions}
+    def __init__(self, partitions: Sequence[PartitionReading], limit: int | None = None) -> None:
+        self._partitions = list(partitions)
+        self._left = limit
 
     def missing(self) -> list[PartitionReading]:
         """Those whose next page is needed before anything more can be given."""
-        return [
-            each for each in self._partitions.values() if not each.buffer and not each.is_finished
-        ]
+        return [each for each in self._partitions if not each.buffer and not each.is_finished]
 
     @property
     def is_finished(self) -> bool:
-        return all(each.is_finished and not each.buffer for each in self._partitions.values())
+        if self._left == 0:
+            return True
+        return all(each.is_finished and not each.buffer for each in self._partitions)
 
     def ready(self) -> Iterator[Received]:
-        while not self.missing():
-            held = [each.buffer for each in self._partitions.values() if each.buffer]
-            if not held:
-                return
+        while not self.is_finished and not self.missing():
+            held = [each.buffer for each in self._partitions if each.buffer]
+            if self._left is not None:
+                self._left -= 1
             yield min(held, key=_first_time).popleft()
 
 
@@ -106,6 +107,7 @@ def partitions_of(
     *,
     from_time: int | None = None,
     to_time: int | None = None,
+    page_messages: int = PAGE_MESSAGES,
 ) -> list[PartitionReading]:
     """The partitions to read, each at its start."""
     indexes = range(topic.partitions) if partition is None else [partition]
@@ -113,12 +115,22 @@ def partitions_of(
         PartitionReading(
             topic.name,
             index,
-            "earliest" if start is None else start,
+            _start_of(topic, index, start),
             from_time=from_time,
             to_time=to_time,
+            page_messages=page_messages,
         )
         for index in indexes
     ]
+
+
+def _start_of(topic: Topic, partition: int, start: Position | None) -> Position:
+    offsets = topic.partition_offsets.get(partition)
+    if start is None:
+        return "earliest"
+    if isinstance(start, int) and start < 0 and offsets is not None:
+        return max(offsets.earliest, offsets.next_offset + start)
+    return start
 
 
 def page_of(wire: WirePage, topic: str, partition: int) -> Page:

@@ -12,6 +12,16 @@ from goqueue.client.messages import Received, WireMessage, WireTime
 
 class ServerVersion(msgspec.Struct, frozen=True):
     version: str
+    compiled: list[str] = []
+
+
+class Health(msgspec.Struct, frozen=True):
+    status: str
+    message: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.status == "pass"
 
 
 class TopicSummary(msgspec.Struct, frozen=True):
@@ -63,17 +73,19 @@ class Settings(msgspec.Struct, frozen=True):
     settings: dict[str, Setting]
 
 
-class Published(msgspec.Struct, frozen=True):
+class Problem(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class Published(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a message went, or why it went nowhere."""
 
     partition: int | None = None
     offset: int | None = None
     timestamp: WireTime = None
-    error: Any = None
-
-    @property
-    def is_failed(self) -> bool:
-        return self.error is not None
+    error: Problem | None = None
 
 
 class PublishResults(msgspec.Struct, frozen=True):

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.cli.failures import UsageFailure
+from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.pairs import pairs
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
     from goqueue.cli.configuration import Merged
+    from goqueue.model.config import Config
 
 app = typer.Typer(add_completion=False)
 
@@ -125,7 +126,30 @@ def _run(merged: "Merged") -> None:
 
     import uvloop
 
-    from goqueue.server.server import serve
+    from goqueue.cli.logs import set_up
 
+    config = merged.config
+    set_up(config.log_format, config.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(merged.config))
+        try:
+            runner.run(_serve(config))
+        except OSError as error:  # a port in use, a directory that may not be written
+            raise Failure(f"the server cannot start: {error}") from error
+
+
+async def _serve(config: "Config") -> None:
+    """Serve until SIGTERM or ctrl-c; a second one does not wait for what is still open."""
+    import asyncio
+    import signal
+
+    from goqueue.server.server import running_node
+
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    async with running_node(config) as node:
+        print(node.ready_line(), flush=True)
+        await stop.wait()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)

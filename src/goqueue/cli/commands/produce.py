@@ -1,0 +1,195 @@
+"""`goqueue produce`: publish messages from arguments, a file or a pipe."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from goqueue.cli.commands.topic import TopicName
+from goqueue.cli.failures import Failure, UsageFailure
+from goqueue.cli.output import show_table, show_value
+from goqueue.cli.pairs import pairs
+from goqueue.cli.session import OutputFormat, Session
+
+if TYPE_CHECKING:
+    from goqueue.cli.intake import Defaults
+    from goqueue.cli.publishing import Tally
+    from goqueue.client import Message
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def produce(
+    context: typer.Context,
+    topic: TopicName,
+    message: Annotated[
+        list[str] | None,
+        typer.Option("--message", "-m", metavar="TEXT", help="A message. May be repeated."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="Key of every message.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", "-H", metavar="NAME=VALUE", help="Of every message. May be repeated."
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None,
+        typer.Option("--partition", "-p", min=0, metavar="N", help="\\[by key, or in turn]"),
+    ] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="RFC 3339, epoch milliseconds or -1h. \\[now]"),
+    ] = None,
+    tombstone: Annotated[
+        bool, typer.Option("--tombstone", help="One message without a value: deletes --key.")
+    ] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="A line a message; - is the pipe."),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option("--format", metavar="FORM", help="Of lines: raw, or json as `consume` has."),
+    ] = "raw",
+    key_separator: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="In raw lines, what stands before it is the key."),
+    ] = None,
+    in_flight: Annotated[
+        int,
+        typer.Option(
+            min=1, max=64, metavar="N", help="Requests at once; above 1 messages may overtake."
+        ),
+    ] = 1,
+) -> None:
+    """Publish messages: from `-m`, from a file, or a line each from a pipe.
+
+    The exit code is 1 when any message was not published.
+    """
+    from goqueue.cli.intake import Defaults
+    from goqueue.cli.moments import milliseconds
+    from goqueue.cli.publishing import Tally
+
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    defaults = Defaults(
+        key,
+        tuple(pairs(header, "--header").items()),
+        partition,
+        None if timestamp is None else milliseconds(timestamp, time.time_ns() // 1_000_000),
+    )
+    if tombstone and (key is None or message or file):
+        raise UsageFailure("--tombstone goes with --key, and with neither --message nor --file")
+    given = [None] if tombstone else message
+    tally = Tally(keep_results=given is not None)
+    try:
+        if given is not None:
+            _publish(session, topic, _made(given, defaults), tally, in_flight, None)
+        else:
+            with _opened(file) as stream:
+                found = _read(stream, form, key_separator, defaults)
+                _publish(session, topic, found, tally, in_flight, _size(file))
+    finally:
+        _report(chosen, topic, tally)
+    if tally.failed:
+        raise Failure(_problems(tally))
+
+
+def _made(values: Iterable[str | None], defaults: "Defaults") -> "Iterator[Message]":
+    from goqueue.client import Message
+
+    for value in values:
+        yield Message(value, defaults.key, defaults.headers, defaults.partition, defaults.timestamp)
+
+
+@contextlib.contextmanager
+def _opened(file: Path | None) -> Iterator[BinaryIO]:
+    from goqueue.cli.intake import is_terminal
+
+    if file is not None and str(file) != "-":
+        try:
+            stream = file.open("rb")
+        except OSError as error:
+            raise UsageFailure(f"{file} cannot be read: {error.strerror}") from error
+        with stream:
+            yield stream
+        return
+    if is_terminal(sys.stdin.buffer):
+        typer.secho("a line is a message; ctrl-d ends", err=True, dim=True)
+    yield sys.stdin.buffer
+
+
+def _size(file: Path | None) -> int | None:
+    return file.stat().st_size if file is not None and file.is_file() else None
+
+
+def _read(
+    stream: BinaryIO, form: str, key_separator: str | None, defaults: "Defaults"
+) -> "Iterator[Message | None]":
+    from goqueue.cli.intake import message_maker, messages_of
+
+    return messages_of(stream, message_maker(form, key_separator, defaults))
+
+
+def _publish(
+    session: Session,
+    topic: str,
+    messages: "Iterable[Message | None]",
+    tally: "Tally",
+    in_flight: int,
+    bytes_in_all: int | None,
+) -> None:
+    from goqueue.cli.intake import batches
+    from goqueue.cli.progress import progress
+    from goqueue.cli.publishing import publish_all
+
+    with session.client() as client, progress(tally, bytes_in_all) as on_progress:
+        publish_all(
+            client, topic, batches(messages), tally, in_flight=in_flight, on_progress=on_progress
+        )
+
+
+def _report(chosen: OutputFormat, topic: str, tally: "Tally") -> None:
+    if not (tally.published or tally.failed or tally.unknown):
+        return
+    if chosen != "table":
+        show_value(chosen, _facts(topic, tally))
+        return
+    if tally.results:
+        rows = [(r.partition, r.offset, r.error.message if r.error else "") for r in tally.results]
+        show_table(("PARTITION", "OFFSET", "ERROR"), rows)
+        return
+    rate = tally.published / tally.seconds
+    typer.echo(
+        f"{tally.published:,} messages published to {topic!r}"
+        f" in {tally.seconds:.2f} s ({rate:,.0f}/s)"
+    )
+    if tally.unknown:
+        typer.echo(f"{tally.unknown:,} more were sent, and it is not known what became of them")
+
+
+def _facts(topic: str, tally: "Tally") -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "topic": topic,
+        "published": tally.published,
+        "failed": tally.failed,
+        "unknown": tally.unknown,
+        "bytes": tally.bytes,
+        "seconds": round(tally.seconds, 3),
+    }
+    if tally.results is not None:
+        facts["results"] = tally.results
+    return facts
+
+
+def _problems(tally: "Tally") -> str:
+    first = "\n".join(f"  {each.message}" for each in tally.problems)
+    return f"{tally.failed:,} messages were not published\n{first}".rstrip()

@@ -1,0 +1,29 @@
+"""Where the server's log lines go: standard error, readable at a terminal, JSON elsewhere."""
+
+import logging
+import sys
+
+import structlog
+
+
+def set_up(log_format: str, log_level: str) -> None:
+    readable = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    if readable:
+        last: list[structlog.typing.Processor] = [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        ]
+    else:
+        last = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[log_level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
