@@ -17,6 +17,7 @@ from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.intake import prepare
 from goqueue.broker.partition import Partition
 from goqueue.broker.partitions import Partitions
+from goqueue.broker.transactions import Transactions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
@@ -27,9 +28,11 @@ from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, topic_name
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Doors
+from goqueue.txn import TransactionMachine
 
 METADATA_TOPIC: Final = "__metadata"
 GROUPS_TOPIC: Final = "__groups"
+TRANSACTIONS_TOPIC: Final = "__transactions"
 INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
 PRODUCER_ID_BLOCK: Final = 1000
 
@@ -47,12 +50,15 @@ class Broker:
         self.partitions = Partitions(doors, config.data_dir, config.storage)
         self._metadata: MachineHost[Metadata] | None = None
         self.groups = Groups(doors.clock, doors.random)
+        self.transactions = Transactions(
+            doors.clock, self.groups, self.partition, self.reserve_producer_id
+        )
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
         self._stopping = False
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Broker"]:
@@ -60,12 +66,14 @@ class Broker:
         await self._open()
         try:
             async with asyncio.TaskGroup() as tasks:
+                await self.transactions.start(tasks)
                 self._start_upkeep(tasks)
                 try:
                     yield self
                 finally:
                     self._stopping = True
                     self.groups.stop()
+                    self.transactions.stop()
                     for task in self._running:
                         task.cancel()
         finally:
@@ -83,6 +91,10 @@ class Broker:
         groups = GroupMachine(self.config.groups, view_of(machine.topics.values()))
         release = self.groups.release_when_committed
         self.groups.attach(await self._hosted(GROUPS_TOPIC, groups, release))
+        on_deadline = self.transactions.on_deadline
+        self.transactions.attach(
+            await self._hosted(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
+        )
 
     async def _hosted(
         self,
@@ -103,9 +115,10 @@ class Broker:
         for work in (
             self._host.run(),
             self.groups.host.run(),
+            self.transactions.host.run(),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
-            self.partitions.run_retention(lambda: self.metadata.topics.values()),
+            self.partitions.run_retention(self.metadata.topics.values),
             self._remove_orphans(owners),
         ):
             self._running.append(tasks.create_task(work))
@@ -113,7 +126,7 @@ class Broker:
     async def _remove_orphans(self, owners: dict[str, TopicId]) -> None:
         await self.doors.disk.in_background(lambda: self.partitions.remove_orphans(owners))
 
-    # --- topics ------------------------------------------------------------------------------------
+    # --- topics -----------------------------------------------------------------------------------
 
     @property
     def _host(self) -> MachineHost[Metadata]:
@@ -222,12 +235,12 @@ class Broker:
     async def _tell_groups(self) -> None:
         await self.groups.topics_changed(self.metadata.topics.values())
 
-    # --- partitions --------------------------------------------------------------------------------
+    # --- partitions -------------------------------------------------------------------------------
 
     async def partition(self, topic: str, index: int) -> Partition:
         return await self.partitions.get(self.metadata.topic(topic), index)
 
-    # --- writing -----------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def append(self, partition: Partition, data: bytearray | memoryview) -> Appended:
         """Check and append what a producer sent.  `partition.committed(…)` tells when it is safe.
@@ -265,7 +278,7 @@ class Broker:
             following = next(self._producer_ids)
         return following
 
-    # --- finding offsets ---------------------------------------------------------------------------
+    # --- finding offsets --------------------------------------------------------------------------
 
     async def latest_offset(self, partition: Partition, *, committed_only: bool) -> TimedOffset:
         """The offset of the next record a reader will see."""

@@ -61,7 +61,7 @@ class Groups:
         assert self._host is not None, "the broker is not open"
         return self._host
 
-    # --- classic protocol --------------------------------------------------------------------------
+    # --- classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinRequest) -> Joined:
         member_id = self.new_member_id(request.client_id)
@@ -97,13 +97,13 @@ class Groups:
         )
         return outcome.reply
 
-    # --- consumer protocol -------------------------------------------------------------------------
+    # --- consumer protocol ------------------------------------------------------------------------
 
     async def beat(self, request: BeatRequest) -> Beat:
         outcome = await self._decide(lambda machine: machine.beat(self._clock.now(), request))
         return outcome.reply
 
-    # --- offsets -----------------------------------------------------------------------------------
+    # --- offsets ----------------------------------------------------------------------------------
 
     async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
         outcome = await self._decide(lambda machine: machine.commit(self._clock.now(), request))
@@ -120,7 +120,7 @@ class Groups:
         )
         return outcome.reply
 
-    # --- administration ----------------------------------------------------------------------------
+    # --- administration ---------------------------------------------------------------------------
 
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
@@ -137,7 +137,7 @@ class Groups:
     def statistics(self) -> Statistics:
         return self.host.machine.statistics
 
-    # --- topics ------------------------------------------------------------------------------------
+    # --- topics -----------------------------------------------------------------------------------
 
     async def topics_changed(self, topics: Iterable[Topic]) -> None:
         """Tell the groups what topics there are now."""
@@ -148,7 +148,7 @@ class Groups:
         deleted = tuple(names)
         await self._decide(lambda machine: machine.topics_deleted(self._clock.now(), deleted))
 
-    # --- deciding and waiting ----------------------------------------------------------------------
+    # --- deciding and waiting ---------------------------------------------------------------------
 
     def new_member_id(self, client_id: str) -> str:
         return f"{client_id or 'member'}-{self._random.bytes(16).hex()}"
@@ -157,9 +157,17 @@ class Groups:
         self, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
     ) -> Outcome[ReplyT]:
         outcome, committed = self.host.submit_now(decide)
+        token = outcome.reply.token if isinstance(outcome.reply, Parked) else None
+        if token is not None:  # before anybody is woken: it may be this very caller
+            self._parked[token] = asyncio.get_running_loop().create_future()
         self.release_when_committed(outcome, committed)
         if committed is not None:
-            await asyncio.shield(committed)
+            try:
+                await asyncio.shield(committed)
+            except BaseException:
+                if token is not None:
+                    self._abandon(token)
+                raise
         return outcome
 
     def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
@@ -169,22 +177,31 @@ class Groups:
         if committed is None:
             self._release(outcome.wakeups)
         else:
-            committed.add_done_callback(lambda _: self._release(outcome.wakeups))
+            committed.add_done_callback(lambda done: self._release(outcome.wakeups, done))
 
-    def _release(self, wakeups: Sequence[Wakeup]) -> None:
+    def _release(
+        self, wakeups: Sequence[Wakeup], committed: asyncio.Future[None] | None = None
+    ) -> None:
+        """Each waiting caller gets its reply; or the reason why it could not be written."""
+        cancelled = committed is not None and committed.cancelled()
+        error = committed.exception() if committed is not None and not cancelled else None
         for wakeup in wakeups:
-            future = self._future(wakeup.token)
-            if not future.done():
+            future = self._parked.get(wakeup.token)
+            if future is None or future.done():  # gone since
+                continue
+            if error is None:
                 future.set_result(wakeup.reply)
+            else:
+                future.set_exception(error)
 
     async def _unparked(self, reply: Joined | Synced | Parked) -> Joined | Synced:
-        """The reply itself, or the one that a wake-up brings; the machine hears of a lost caller."""
+        """The reply, or the one that a wake-up brings; the machine hears of a lost caller."""
         if not isinstance(reply, Parked):
             return reply
         try:
-            woken = await self._future(reply.token)
+            woken = await self._parked[reply.token]
         except asyncio.CancelledError:
-            self.host.machine.abandon(self._clock.now(), reply.token)
+            self._abandon(reply.token)
             raise
         finally:
             self._parked.pop(reply.token, None)
@@ -192,11 +209,13 @@ class Groups:
             raise woken
         return woken
 
-    def _future(self, token: Token) -> asyncio.Future[WakeReply]:
-        future = self._parked.get(token)
-        if future is None:
-            future = self._parked[token] = asyncio.get_running_loop().create_future()
-        return future
+    def _abandon(self, token: Token) -> None:
+        """Nobody waits with this token any more, whether it was woken or not."""
+        future = self._parked.pop(token, None)
+        if future is not None:
+            future.cancel()
+        self.host.machine.abandon(self._clock.now(), token)
+        self.host.notice_deadline()
 
     def stop(self) -> None:
         """Nobody will be woken any more."""

@@ -36,6 +36,7 @@ SNAPSHOTS_KEPT: Final = 3
 RETRY_NANOSECONDS: Final = 1_000_000_000
 BATCH_RECORDS_MAX: Final = 5_000
 READ_BYTES: Final = 1024 * 1024
+NEVER: Final = Timestamp(2**63 - 1)
 
 
 Committed = asyncio.Future[None] | None  # None when there is nothing to wait for
@@ -68,9 +69,10 @@ class MachineHost(Generic[MachineT]):
         self._on_deadline_reply = on_deadline_reply
         self._records_since_snapshot = 0
         self._deadline_moved = asyncio.Event()
+        self._awaited = Timestamp(0)  # the deadline that `run` sleeps towards
         self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
 
-    # --- starting ----------------------------------------------------------------------------------
+    # --- starting ---------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Bring the machine to where it was."""
@@ -89,7 +91,7 @@ class MachineHost(Generic[MachineT]):
                     self._records_since_snapshot += 1
             offset = chunk.next_offset
 
-    # --- deciding ----------------------------------------------------------------------------------
+    # --- deciding ---------------------------------------------------------------------------------
 
     async def submit(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
         """Let the machine decide, make it so, and answer once that is durable."""
@@ -102,7 +104,10 @@ class MachineHost(Generic[MachineT]):
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
     ) -> tuple[ReplyT, Committed]:
         """As `submit`, for callers who wait for the commit themselves."""
-        decision = decide(self.machine)
+        try:
+            decision = decide(self.machine)
+        finally:
+            self.notice_deadline()  # a refusal may have set one too
         if not decision.records:
             return decision.reply, None
         last = self._append([self.machine.encode(record) for record in decision.records])
@@ -112,6 +117,12 @@ class MachineHost(Generic[MachineT]):
         self._deadline_moved.set()
         return decision.reply, self._partition.committed(last)
 
+    def notice_deadline(self) -> None:
+        """Wake up earlier if the machine's next deadline has come nearer."""
+        deadline = self.machine.next_deadline()
+        if deadline is not None and deadline < self._awaited:
+            self._deadline_moved.set()
+
     def _append(self, values: list[bytes]) -> Offset:
         now = self._clock.now()
         data = bytearray()
@@ -120,7 +131,7 @@ class MachineHost(Generic[MachineT]):
         headers = batches.verified_headers(data)
         return self._partition.append(data, headers, now).last_offset
 
-    # --- running -----------------------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Fire deadlines and take snapshots, until cancelled."""
@@ -151,6 +162,7 @@ class MachineHost(Generic[MachineT]):
     async def _wait_for_deadline(self, snapshot_at: int) -> None:
         seconds = max(0.0, (snapshot_at - self._clock.instant()) / 1e9)
         deadline = self.machine.next_deadline()
+        self._awaited = NEVER if deadline is None else deadline
         if deadline is not None:
             retry_in = (self._retry_at - self._clock.instant()) / 1e9
             seconds = min(seconds, max(0.0, (deadline - self._clock.now()) / 1e3, retry_in))
@@ -161,7 +173,7 @@ class MachineHost(Generic[MachineT]):
         except TimeoutError:
             return
 
-    # --- snapshots ---------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     async def take_snapshot(self) -> None:
         """Write the state down and let the log forget what the oldest kept snapshot holds."""
@@ -185,7 +197,7 @@ class MachineHost(Generic[MachineT]):
         return kept[-1] if len(kept) == SNAPSHOTS_KEPT else Offset(0)
 
     def _newest_snapshot(self) -> Snapshot | None:
-        """Blocking.  A damaged snapshot is passed over: an older one and the log are still there."""
+        """Blocking.  A damaged one is passed over: an older one and the log are still there."""
         for offset in self._stored_offsets():
             try:
                 return framed.load(

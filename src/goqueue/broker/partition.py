@@ -78,7 +78,7 @@ class Partition:
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
 
-    # --- append and commit -------------------------------------------------------------------------
+    # --- append and commit ------------------------------------------------------------------------
 
     def append(
         self, data: bytearray | memoryview, headers: list[BatchHeader], now: Timestamp
@@ -86,20 +86,45 @@ class Partition:
         """Write checked batches.  They survive this process, not yet a power cut."""
         was_synced = not self.log.needs_sync
         appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
+        if appended.is_repeat:
+            return appended
+        self._written(was_synced)
+        self.messages_in += appended.last_offset - appended.first_offset + 1
+        self.bytes_in += len(data)
+        return appended
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        commits: bool,
+        now: Timestamp,
+    ) -> Offset:
+        """End a producer's transaction in this partition; `committed` tells when it is visible."""
+        was_synced = not self.log.needs_sync
+        marker = self.log.append_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            commits=commits,
+            epoch=self.leader_epoch,
+            now=now,
+        )
+        self._written(was_synced)
+        return marker
+
+    def _written(self, was_synced: bool) -> None:
         if self.log.settings.flush != "commit":
             self._advance(self.log.end_offset)
         elif self._waiters:
             self.demand_flush()
         if was_synced:
             self._on_dirty(self)
-        if appended.is_repeat:
-            return appended
-        self.messages_in += appended.last_offset - appended.first_offset + 1
-        self.bytes_in += len(data)
-        return appended
 
     def committed(self, offset: Offset) -> asyncio.Future[None]:
-        """Done when `offset` is durable and visible; failed with `StorageFailed` when it cannot be."""
+        """Done when `offset` is durable and visible; fails with `StorageFailed`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if offset < self.log.high_watermark:
             future.set_result(None)
@@ -180,7 +205,7 @@ class Partition:
         for waiter in self._waiters:
             waiter.wake()
 
-    # --- reading -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def read_limit(self, *, committed_only: bool) -> Offset:
         return self.log.stable_offset if committed_only else self.log.high_watermark
@@ -202,7 +227,7 @@ class Partition:
         return await self._disk.in_background(lambda: self.log.newest_record(limit))
 
     def subscribe(self, waiter: Waiter) -> None:
-        """Wake `waiter` whenever more becomes visible; asks for a sync if that is what is missing."""
+        """Wake `waiter` whenever more becomes visible; asks for a sync if that is missing."""
         self._waiters.add(waiter)
         if self.log.high_watermark < self.log.end_offset:
             self.demand_flush()
@@ -210,7 +235,7 @@ class Partition:
     def unsubscribe(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
 
-    # --- upkeep ------------------------------------------------------------------------------------
+    # --- upkeep -----------------------------------------------------------------------------------
 
     async def checkpoint(self) -> None:
         """Bring recovery's starting point up to now."""

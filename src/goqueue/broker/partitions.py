@@ -50,7 +50,7 @@ class Partitions:
         self._has_room = True
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
 
-    # --- finding -----------------------------------------------------------------------------------
+    # --- finding ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Partition]:
         """Those that are open."""
@@ -156,7 +156,7 @@ class Partitions:
                 problems=recovery.problems,
             )
 
-    # --- changing ----------------------------------------------------------------------------------
+    # --- changing ---------------------------------------------------------------------------------
 
     def apply_settings(self, topic: Topic) -> None:
         for index in range(topic.partitions):
@@ -191,7 +191,8 @@ class Partitions:
     def remove_orphans(self, topics: dict[str, TopicId]) -> None:
         """Blocking.  Directories of topics whose deletion is decided but was not carried out."""
         for name in self._disk.list_directory(self._logs):
-            if name.startswith("__") or name in topics and self._owner(name) == topics[name]:
+            is_current = name in topics and self._owner(name) == topics[name]
+            if name.startswith("__") or is_current:
                 continue
             owner = self._owner(name)
             if owner is not None:
@@ -208,7 +209,7 @@ class Partitions:
                 " (setting storage.free_bytes_min): free some disk space"
             )
 
-    # --- upkeep ------------------------------------------------------------------------------------
+    # --- upkeep -----------------------------------------------------------------------------------
 
     async def run_flushes(self) -> None:
         """Sync what nobody waits for, within its topic's `flush.ms`."""

@@ -1,4 +1,4 @@
-"""Segments, indexes, retention and compaction of one partition's log.  No I/O but through `Disk`."""
+"""Segments, indexes, retention and compaction of one log.  No I/O but through `Disk`."""
 
 from goqueue.log.log import Appended, Chunk, Log, TimedOffset
 from goqueue.log.recovery import Recovery, open_log

@@ -67,7 +67,7 @@ class Producers:
             if producer.transaction_start is not None
         }
 
-    # --- asking ------------------------------------------------------------------------------------
+    # --- asking -----------------------------------------------------------------------------------
 
     def find(self, producer_id: int) -> Producer | None:
         return self._by_id.get(producer_id)
@@ -112,7 +112,7 @@ class Producers:
             return None
         return _repeat_or_next(producer, header)
 
-    # --- taking in ---------------------------------------------------------------------------------
+    # --- taking in --------------------------------------------------------------------------------
 
     def wrote(self, header: BatchHeader, first: int, last: int, append_time: int) -> None:
         """A data batch was written at these offsets."""
@@ -190,7 +190,7 @@ class Producers:
             producer.batches = []
         return producer
 
-    # --- writing down ------------------------------------------------------------------------------
+    # --- writing down -----------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[list[Producer], list[EndedTransaction]]:
         producers = [
@@ -208,7 +208,8 @@ def _repeat_or_next(producer: Producer, header: BatchHeader) -> WrittenBatch | N
     expected = _advance(producer.batches[-1].last_sequence, 1)
     if header.base_sequence != expected:
         raise OutOfOrderSequence(
-            f"producer {header.producer_id} sent sequence {header.base_sequence}, {expected} is next"
+            f"producer {header.producer_id} sent sequence {header.base_sequence},"
+            f" {expected} is next"
         )
     return None
 

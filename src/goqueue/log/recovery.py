@@ -8,6 +8,7 @@ Blocking: run it in the background.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -77,7 +78,7 @@ def _listed_segments(disk: Disk, directory: str) -> list[Segment]:
         if name.endswith(LOG) and name.removesuffix(LOG).isdigit()
     ]
     segments = [Segment(disk, directory, base) for base in sorted(bases)]
-    for segment, after in zip(segments, segments[1:], strict=False):
+    for segment, after in pairwise(segments):
         segment.next_offset = after.base_offset
     return segments
 

@@ -5,9 +5,9 @@
     12  4  leader epoch         stamped by the broker; outside the checksum
     16  1  magic                2
     17  4  CRC-32C              of everything from `attributes` to the end
-    21  2  attributes           bits 0-2 codec, 3 append time, 4 transactional, 5 control, 6 delete horizon
+    21  2  attributes           bits 0-2 codec, 3 append time, 4 transactional, 5 control, 6 horizon
     23  4  last offset delta
-    27  8  base timestamp       (the delete horizon of a compacted batch's tombstones, when bit 6 is set)
+    27  8  base timestamp       the delete horizon of tombstones, when bit 6 is set
     35  8  max timestamp
     43  8  producer id          -1 without one
     51  2  producer epoch
@@ -111,6 +111,11 @@ def batch_size_at(data: Buffer, position: int) -> int:
     return int(length) + LENGTH_OVERHEAD
 
 
+def is_transactional(data: Buffer) -> bool:
+    """Whether the first batch in `data` says so; False for what is too short to be one."""
+    return len(data) >= HEADER_BYTES and bool(data[22] & TRANSACTIONAL)
+
+
 def header_at(data: Buffer, position: int) -> BatchHeader:
     """The header at `position`; raises `CorruptBatch` or `UnsupportedBatch`.
 
@@ -182,11 +187,13 @@ def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
     for header in headers:
         if header.size > bytes_max:
             raise BatchTooLarge(
-                f"batch of {header.size} bytes, {bytes_max} allowed (topic setting max.message.bytes)"
+                f"batch of {header.size} bytes, {bytes_max} allowed"
+                " (topic setting max.message.bytes)"
             )
         if header.count != header.last_offset_delta + 1 or header.count == 0:
             raise InvalidRecord(
-                f"batch says {header.count} records and last offset delta {header.last_offset_delta}"
+                f"batch says {header.count} records,"
+                f" and last offset delta {header.last_offset_delta}"
             )
         if header.codec > compression.Codec.ZSTD:
             raise UnsupportedBatch(f"compression codec {header.codec} is unknown")

@@ -141,7 +141,8 @@ _SETTINGS = [
     Setting(
         "index.interval.bytes",
         "int",
-        "One index entry per so many bytes of log: smaller finds offsets faster, larger saves room.",
+        "One index entry per so many bytes of log: smaller finds offsets faster, larger saves"
+        " room.",
         _whole(64, INT_MAX),
     ),
     Setting(

@@ -1,9 +1,11 @@
-"""What Kafka clients are told: one code for each of our errors, checked to be complete by a test."""
+"""What Kafka clients are told: one code for each of our errors; a test holds it complete."""
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.model.errors import GoQueueError
+from goqueue.txn import errors as txn_errors
 from goqueue.wire.errors import MalformedRequest
 
 KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
@@ -28,6 +30,15 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
     errors.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     errors.TransactionCoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
+    txn_errors.TransactionError: ErrorCode.unknown_server_error,
+    txn_errors.ProducerFenced: ErrorCode.producer_fenced,
+    txn_errors.UnknownProducer: ErrorCode.invalid_producer_id_mapping,
+    txn_errors.InvalidTransactionState: ErrorCode.invalid_txn_state,
+    txn_errors.ConcurrentTransactions: ErrorCode.concurrent_transactions,
+    txn_errors.InvalidTransactionTimeout: ErrorCode.invalid_transaction_timeout,
+    txn_errors.TransactionalIdNotFound: ErrorCode.transactional_id_not_found,
+    txn_errors.ApplicationFenced: ErrorCode.producer_fenced,
+    txn_errors.VersionGoesBack: ErrorCode.invalid_request,
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
     # Retriable for producers, so that they go on by themselves once there is room.
     errors.DiskFull: ErrorCode.kafka_storage_error,
@@ -40,8 +51,43 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.TimedOut: ErrorCode.request_timed_out,
     errors.ShuttingDown: ErrorCode.not_leader_or_follower,
     errors.Overloaded: ErrorCode.throttling_quota_exceeded,
+    group_errors.InvalidGroupRequest: ErrorCode.invalid_request,
+    group_errors.InvalidGroupId: ErrorCode.invalid_group_id,
+    group_errors.GroupNotFound: ErrorCode.group_id_not_found,
+    group_errors.GroupNotEmpty: ErrorCode.non_empty_group,
+    group_errors.GroupSubscribedToTopic: ErrorCode.group_subscribed_to_topic,
+    group_errors.GroupMaxSizeReached: ErrorCode.group_max_size_reached,
+    group_errors.UnknownMember: ErrorCode.unknown_member_id,
+    group_errors.MemberIdRequired: ErrorCode.member_id_required,
+    group_errors.IllegalGeneration: ErrorCode.illegal_generation,
+    group_errors.RebalanceInProgress: ErrorCode.rebalance_in_progress,
+    group_errors.InconsistentGroupProtocol: ErrorCode.inconsistent_group_protocol,
+    group_errors.InvalidSessionTimeout: ErrorCode.invalid_session_timeout,
+    group_errors.FencedInstance: ErrorCode.fenced_instance_id,
+    group_errors.UnreleasedInstance: ErrorCode.unreleased_instance_id,
+    group_errors.FencedMemberEpoch: ErrorCode.fenced_member_epoch,
+    group_errors.StaleMemberEpoch: ErrorCode.stale_member_epoch,
+    group_errors.UnsupportedAssignor: ErrorCode.unsupported_assignor,
+    group_errors.InvalidRegularExpression: ErrorCode.invalid_regular_expression,
+    group_errors.OffsetMetadataTooLarge: ErrorCode.offset_metadata_too_large,
+}
+
+# Failures of this broker, in the words that a group's client understands: find the coordinator
+# again, and go on.
+COORDINATOR_CODE: dict[type[GoQueueError], ErrorCode] = {
+    errors.DiskFull: ErrorCode.coordinator_not_available,
+    errors.StorageFailed: ErrorCode.coordinator_not_available,
+    errors.TimedOut: ErrorCode.coordinator_not_available,
+    errors.ShuttingDown: ErrorCode.coordinator_not_available,
+    errors.NotLeader: ErrorCode.not_coordinator,
 }
 
 
 def kafka_code(error: GoQueueError) -> ErrorCode:
-    return KAFKA_CODE[type(error)]
+    """Its own code, or that of the error it is a kind of."""
+    return next(KAFKA_CODE[kind] for kind in type(error).__mro__ if kind in KAFKA_CODE)
+
+
+def coordinator_code(error: GoQueueError) -> ErrorCode:
+    """As `kafka_code`, in an answer of a group's coordinator."""
+    return COORDINATOR_CODE.get(type(error)) or kafka_code(error)

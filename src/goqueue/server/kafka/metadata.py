@@ -128,16 +128,14 @@ def _page(
     room: int,
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse:
-    topics = []
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         resumes = request.cursor is not None and name == request.cursor.topic_name
         start = first_index if resumes else 0
         topic = broker.metadata.find(name)
         if room == 0:
             cursor = build(Cursor, topic_name=name, partition_index=start)
-            return build(
-                DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor
-            )
+            return build(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
         if topic is None:
             topics.append(
                 build(
@@ -152,9 +150,7 @@ def _page(
         topics.append(_described_part(broker, topic, range(start, end)))
         if end < topic.partitions:
             cursor = build(Cursor, topic_name=name, partition_index=end)
-            return build(
-                DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor
-            )
+            return build(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
     return build(DescribeTopicPartitionsResponse, topics=tuple(topics))
 
 

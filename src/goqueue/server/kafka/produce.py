@@ -13,18 +13,24 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
 from goqueue.log import Appended
+from goqueue.model.batch import header_at, is_transactional
 from goqueue.model.errors import GoQueueError, InvalidRecord, PolicyViolation, StorageFailed
+from goqueue.model.ids import TopicName
 from goqueue.server.kafka.connection import Slot
 from goqueue.server.kafka.errors import kafka_code
+from goqueue.txn import ProducerIdentity
+from goqueue.txn.errors import InvalidTransactionState
 from goqueue.wire.frames import RequestHeader
 from goqueue.wire.produce import (
     ProducePartition,
     ProducePartitionResponse,
+    ProduceRequest,
     ProduceTopicResponse,
     decode_produce,
     encode_produce_response,
 )
 
+ADDS_PARTITIONS_FROM: Final = 12  # KIP-890: from then on a Produce adds its partition itself
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
 _ACKS: Final = (ACKS_NONE, 1, ACKS_ALL)
@@ -41,11 +47,16 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> N
         found = await _topic(broker, topic.topic)
         for item in topic.partitions:
             if request.acks not in _ACKS:
-                results.append(_refused(item, ErrorCode.invalid_required_acks, "acks is 0, 1 or -1"))
+                results.append(
+                    _refused(item, ErrorCode.invalid_required_acks, "acks is 0, 1 or -1")
+                )
                 continue
             try:
                 partition = await _partition(broker, found, item.index)
-                appended = broker.append(partition, _batches(item))
+                batches = _batches(item)
+                if request.transactional_id is not None or is_transactional(batches):
+                    await _admit(broker, request, header.api_version, partition, batches)
+                appended = broker.append(partition, batches)
             except GoQueueError as error:
                 results.append(_refused(item, kafka_code(error), str(error)))
             else:
@@ -68,6 +79,27 @@ async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) ->
     if topic.is_internal:
         raise PolicyViolation(f"{topic.name} is written by the broker only")
     return broker.partitions.opened(topic.name, index) or await broker.partitions.get(topic, index)
+
+
+async def _admit(
+    broker: Broker,
+    request: ProduceRequest,
+    version: int,
+    partition: Partition,
+    batches: memoryview,
+) -> None:
+    """Let a transactional batch pass only as part of its producer's open transaction."""
+    if request.transactional_id is None or not is_transactional(batches):
+        raise InvalidTransactionState(
+            "a transactional request holds transactional batches, and no other does"
+        )
+    first = header_at(batches, 0)
+    await broker.transactions.admit(
+        request.transactional_id,
+        ProducerIdentity(first.producer_id, first.producer_epoch),
+        (TopicName(partition.topic), partition.index),
+        adds=version >= ADDS_PARTITIONS_FROM,
+    )
 
 
 def _batches(item: ProducePartition) -> memoryview:

@@ -1,0 +1,156 @@
+"""What the transaction machine writes to `__transactions`.
+
+A transaction's life, and the records that move it:
+
+         ProducerRegistered       PartitionsAdded, OffsetsAdded        Prepared, GroupDecided
+    ──────────────────────> EMPTY ────────────────────────> ONGOING ──────────────┐
+                              ^                                ^                  v
+                              └───────── COMPLETE ─────────────┘ <──────────── PREPARED
+                      ProducerRegistered        PartitionsAdded     Completed
+
+`Prepared` is the decision.  After it there is no way back: markers and offsets are carried out,
+again and again if need be, until `Completed`.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from goqueue.model.ids import Offset, Timestamp, TopicName
+
+TopicPartition = tuple[TopicName, int]
+
+
+class State(StrEnum):
+    EMPTY = "empty"
+    ONGOING = "ongoing"
+    PREPARE_COMMIT = "prepare_commit"
+    PREPARE_ABORT = "prepare_abort"
+    COMPLETE_COMMIT = "complete_commit"
+    COMPLETE_ABORT = "complete_abort"
+
+    @property
+    def is_prepared(self) -> bool:
+        return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+
+    @property
+    def is_complete(self) -> bool:
+        return self in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+
+class PendingOffset(msgspec.Struct, frozen=True, array_like=True):
+    """An offset that a group commits together with the transaction."""
+
+    topic: TopicName
+    partition: int
+    offset: Offset
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class ProducerRegistered(msgspec.Struct, frozen=True, tag="producer"):
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    at: Timestamp
+    previous_producer_id: int = -1
+    previous_epoch: int = -1
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions"):
+    transactional_id: str
+    partitions: tuple[TopicPartition, ...]
+    at: Timestamp
+
+
+class OffsetsAdded(msgspec.Struct, frozen=True, tag="offsets"):
+    """A group takes part; with the offsets it is to commit, when they are known."""
+
+    transactional_id: str
+    group_id: str
+    offsets: tuple[PendingOffset, ...]
+    at: Timestamp
+
+
+class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
+    transactional_id: str
+    commits: bool
+    marker_epoch: int  # the markers carry the producer id so far, and this epoch
+    producer_id: int  # who may go on after this: the same id, or a new one when epochs are used up
+    epoch: int
+    at: Timestamp
+
+
+class Completed(msgspec.Struct, frozen=True, tag="completed"):
+    transactional_id: str
+    at: Timestamp
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    transactional_id: str
+
+
+class RunStarted(msgspec.Struct, frozen=True, tag="run"):
+    """A new run of an application: older ones are fenced."""
+
+    application: str
+    run: int
+
+
+class GroupDecided(msgspec.Struct, frozen=True, tag="group"):
+    """One decision that commits many transactions: all of them or none, by this one record."""
+
+    application: str
+    version: int
+    transactional_ids: tuple[str, ...]
+    at: Timestamp
+
+
+class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
+    """A whole transaction, in a snapshot."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    state: State
+    partitions: tuple[TopicPartition, ...]
+    offsets: dict[str, tuple[PendingOffset, ...]]
+    started_at: Timestamp
+    changed_at: Timestamp
+    marker_producer_id: int
+    marker_epoch: int
+    previous_producer_id: int
+    previous_epoch: int
+
+
+class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):
+    application: str
+    run: int
+    version: int
+
+
+TransactionRecord = (
+    ProducerRegistered
+    | PartitionsAdded
+    | OffsetsAdded
+    | Prepared
+    | Completed
+    | Forgotten
+    | RunStarted
+    | GroupDecided
+    | TransactionKept
+    | ApplicationKept
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[TransactionRecord] = msgspec.json.Decoder(TransactionRecord)
+
+
+def encode(record: TransactionRecord) -> bytes:
+    return _encoder.encode(record)
+
+
+def decode(data: bytes) -> TransactionRecord:
+    return _decoder.decode(data)

@@ -1,0 +1,133 @@
+"""One transactional id: its producer, and the transaction that this producer has open."""
+
+from collections.abc import Iterable
+
+from goqueue.model.ids import Timestamp
+from goqueue.txn.records import (
+    PendingOffset,
+    Prepared,
+    ProducerRegistered,
+    State,
+    TopicPartition,
+    TransactionKept,
+)
+
+
+class Transaction:
+    """Only `TransactionMachine.apply` changes it."""
+
+    __slots__ = (
+        "changed_at",
+        "epoch",
+        "marker_epoch",
+        "marker_producer_id",
+        "offsets",
+        "partitions",
+        "previous_epoch",
+        "previous_producer_id",
+        "producer_id",
+        "started_at",
+        "state",
+        "timeout_ms",
+        "transactional_id",
+    )
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = -1
+        self.epoch = -1
+        self.timeout_ms = 0
+        self.state = State.EMPTY
+        self.partitions: set[TopicPartition] = set()
+        self.offsets: dict[str, dict[TopicPartition, PendingOffset]] = {}
+        self.started_at = Timestamp(-1)
+        self.changed_at = Timestamp(-1)
+        self.marker_producer_id = -1  # whose markers the prepared transaction needs
+        self.marker_epoch = -1
+        self.previous_producer_id = -1  # a client that missed our reply still uses this one
+        self.previous_epoch = -1
+
+    @property
+    def deadline(self) -> Timestamp:
+        return Timestamp(self.started_at + self.timeout_ms)
+
+    @property
+    def commits(self) -> bool:
+        return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def register(self, record: ProducerRegistered) -> None:
+        self.producer_id = record.producer_id
+        self.epoch = record.epoch
+        self.timeout_ms = record.timeout_ms
+        self.previous_producer_id = record.previous_producer_id
+        self.previous_epoch = record.previous_epoch
+        self.state = State.EMPTY
+        self.changed_at = record.at
+
+    def begin(self, at: Timestamp) -> None:
+        if self.state is not State.ONGOING:
+            self.state = State.ONGOING
+            self.started_at = at
+        self.changed_at = at
+
+    def add_offsets(self, group_id: str, offsets: Iterable[PendingOffset]) -> None:
+        held = self.offsets.setdefault(group_id, {})
+        for offset in offsets:
+            held[offset.topic, offset.partition] = offset
+
+    def prepare(self, record: Prepared) -> None:
+        self.state = State.PREPARE_COMMIT if record.commits else State.PREPARE_ABORT
+        self.previous_producer_id = self.producer_id
+        self.previous_epoch = self.epoch
+        self.marker_producer_id = self.producer_id
+        self.marker_epoch = record.marker_epoch
+        self.producer_id = record.producer_id
+        self.epoch = record.epoch
+        self.changed_at = record.at
+
+    def complete(self, at: Timestamp) -> None:
+        assert self.state.is_prepared
+        commits = self.commits
+        self.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
+        self.partitions = set()
+        self.offsets = {}
+        self.changed_at = at
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def kept(self) -> TransactionKept:
+        return TransactionKept(
+            self.transactional_id,
+            self.producer_id,
+            self.epoch,
+            self.timeout_ms,
+            self.state,
+            tuple(sorted(self.partitions)),
+            {group: tuple(held.values()) for group, held in self.offsets.items()},
+            self.started_at,
+            self.changed_at,
+            self.marker_producer_id,
+            self.marker_epoch,
+            self.previous_producer_id,
+            self.previous_epoch,
+        )
+
+    @classmethod
+    def restored(cls, kept: TransactionKept) -> "Transaction":
+        transaction = cls(kept.transactional_id)
+        transaction.producer_id = kept.producer_id
+        transaction.epoch = kept.epoch
+        transaction.timeout_ms = kept.timeout_ms
+        transaction.state = kept.state
+        transaction.partitions = {(topic, partition) for topic, partition in kept.partitions}
+        for group_id, offsets in kept.offsets.items():
+            transaction.add_offsets(group_id, offsets)
+        transaction.started_at = kept.started_at
+        transaction.changed_at = kept.changed_at
+        transaction.marker_producer_id = kept.marker_producer_id
+        transaction.marker_epoch = kept.marker_epoch
+        transaction.previous_producer_id = kept.previous_producer_id
+        transaction.previous_epoch = kept.previous_epoch
+        return transaction
