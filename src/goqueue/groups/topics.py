@@ -64,7 +64,7 @@ def compile_regex(regex: str) -> Any:
         )
     try:
         return re2.compile(regex, _regex_options())
-    except re2.error as error:
+    except (re2.error, UnicodeError) as error:
         raise InvalidRegularExpression(f"{regex!r}: {_reason(error)}") from error
 
 
@@ -77,5 +77,5 @@ def _regex_options() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    (said,) = error.args
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    said = error.args[0]
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(error)

@@ -8,7 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from goqueue.server.kafka import (
+    classic_groups,
     configs,
+    consumer_groups,
+    group_admin,
+    group_offsets,
     metadata,
     offsets,
     producers,
@@ -18,7 +22,6 @@ from goqueue.server.kafka import (
 )
 from goqueue.server.kafka.context import Context
 from goqueue.wire.apis import ApiKey
-
 
 Handler = Callable[[Context, Any], Awaitable[Any]]
 
@@ -38,6 +41,17 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.ALTER_CONFIGS: configs.handle_alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.handle_incremental_alter_configs,
     ApiKey.FIND_COORDINATOR: start.handle_find_coordinator,
-    ApiKey.LIST_GROUPS: start.handle_list_groups,
+    ApiKey.JOIN_GROUP: classic_groups.handle_join_group,
+    ApiKey.SYNC_GROUP: classic_groups.handle_sync_group,
+    ApiKey.HEARTBEAT: classic_groups.handle_heartbeat,
+    ApiKey.LEAVE_GROUP: classic_groups.handle_leave_group,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.handle_consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.handle_consumer_group_describe,
+    ApiKey.OFFSET_COMMIT: group_offsets.handle_offset_commit,
+    ApiKey.OFFSET_FETCH: group_offsets.handle_offset_fetch,
+    ApiKey.OFFSET_DELETE: group_offsets.handle_offset_delete,
+    ApiKey.LIST_GROUPS: group_admin.handle_list_groups,
+    ApiKey.DESCRIBE_GROUPS: group_admin.handle_describe_groups,
+    ApiKey.DELETE_GROUPS: group_admin.handle_delete_groups,
     ApiKey.INIT_PRODUCER_ID: producers.handle_init_producer_id,
 }

@@ -1,12 +1,10 @@
-"""FindCoordinator and ListGroups: what clients ask before they can start."""
+"""FindCoordinator: what clients ask before they can start."""
 
 import enum
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
-from kio.schema.list_groups.v5.request import ListGroupsRequest
-from kio.schema.list_groups.v5.response import ListGroupsResponse
 
 from goqueue.server.kafka.context import Context
 from goqueue.wire.messages import build
@@ -45,7 +43,3 @@ def _coordinator(context: Context, key_type: int, key: str) -> Coordinator:
         port=context.address.port,
         error_message=None,
     )
-
-
-async def handle_list_groups(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
-    return build(ListGroupsResponse, groups=())

@@ -1,0 +1,186 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups whose coordinator divides (KIP-848)."""
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from kio.schema.consumer_group_describe.v1 import response as described
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v1.response import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.consumer_group_heartbeat.v1.response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+from goqueue.broker import Broker
+from goqueue.groups import BeatRequest, GroupDescription, MemberDescription, Slot, Slots
+from goqueue.groups.errors import GroupNotFound
+from goqueue.model.errors import GoQueueError, TopicIdNotFound
+from goqueue.model.ids import GroupId, TopicId, TopicName
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import coordinator_code
+from goqueue.server.kafka.group_admin import authorized_operations
+from goqueue.server.kafka.group_names import client_host, client_id, named_group
+from goqueue.wire.messages import build, duration, milliseconds
+
+MEMBERS_NAME_THEMSELVES_FROM: Final = 1
+JOIN_EPOCH: Final = 0
+MEMBER_TYPE: Final = {"classic": 0, "consumer": 1}
+NO_TOPIC: Final = TopicId(UUID(int=0))
+
+
+async def handle_consumer_group_heartbeat(
+    context: Context, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        beat = await context.broker.groups.beat(_beat_request(context, request))
+    except GoQueueError as error:
+        return build(
+            ConsumerGroupHeartbeatResponse,
+            error_code=coordinator_code(error),
+            error_message=str(error),
+        )
+    return build(
+        ConsumerGroupHeartbeatResponse,
+        member_id=beat.member_id,
+        member_epoch=beat.member_epoch,
+        heartbeat_interval=duration(beat.heartbeat_interval_ms),
+        assignment=None if beat.assigned is None else _assignment(beat.assigned),
+    )
+
+
+def _beat_request(context: Context, request: ConsumerGroupHeartbeatRequest) -> BeatRequest:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return BeatRequest(
+        group_id=named_group(request.group_id),
+        member_id=request.member_id or _new_member_id(context, request),
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        client_id=client_id(context),
+        client_host=client_host(context),
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
+        subscribed_names=None if names is None else tuple(map(TopicName, names)),
+        subscribed_regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=None
+        if owned is None
+        else frozenset(
+            Slot(TopicId(topic.topic_id) if topic.topic_id else NO_TOPIC, partition)
+            for topic in owned
+            for partition in topic.partitions
+        ),
+    )
+
+
+def _new_member_id(context: Context, request: ConsumerGroupHeartbeatRequest) -> str:
+    """In version 0 the coordinator names who joins without an id; later ones name themselves."""
+    joins = request.member_epoch == JOIN_EPOCH
+    if not joins or context.header.api_version >= MEMBERS_NAME_THEMSELVES_FROM:
+        return ""
+    return context.broker.groups.new_member_id(client_id(context))
+
+
+def _assignment(slots: Slots) -> Assignment:
+    return build(
+        Assignment,
+        topic_partitions=tuple(
+            build(TopicPartitions, topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in _by_topic(slots)
+        ),
+    )
+
+
+def _by_topic(slots: Slots) -> Iterable[tuple[TopicId, tuple[int, ...]]]:
+    topics: dict[TopicId, list[int]] = {}
+    for topic_id, partition in sorted(slots):
+        topics.setdefault(topic_id, []).append(partition)
+    return ((topic_id, tuple(partitions)) for topic_id, partitions in topics.items())
+
+
+# --- ConsumerGroupDescribe --------------------------------------------------------------------
+
+
+async def handle_consumer_group_describe(
+    context: Context, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    operations = authorized_operations(asked=request.include_authorized_operations)
+    groups = tuple(_described(context.broker, name, operations) for name in request.group_ids)
+    return build(ConsumerGroupDescribeResponse, groups=groups)
+
+
+def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
+    try:
+        group = _consumer_group(broker, named_group(name))
+    except GoQueueError as error:
+        return build(
+            DescribedGroup,
+            error_code=coordinator_code(error),
+            error_message=str(error),
+            group_id=name,
+        )
+    return build(
+        DescribedGroup,
+        group_id=name,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.protocol,
+        members=tuple(_described_member(broker, member) for member in group.members),
+        authorized_operations=operations,
+    )
+
+
+def _consumer_group(broker: Broker, group_id: GroupId) -> GroupDescription:
+    """A classic one is not found here; clients then ask for it by DescribeGroups."""
+    group = broker.groups.describe(group_id)
+    if group.group_type != "consumer":
+        raise GroupNotFound(f"group {group_id!r} is not a consumer group")
+    return group
+
+
+def _described_member(broker: Broker, member: MemberDescription) -> described.Member:
+    return build(
+        described.Member,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.subscribed_names,
+        subscribed_topic_regex=member.subscribed_regex,
+        assignment=_described_assignment(broker, member.assigned),
+        target_assignment=_described_assignment(broker, member.target),
+        member_type=MEMBER_TYPE[member.member_type],
+    )
+
+
+def _described_assignment(broker: Broker, slots: Slots) -> described.Assignment:
+    """By name too; a topic deleted since has none, and is left out."""
+    named = ((_topic_name(broker, topic_id), topic_id, some) for topic_id, some in _by_topic(slots))
+    return build(
+        described.Assignment,
+        topic_partitions=tuple(
+            build(
+                described.TopicPartitions,
+                topic_id=topic_id,
+                topic_name=name,
+                partitions=partitions,
+            )
+            for name, topic_id, partitions in named
+            if name is not None
+        ),
+    )
+
+
+def _topic_name(broker: Broker, topic_id: TopicId) -> TopicName | None:
+    try:
+        return broker.topic_by_id(topic_id).name
+    except TopicIdNotFound:
+        return None

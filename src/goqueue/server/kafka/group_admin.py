@@ -1,0 +1,126 @@
+"""ListGroups, DescribeGroups, DeleteGroups: what administrators see of groups, and remove."""
+
+from typing import Final
+
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
+from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+from kio.schema.describe_groups.v6.response import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+
+from goqueue.broker import Broker
+from goqueue.groups import GroupDescription, MemberDescription
+from goqueue.groups.errors import GroupNotFound
+from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import GroupId
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import coordinator_code
+from goqueue.wire.messages import build
+
+READ, DELETE, DESCRIBE = 3, 6, 8  # the protocol's numbers of operations; a bit each
+GROUP_OPERATIONS: Final = 1 << READ | 1 << DELETE | 1 << DESCRIBE
+NOT_ASKED: Final = -(2**31)
+
+
+def authorized_operations(*, asked: bool) -> int:
+    """What the caller may do to a group: all there is, until there are permissions."""
+    return GROUP_OPERATIONS if asked else NOT_ASKED
+
+
+# --- ListGroups -------------------------------------------------------------------------------
+
+
+async def handle_list_groups(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
+    found = context.broker.groups.list_groups(request.states_filter, request.types_filter)
+    return build(
+        ListGroupsResponse,
+        groups=tuple(
+            build(
+                ListedGroup,
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type.title(),
+            )
+            for group in found
+        ),
+    )
+
+
+# --- DescribeGroups ---------------------------------------------------------------------------
+
+
+async def handle_describe_groups(
+    context: Context, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    operations = authorized_operations(asked=request.include_authorized_operations)
+    groups = tuple(_described(context.broker, name, operations) for name in request.groups)
+    return build(DescribeGroupsResponse, groups=groups)
+
+
+def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
+    try:
+        group = _classic_group(broker, GroupId(name))
+    except GoQueueError as error:
+        return build(
+            DescribedGroup,
+            error_code=coordinator_code(error),
+            error_message=str(error),
+            group_id=name,
+            group_state="Dead",
+        )
+    is_stable = group.state == "Stable"  # else the members' protocol is not agreed on
+    return build(
+        DescribedGroup,
+        group_id=name,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol if is_stable else "",
+        members=tuple(_described_member(member, is_stable) for member in group.members),
+        authorized_operations=operations,
+    )
+
+
+def _classic_group(broker: Broker, group_id: GroupId) -> GroupDescription:
+    """One of the consumer protocol is not found here; ConsumerGroupDescribe tells of it."""
+    group = broker.groups.describe(group_id)
+    if group.group_type != "classic":
+        raise GroupNotFound(f"group {group_id!r} is not a classic group")
+    return group
+
+
+def _described_member(member: MemberDescription, is_stable: bool) -> DescribedGroupMember:
+    return build(
+        DescribedGroupMember,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata if is_stable else b"",
+        member_assignment=member.assignment if is_stable else b"",
+    )
+
+
+# --- DeleteGroups -----------------------------------------------------------------------------
+
+
+async def handle_delete_groups(
+    context: Context, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    results = [await _delete(context.broker, name) for name in request.groups_names]
+    return build(DeleteGroupsResponse, results=tuple(results))
+
+
+async def _delete(broker: Broker, name: str) -> DeletableGroupResult:
+    error_code = ErrorCode.none
+    try:
+        await broker.groups.delete_group(GroupId(name))
+    except GoQueueError as error:
+        error_code = coordinator_code(error)
+    return build(DeletableGroupResult, group_id=name, error_code=error_code)

@@ -1,0 +1,312 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete: how far a group has read.
+
+Clients name topics, or from version 10 of commit and fetch on their ids.  Groups keep names, so an
+id is turned into the name at the door, and answers carry both.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+from kio.schema.offset_delete.v0.response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+from goqueue.broker import Broker
+from goqueue.cluster import Topic
+from goqueue.groups import (
+    CommitRequest,
+    CommittedOffset,
+    FetchedOffsets,
+    FetchRequest,
+    OffsetToCommit,
+    PartitionResult,
+)
+from goqueue.groups.errors import StaleMemberEpoch
+from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import coordinator_code, kafka_code
+from goqueue.server.kafka.group_names import named_group
+from goqueue.wire.messages import build
+from goqueue.wire.shapes import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+MEMBER_EPOCH_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 10
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+
+PartitionKey = tuple[TopicName, int]
+Codes = dict[PartitionKey, ErrorCode]
+
+
+class NamedTopic(Protocol):
+    """A topic in a request: by name, or by id."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> UUID | None: ...
+
+
+class Found(NamedTuple):
+    """The topic of a request, or why there is none."""
+
+    topic: Topic | None
+    error_code: ErrorCode
+
+
+def _find(broker: Broker, wanted: NamedTopic, version: int) -> Found:
+    try:
+        if version >= TOPIC_IDS_FROM:
+            return Found(broker.topic_by_id(wanted.topic_id or UUID(int=0)), ErrorCode.none)
+        return Found(broker.topic(wanted.name), ErrorCode.none)
+    except GoQueueError as error:
+        return Found(None, kafka_code(error))
+
+
+# --- OffsetCommit -----------------------------------------------------------------------------
+
+
+async def handle_offset_commit(
+    context: Context, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    version = context.header.api_version
+    topics = [(topic, _find(context.broker, topic, version)) for topic in request.topics]
+    offsets = tuple(_offsets(topics))
+    codes = await _commit(context, request, offsets)
+    return build(
+        OffsetCommitResponse,
+        topics=tuple(_committed_topic(topic, found, codes) for topic, found in topics),
+    )
+
+
+def _offsets(
+    topics: Iterable[tuple[OffsetCommitRequestTopic, Found]],
+) -> Iterator[OffsetToCommit]:
+    for topic, (known, _) in topics:
+        if known is None:
+            continue
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < known.partitions:
+                yield OffsetToCommit(
+                    topic=known.name,
+                    partition=partition.partition_index,
+                    offset=Offset(partition.committed_offset),
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                )
+
+
+async def _commit(
+    context: Context, request: OffsetCommitRequest, offsets: tuple[OffsetToCommit, ...]
+) -> Codes:
+    try:
+        results = await context.broker.groups.commit(
+            CommitRequest(
+                group_id=named_group(request.group_id),
+                offsets=offsets,
+                member_id=request.member_id,
+                generation=request.generation_id_or_member_epoch,
+                instance_id=request.group_instance_id,
+            )
+        )
+    except GoQueueError as error:
+        code = _commit_code(error, context.header.api_version)
+        return {(wanted.topic, wanted.partition): code for wanted in offsets}
+    return _codes(results)
+
+
+def _commit_code(error: GoQueueError, version: int) -> ErrorCode:
+    """Older clients cannot know that their epoch is stale: they cannot be in such a group."""
+    if isinstance(error, StaleMemberEpoch) and version < MEMBER_EPOCH_FROM:
+        return ErrorCode.unsupported_version
+    return coordinator_code(error)
+
+
+def _codes(results: Iterable[PartitionResult]) -> Codes:
+    return {
+        (result.topic, result.partition): ErrorCode.none
+        if result.error is None
+        else coordinator_code(result.error)
+        for result in results
+    }
+
+
+def _committed_topic(
+    topic: OffsetCommitRequestTopic, found: Found, codes: Codes
+) -> OffsetCommitResponseTopic:
+    name = TopicName(topic.name) if found.topic is None else found.topic.name
+    missing = found.error_code if found.topic is None else ErrorCode.unknown_topic_or_partition
+    return build(
+        OffsetCommitResponseTopic,
+        topic_id=topic.topic_id,
+        name=name,
+        partitions=tuple(
+            build(
+                OffsetCommitResponsePartition,
+                partition_index=partition.partition_index,
+                error_code=codes.get((name, partition.partition_index), missing),
+            )
+            for partition in topic.partitions
+        ),
+    )
+
+
+# --- OffsetFetch ------------------------------------------------------------------------------
+
+
+async def handle_offset_fetch(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """What is committed is stable: a transaction's offsets are committed when it is."""
+    groups = tuple(_fetched(context, group) for group in request.groups)
+    return build(OffsetFetchResponse, groups=groups)
+
+
+def _fetched(context: Context, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    broker, version = context.broker, context.header.api_version
+    topics = None
+    if group.topics is not None:
+        topics = [(topic, _find(broker, topic, version)) for topic in group.topics]
+    wanted = FetchRequest(
+        group_id=GroupId(group.group_id),
+        partitions=None if topics is None else tuple(_wanted(topics)),
+        member_id=group.member_id or "",
+        member_epoch=group.member_epoch,
+    )
+    (fetched,) = broker.groups.fetch([wanted])
+    if topics is None:
+        answers = _all_topics(broker, fetched, version)
+    else:
+        answers = tuple(_fetched_topic(topic, found, fetched) for topic, found in topics)
+    return build(
+        OffsetFetchResponseGroup,
+        group_id=group.group_id,
+        topics=answers,
+        error_code=ErrorCode.none if fetched.error is None else coordinator_code(fetched.error),
+    )
+
+
+def _wanted(topics: Iterable[tuple[OffsetFetchRequestTopic, Found]]) -> Iterator[PartitionKey]:
+    for topic, (known, _) in topics:
+        if known is not None:
+            for partition in topic.partition_indexes:
+                yield known.name, partition
+
+
+def _fetched_topic(
+    topic: OffsetFetchRequestTopic, found: Found, fetched: FetchedOffsets
+) -> OffsetFetchResponseTopic:
+    """A topic that is not there has no offsets; only one asked for by id is a mistake."""
+    name = TopicName(topic.name) if found.topic is None else found.topic.name
+    unknown_id = found.error_code is ErrorCode.unknown_topic_id
+    return build(
+        OffsetFetchResponseTopic,
+        topic_id=topic.topic_id,
+        name=name,
+        partitions=tuple(
+            _fetched_partition(
+                index,
+                fetched.offsets.get((name, index)),
+                ErrorCode.unknown_topic_id if unknown_id else ErrorCode.none,
+            )
+            for index in topic.partition_indexes
+        ),
+    )
+
+
+def _all_topics(
+    broker: Broker, fetched: FetchedOffsets, version: int
+) -> tuple[OffsetFetchResponseTopic, ...]:
+    topics: dict[TopicName, list[OffsetFetchResponsePartition]] = {}
+    for (name, index), committed in sorted(fetched.offsets.items()):
+        topics.setdefault(name, []).append(_fetched_partition(index, committed))
+    ids = {name: _topic_id(broker, name) for name in topics}
+    return tuple(
+        build(
+            OffsetFetchResponseTopic,
+            topic_id=ids[name],
+            name=name,
+            partitions=tuple(partitions),
+        )
+        for name, partitions in topics.items()
+        if version < TOPIC_IDS_FROM or ids[name] is not None
+    )
+
+
+def _topic_id(broker: Broker, name: TopicName) -> UUID | None:
+    topic = broker.metadata.find(name)
+    return None if topic is None else topic.topic_id
+
+
+def _fetched_partition(
+    index: int, committed: CommittedOffset | None, error_code: ErrorCode = ErrorCode.none
+) -> OffsetFetchResponsePartition:
+    return build(
+        OffsetFetchResponsePartition,
+        partition_index=index,
+        committed_offset=NO_OFFSET if committed is None else committed.offset,
+        committed_leader_epoch=NO_EPOCH if committed is None else committed.leader_epoch,
+        metadata="" if committed is None else committed.metadata,
+        error_code=error_code,
+    )
+
+
+# --- OffsetDelete -----------------------------------------------------------------------------
+
+
+async def handle_offset_delete(
+    context: Context, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
+    broker = context.broker
+    wanted: list[PartitionKey] = [
+        (TopicName(topic.name), partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+        if broker.metadata.find(topic.name) is not None
+    ]
+    try:
+        results = await broker.groups.delete_offsets(named_group(request.group_id), wanted)
+    except GoQueueError as error:
+        return build(OffsetDeleteResponse, error_code=coordinator_code(error))
+    return build(OffsetDeleteResponse, topics=_deleted_topics(request, _codes(results)))
+
+
+def _deleted_topics(
+    request: OffsetDeleteRequest, codes: Mapping[PartitionKey, ErrorCode]
+) -> tuple[OffsetDeleteResponseTopic, ...]:
+    missing = kafka_code(TopicNotFound("not there"))
+    return tuple(
+        build(
+            OffsetDeleteResponseTopic,
+            name=topic.name,
+            partitions=tuple(
+                build(
+                    OffsetDeleteResponsePartition,
+                    partition_index=partition.partition_index,
+                    error_code=codes.get(
+                        (TopicName(topic.name), partition.partition_index), missing
+                    ),
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )

@@ -1,0 +1,20 @@
+"""A broker on a real disk, without listeners."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from goqueue.broker import Broker
+from goqueue.model.config import Config, GroupsConfig
+from goqueue.runtime import real_doors
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    config = Config(data_dir=str(tmp_path), groups=GroupsConfig(initial_rebalance_delay_ms=0))
+    doors = real_doors()
+    with contextlib.closing(doors.disk):
+        async with Broker(doors, config).running() as broker:
+            yield broker
