@@ -1,8 +1,9 @@
 """The real disk: POSIX files, a bounded number of handles, and threads of its own.
 
 A `RealFile` opens itself when used and may be closed behind its back when more than
-`open_files_max` are open; it keeps its handle while it has bytes that were not synced (a write
-error must reach the `sync` that answers for them) and while another thread uses it.
+`open_files_max` are open.  It keeps its handle while another thread uses it.  One that has bytes
+which were not synced goes last, and is synced first: a write error must reach the `sync` that
+answers for them.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import errno
 import itertools
 import os
 import shutil
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +30,7 @@ THREADS: Final = 8
 _EVICTION_LOOK: Final = 64  # how far to look for a handle that may be closed: keeps it O(1)
 _EVICTION_STEP: Final = 8
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_NO_HANDLE = {errno.EMFILE, errno.ENFILE}
 
 
 class RealFile:
@@ -50,10 +53,14 @@ class RealFile:
     def size(self) -> int:
         if self._size < 0:
             try:
-                with self._open():
-                    pass
+                found = os.stat(self._path)  # takes no handle
             except FileNotFoundError:
                 return 0
+            except OSError as error:
+                raise StorageFailed(f"looking at {self._path}: {error}") from error
+            if not stat.S_ISREG(found.st_mode):
+                raise StorageFailed(f"{self._path} is not a file")
+            self._size = found.st_size
         return self._size
 
     def append(self, data: Buffer) -> int:
@@ -61,9 +68,11 @@ class RealFile:
         handle = self._disk.acquire(self, create=True)
         position = self._size
         try:
-            self._unsynced = self._written = True
+            self._written = True
             _write_all(handle, data, position)
             self._size = position + len(data)
+            # After the write: a sync that runs meanwhile may not cover it, and must not say so.
+            self._unsynced = self._written = True
             return position
         except OSError as error:
             self._undo_append(handle, position)
@@ -144,11 +153,19 @@ class RealFile:
             os.close(self._handle)
             self._handle = -1
 
+    def sync_handle(self) -> None:
+        """Make it one that may be closed.  A failure is kept for who calls `sync`."""
+        try:
+            os.fdatasync(self._handle)
+            self._unsynced = False
+        except OSError as error:
+            self._failed = str(error)
+        self._written = False
+
     def acquire(self, create: bool) -> int:
         if self._handle < 0:
-            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
             with _translating(f"opening {self._path}"):
-                self._handle = os.open(self._path, flags, 0o640)
+                self._handle = self._opened(create)
             if self._size < 0:
                 self._size = os.fstat(self._handle).st_size
         self._users += 1
@@ -167,6 +184,16 @@ class RealFile:
             yield handle
         finally:
             self._disk.leave(self)
+
+    def _opened(self, create: bool) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            return os.open(self._path, flags, 0o640)
+        except OSError as error:
+            if error.errno not in _NO_HANDLE:
+                raise
+            self._disk.close_some()
+            return os.open(self._path, flags, 0o640)
 
     def _undo_append(self, handle: int, size: int) -> None:
         try:
@@ -226,7 +253,7 @@ class RealDisk:
 
     def read_file(self, path: str) -> bytes | None:
         try:
-            with open(path, "rb") as file:
+            with _translating(f"reading {path}"), open(path, "rb") as file:
                 return file.read()
         except FileNotFoundError:
             return None
@@ -234,10 +261,14 @@ class RealDisk:
     def replace_file(self, path: str, data: bytes) -> None:
         temporary = f"{path}.new"
         with _translating(f"writing {path}"):
-            with open(temporary, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with open(temporary, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                self.remove(temporary)  # on a full disk its bytes are wanted
+                raise
             os.rename(temporary, path)
             self.sync_directory(os.path.dirname(path))
 
@@ -284,7 +315,8 @@ class RealDisk:
                 self._open_files.move_to_end(file)
             else:
                 self._open_files[file] = None
-                self._close_some()
+                if len(self._open_files) > self._open_files_max:
+                    self.close_some()
             return handle
 
     def leave(self, file: RealFile) -> None:
@@ -303,11 +335,15 @@ class RealDisk:
             self._open_files.pop(file, None)
             file.close_handle()
 
-    def _close_some(self) -> None:
-        if len(self._open_files) <= self._open_files_max:
-            return
-        oldest = itertools.islice(self._open_files, _EVICTION_LOOK)
-        for file in [file for file in oldest if file.may_close][:_EVICTION_STEP]:
+    def close_some(self) -> None:
+        """Give back the handles used longest ago.  Called with the lock held."""
+        oldest = list(itertools.islice(self._open_files, _EVICTION_LOOK))
+        chosen = [file for file in oldest if file.may_close][:_EVICTION_STEP]
+        if not chosen:
+            chosen = [file for file in oldest if not file.is_used][:1]
+            for file in chosen:
+                file.sync_handle()
+        for file in chosen:
             del self._open_files[file]
             file.close_handle()
 

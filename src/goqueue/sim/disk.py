@@ -225,7 +225,8 @@ class SimDisk:
     def read_file(self, path: str) -> bytes | None:
         self.refuse_if_dead()
         try:
-            return bytes(self._device.file(path).content)
+            with _translating(f"reading {path}"):
+                return bytes(self._device.file(path).content)
         except FileNotFoundError:
             return None
 
