@@ -32,7 +32,9 @@ class Slot:
 
     __slots__ = ("_connection", "_header", "_started", "parts")
 
-    def __init__(self, connection: "KafkaConnection", header: RequestHeader, started: float) -> None:
+    def __init__(
+        self, connection: "KafkaConnection", header: RequestHeader, started: float
+    ) -> None:
         self._connection = connection
         self._header = header
         self._started = started
@@ -60,6 +62,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
+        self._api_key: int | None = None  # of the request that is being handled
+        self._ended = False  # the peer sends no more
         self._reading = True
         self._may_write = True
         self.peer = "?"
@@ -67,7 +71,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.last_active = 0.0  # loop time of the last byte either way
         self.closing = False
 
-    # --- the transport's side ----------------------------------------------------------------------
+    # --- the transport's side ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
@@ -99,7 +103,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._wake_server()
 
     def eof_received(self) -> bool:
-        return False  # nobody is left to read a reply
+        """Do what was asked before the end, and close then: a Produce with acks=0 still counts.
+
+        Fetches are left: hardly anybody says its last word and then listens.
+        """
+        self._ended = True
+        self._waiting = deque(frame for frame in self._waiting if not _is_fetch(frame))
+        self._waiting_bytes = sum(map(len, self._waiting))
+        only_listens = not self._waiting and self._api_key == ApiKey.FETCH
+        return self.is_busy and not only_listens
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -117,7 +129,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._task.cancel()
         self._listener.forget(self)
 
-    # --- handling ----------------------------------------------------------------------------------
+    # --- handling ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         """Handle requests until the connection ends; whatever goes wrong costs only this one."""
@@ -144,13 +156,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         header = parse_header(memoryview(frame))
         slot = Slot(self, header, asyncio.get_running_loop().time())
         self._slots.append(slot)
+        self._api_key = header.api_key
         try:
             await self._listener.handle(self, header, slot)
         except MalformedRequest:
             raise
         except GoQueueError as error:
             # Handlers put expected errors into their replies; what comes here has no place in one.
-            raise MalformedRequest(f"API {header.api_key} v{header.api_version}: {error}") from error
+            name = f"{api_name(header.api_key)} v{header.api_version}"
+            raise MalformedRequest(f"{name}: {error}") from error
+        finally:
+            self._api_key = None
 
     def send_ready(self, api_key: int, started: float) -> None:
         """Send every reply that is there and whose turn it is."""
@@ -163,8 +179,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 transport.writelines(parts)
         self.last_active = asyncio.get_running_loop().time()
         self._wake_server()
+        if self._ended and not self.is_busy:
+            self.close()
 
-    # --- flow ---------------------------------------------------------------------------------------
+    # --- flow -------------------------------------------------------------------------------------
 
     @property
     def _too_many_slots(self) -> bool:
@@ -186,7 +204,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    # --- ending -------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
@@ -227,6 +245,10 @@ def api_name(api_key: int) -> str:
         return ApiKey(api_key).name.lower()
     except ValueError:
         return "unknown"
+
+
+def _is_fetch(frame: bytearray) -> bool:
+    return frame[:2] == ApiKey.FETCH.to_bytes(2)
 
 
 def _address(peer: tuple[str, int] | None) -> str:

@@ -3,6 +3,9 @@
 A frame is a request without its 4-byte length.  Small frames are cut out of one buffer that is
 used again and again; a frame that does not fit gets a buffer of its own, into which the rest is
 received directly: that is the buffer which the log later stamps and writes.
+
+A length is a claim.  Beyond `OWN_BYTES` a frame's buffer grows with what has really come, so that
+four bytes from a stranger never cost a hundred megabytes.
 """
 
 import struct
@@ -11,6 +14,7 @@ from typing import Final
 from goqueue.wire.errors import MalformedRequest
 
 SHARED_BYTES: Final = 64 * 1024
+OWN_BYTES: Final = 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -21,6 +25,7 @@ class FrameBuffer:
         self._filled = 0  # bytes of `_shared` that hold something
         self._own: bytearray | None = None  # of a frame too large for what is left of `_shared`
         self._own_filled = 0
+        self._own_size = 0  # of that frame when it is whole
 
     @property
     def is_partial(self) -> bool:
@@ -30,6 +35,8 @@ class FrameBuffer:
     def space(self) -> memoryview:
         """Where the next bytes go."""
         if self._own is not None:
+            if self._own_filled == len(self._own):
+                self._own = self._grown(self._own)
             return memoryview(self._own)[self._own_filled :]
         return memoryview(self._shared)[self._filled :]
 
@@ -40,7 +47,7 @@ class FrameBuffer:
         """
         if self._own is not None:
             self._own_filled += count
-            if self._own_filled < len(self._own):
+            if self._own_filled < self._own_size:
                 return []
             whole, self._own = self._own, None
             return [whole]
@@ -72,7 +79,14 @@ class FrameBuffer:
         return frames
 
     def _give_own_buffer(self, size: int, start: int) -> None:
-        self._own = bytearray(size)
+        self._own_size = size
+        self._own = bytearray(min(size, OWN_BYTES))
         self._own_filled = self._filled - start
         self._own[: self._own_filled] = self._shared[start : self._filled]
         self._filled = 0
+
+    def _grown(self, full: bytearray) -> bytearray:
+        """A copy with room for as much again: whoever still looks at `full` need not let go."""
+        larger = bytearray(min(self._own_size, 2 * len(full)))
+        larger[: len(full)] = full
+        return larger

@@ -28,9 +28,11 @@ async def handle_init_producer_id(
 
 
 def _code_for_transactional_id(transactional_id: str) -> ErrorCode:
-    # Clients take an unsupported version for final; they would ask again and again for as long as
-    # the coordinator is said to be merely unavailable.
-    return ErrorCode.unsupported_version if transactional_id else ErrorCode.invalid_request
+    # The one code that every client takes for final: nobody may use transactions here.  At others,
+    # a missing coordinator or an unsupported version, librdkafka asks again until its time is up.
+    if transactional_id:
+        return ErrorCode.transactional_id_authorization_failed
+    return ErrorCode.invalid_request
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:
