@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from goqueue.broker.cleaner import Cleaner
 from goqueue.broker.groups import Groups, view_of
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.intake import prepare
@@ -28,6 +29,7 @@ from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, topic_name
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Doors
+from goqueue.runtime.tasks import owned_tasks
 from goqueue.txn import TransactionMachine
 
 METADATA_TOPIC: Final = "__metadata"
@@ -48,6 +50,7 @@ class Broker:
         self.doors = doors
         self.config = config
         self.partitions = Partitions(doors, config.data_dir, config.storage)
+        self.cleaner = Cleaner(doors, self.partitions, config.storage)
         self._metadata: MachineHost[Metadata] | None = None
         self.groups = Groups(doors.clock, doors.random)
         self.transactions = Transactions(
@@ -65,13 +68,14 @@ class Broker:
         """Start, and stop at the end of the block however it ends."""
         await self._open()
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with owned_tasks() as tasks:
                 await self.transactions.start(tasks)
                 self._start_upkeep(tasks)
                 try:
                     yield self
                 finally:
                     self._stopping = True
+                    self.cleaner.stop()
                     self.groups.stop()
                     self.transactions.stop()
                     for task in self._running:
@@ -119,6 +123,7 @@ class Broker:
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(self.metadata.topics.values),
+            self.cleaner.run(self.metadata.topics.values),
             self._remove_orphans(owners),
         ):
             self._running.append(tasks.create_task(work))

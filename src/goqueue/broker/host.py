@@ -69,6 +69,7 @@ class MachineHost(Generic[MachineT]):
         self._on_deadline_reply = on_deadline_reply
         self._records_since_snapshot = 0
         self._deadline_moved = asyncio.Event()
+        self._waits_for: Timestamp | None = None  # the deadline that `run` sleeps towards
         self._awaited = Timestamp(0)  # the deadline that `run` sleeps towards
         self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
 
@@ -114,8 +115,17 @@ class MachineHost(Generic[MachineT]):
         for record in decision.records:
             self.machine.apply(record)
         self._records_since_snapshot += len(decision.records)
-        self._deadline_moved.set()
+        self._look_at_deadline()
         return decision.reply, self._partition.committed(last)
+
+    def _look_at_deadline(self) -> None:
+        """Wake `run` when it sleeps for too long now, and only then: verbs are many."""
+        deadline = self.machine.next_deadline()
+        is_sooner = deadline is not None and (
+            self._waits_for is None or deadline < self._waits_for
+        )
+        if is_sooner or self._records_since_snapshot >= SNAPSHOT_RECORDS:
+            self._deadline_moved.set()
 
     def notice_deadline(self) -> None:
         """Wake up earlier if the machine's next deadline has come nearer."""

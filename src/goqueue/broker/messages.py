@@ -212,18 +212,22 @@ class Messages:
 
         Raises `OffsetOutOfRange`, `DamagedRecords`, or `TopicNotFound` once it is deleted.
         """
-        page = await _read_page(partition, offset, limit, bytes_max, end)
+        page = await read_page(partition, offset, limit=limit, bytes_max=bytes_max, end=end)
         if page.records or patience is None or _reached(page.next_offset, end):
-            return _counted(partition, page)
+            count_read(partition, page.records)
+            return page
         partition.subscribe(patience.waiter)
         try:
             while (
                 not page.records and not _reached(page.next_offset, end) and await patience.wait()
             ):
-                page = await _read_page(partition, page.next_offset, limit, bytes_max, end)
+                page = await read_page(
+                    partition, page.next_offset, limit=limit, bytes_max=bytes_max, end=end
+                )
         finally:
             partition.unsubscribe(patience.waiter)
-        return _counted(partition, page)
+        count_read(partition, page.records)
+        return page
 
     async def offset_for_time(self, partition: Partition, time: Timestamp) -> Offset:
         """The first record at or after `time`, or the end when there is none yet."""
@@ -333,17 +337,23 @@ def _reached(offset: Offset, end: Offset | None) -> bool:
     return end is not None and offset >= end
 
 
-def _counted(partition: Partition, page: Page) -> Page:
-    partition.messages_out += len(page.records)
+def count_read(partition: Partition, records: list[Record]) -> None:
+    """A reader was given these."""
+    partition.messages_out += len(records)
     partition.bytes_out += sum(
-        len(record.key or b"") + len(record.value or b"") for record in page.records
+        len(record.key or b"") + len(record.value or b"") for record in records
     )
-    return page
 
 
-async def _read_page(
-    partition: Partition, offset: Offset, limit: int, bytes_max: int, end: Offset | None
+async def read_page(
+    partition: Partition,
+    offset: Offset,
+    *,
+    limit: int,
+    bytes_max: int,
+    end: Offset | None = None,
 ) -> Page:
+    """As `Messages.read`, without waiting, and nobody was given anything yet."""
     log = partition.log
     if log.abandoned:
         raise TopicNotFound(f"topic {partition.topic!r} was deleted")

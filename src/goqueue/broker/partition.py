@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from goqueue.log import Appended, Chunk, Log, TimedOffset
+from goqueue.log.compaction import Result
 from goqueue.log.log import SyncPoint
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
@@ -249,6 +250,14 @@ class Partition:
         removal = self.log.remove_before(offset)
         await self._run(lambda: self.log.run_removal(removal), removal.checkpoint.sync)
         return len(removal.segments)
+
+    async def replace_segments(self, compacted: Result) -> None:
+        """Serve what compaction wrote instead of what it read."""
+        await self._idle()
+        replacement = self.log.replace_segments(
+            compacted.old, compacted.new, compacted.report.cleaned_offset
+        )
+        await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint.sync)
 
     async def _idle(self) -> None:
         while self._work is not None:

@@ -14,6 +14,7 @@ from goqueue.broker import Broker
 from goqueue.model.config import Address, Config
 from goqueue.runtime import Doors, real_doors
 from goqueue.runtime.lock import DirectoryLock
+from goqueue.runtime.tasks import owned_tasks
 from goqueue.server.http.listener import HttpListener
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
@@ -41,7 +42,7 @@ async def running_node(config: Config, doors: Doors | None = None) -> AsyncItera
     try:
         broker = Broker(doors, config)
         metrics = Metrics(broker)
-        async with broker.running(), asyncio.TaskGroup() as tasks:
+        async with broker.running(), owned_tasks() as tasks:
             kafka = KafkaListener(broker, config.kafka, metrics)
             http = HttpListener(broker, config.http, metrics)
             try:
