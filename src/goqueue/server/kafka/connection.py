@@ -10,7 +10,7 @@ When too much waits, the socket is no longer read: the peer's buffers fill, not 
 import asyncio
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -23,6 +23,9 @@ from goqueue.wire.frames import RequestHeader, encode_frame, parse_header
 
 if TYPE_CHECKING:
     from goqueue.server.kafka.listener import KafkaListener
+
+# Requests whose answer may take as long as the client cares to wait.
+PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
 _log = structlog.get_logger("goqueue.kafka")
 
@@ -105,12 +108,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Do what was asked before the end, and close then: a Produce with acks=0 still counts.
 
-        Fetches are left: hardly anybody says its last word and then listens.
+        What only waits for an answer is left: hardly anybody says its last word and then listens.
         """
         self._ended = True
-        self._waiting = deque(frame for frame in self._waiting if not _is_fetch(frame))
+        self._waiting = deque(each for each in self._waiting if _api_key(each) not in PATIENT)
         self._waiting_bytes = sum(map(len, self._waiting))
-        only_listens = not self._waiting and self._api_key == ApiKey.FETCH
+        only_listens = not self._waiting and self._api_key in PATIENT
         return self.is_busy and not only_listens
 
     def pause_writing(self) -> None:
@@ -247,8 +250,8 @@ def api_name(api_key: int) -> str:
         return "unknown"
 
 
-def _is_fetch(frame: bytearray) -> bool:
-    return frame[:2] == ApiKey.FETCH.to_bytes(2)
+def _api_key(frame: bytearray) -> int:
+    return int.from_bytes(frame[:2])
 
 
 def _address(peer: tuple[str, int] | None) -> str:
