@@ -72,18 +72,20 @@ def _loaded(name: str) -> Any:
     command = typer.main.get_command(module.app)
     command.name = name
     command.rich_help_panel = COMMANDS[name]  # type: ignore[attr-defined]
-    if name not in LOCAL_COMMANDS:
-        _add_global_options(command)
+    options = _global_options()
+    if name in LOCAL_COMMANDS:
+        options = [each for each in options if each.name == "output"]
+    _add_options(command, options)
     return command
 
 
-def _add_global_options(command: Any) -> None:
-    """They may stand after the command as well as before it."""
+def _add_options(command: Any, options: list[Any]) -> None:
+    """Global options may stand after the command as well as before it."""
     if isinstance(command, TyperGroup):
         for each in command.commands.values():
-            _add_global_options(each)
+            _add_options(each, options)
     else:
-        command.params = [*command.params, *_global_options()]
+        command.params = [*command.params, *options]
 
 
 def _abandon_stdout() -> None:

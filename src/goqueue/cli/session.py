@@ -39,18 +39,18 @@ class Session:
         self.timeout: float | None = None
 
     def target(self) -> Target:
-        chosen, entry = self._context()
-        server = self.server or os.environ.get("GOQUEUE_SERVER") or entry.server
+        server = self.server or os.environ.get("GOQUEUE_SERVER")
+        chosen, entry = self._context(server)
         return Target(
-            server=_url(server or DEFAULT_SERVER),
+            server=_url(server or entry.server or DEFAULT_SERVER),
             api_key=os.environ.get("GOQUEUE_API_KEY") or entry.api_key,
             timeout=self.timeout or _timeout_variable() or entry.timeout or DEFAULT_TIMEOUT,
             context=chosen,
         )
 
-    def _context(self) -> tuple[str | None, contexts.ServerContext]:
+    def _context(self, server: str | None) -> tuple[str | None, contexts.ServerContext]:
         named = self.context or os.environ.get("GOQUEUE_CONTEXT")
-        if named is None and self.server is not None:
+        if server and not named:
             return None, contexts.ServerContext()  # a key must not go to a server it is not for
         file = contexts.load()
         chosen = named or file.current_context

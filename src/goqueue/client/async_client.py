@@ -210,24 +210,35 @@ class AsyncClient:
     ) -> AsyncGenerator[Received, None]:
         """Messages as they come, without end, and through a restart of the server."""
         chosen = partitions_of(await self.topic(topic), partition, offset, from_time=from_time)
-        pages: asyncio.Queue[list[Received]] = asyncio.Queue(PAGES_AHEAD)
+        pages: asyncio.Queue[list[Received] | ClientError] = asyncio.Queue(PAGES_AHEAD)
+        failure: ClientError | None = None
         async with asyncio.TaskGroup() as tasks:
             following = [tasks.create_task(self._follow_one(each, pages)) for each in chosen]
             try:
-                while True:
-                    for message in await pages.get():
-                        yield message
+                while failure is None:
+                    page = await pages.get()
+                    if isinstance(page, ClientError):
+                        failure = page
+                    else:
+                        for message in page:
+                            yield message
+            except GeneratorExit:  # the reader has enough; a task group would wrap it
+                return
             finally:
                 for task in following:
                     task.cancel()
+        raise failure
 
     async def _follow_one(
-        self, reading: PartitionReading, pages: asyncio.Queue[list[Received]]
+        self, reading: PartitionReading, pages: asyncio.Queue[list[Received] | ClientError]
     ) -> None:
-        while True:
-            reading.take(await self.send(reading.call(exchange.LONG_POLL_MS), FOLLOWING))
-            if messages := list(reading.drain()):
-                await pages.put(messages)
+        try:
+            while True:
+                reading.take(await self.send(reading.call(exchange.LONG_POLL_MS), FOLLOWING))
+                if messages := list(reading.drain()):
+                    await pages.put(messages)
+        except ClientError as error:
+            await pages.put(error)
 
     # --- sending ----------------------------------------------------------------------------------
 

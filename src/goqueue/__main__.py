@@ -1,0 +1,5 @@
+"""`python -m goqueue` is the command `goqueue`."""
+
+from goqueue.cli.main import main
+
+main()

@@ -1,0 +1,294 @@
+"""The client against a scripted server: requests, results, errors, repetition."""
+
+from collections.abc import Iterator
+
+import httpx
+import msgspec
+import pytest
+
+from goqueue.client import AsyncClient, Client, Message, errors, exchange
+from tests.unit.client.fake_server import FakeServer, page, refused, said
+
+TOPIC = {
+    "name": "t",
+    "partitions": 2,
+    "total_messages": 3,
+    "total_size_bytes": 10,
+    "partition_offsets": {
+        "0": {"earliest": 0, "latest": 1, "next_offset": 2},
+        "1": {"earliest": 5, "latest": 9, "next_offset": 10},
+    },
+}
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the client would have slept."""
+    found: list[float] = []
+    monkeypatch.setattr("goqueue.client.client.time.sleep", found.append)
+    return found
+
+
+def client_of(server: FakeServer, **options: object) -> Client:
+    return Client("http://queue.test", transport=server.transport, **options)  # type: ignore[arg-type]
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_created_with_what_was_given():
+    server = FakeServer(said(201, {"name": "t", "partitions": 2}))
+    made = client_of(server).create_topic("t", partitions=2, settings={"retention.ms": "5"})
+    assert made.partitions == 2
+    request = server.requests[0]
+    assert (request.method, request.url.path) == ("POST", "/topics")
+    assert msgspec.json.decode(request.content) == {
+        "name": "t",
+        "num_partitions": 2,
+        "settings": {"retention.ms": "5"},
+    }
+
+
+def test_changed_settings_are_set_or_unset():
+    server = FakeServer(said(200, {"topic": "t", "settings": {}}))
+    client_of(server).change_settings("t", {"a": "1", "b": None})
+    assert msgspec.json.decode(server.requests[0].content) == {"set": {"a": "1"}, "unset": ["b"]}
+
+
+def test_a_name_is_quoted_in_the_path():
+    server = FakeServer(refused(400, "invalid_name"))
+    with pytest.raises(errors.BadRequest):
+        client_of(server).topic("../a b")
+    assert server.requests[0].url.raw_path == b"/topics/..%2Fa%20b"
+
+
+def test_all_pages_of_topics_are_read():
+    first = {"topics": ["a"], "details": [{"name": "a", "partitions": 1}], "next_after": "a"}
+    second = {"topics": ["b"], "details": [{"name": "b", "partitions": 2}]}
+    server = FakeServer(said(200, first), said(200, second))
+    assert [each.name for each in client_of(server).topics()] == ["a", "b"]
+    assert server.requests[1].url.params["after"] == "a"
+
+
+def test_the_key_goes_along_and_a_proxy_is_not_used_for_loopback():
+    server = FakeServer(said(200, {"version": "1"}))
+    client_of(server, api_key="secret").version()
+    assert server.requests[0].headers["Authorization"] == "Bearer secret"
+    assert exchange.options("http://127.0.0.1:1", None)["trust_env"] is False
+    assert exchange.options("http://queue.test", None)["trust_env"] is True
+
+
+def test_a_server_that_is_not_ready_says_why():
+    server = FakeServer(said(503, {"status": "fail", "message": "starting"}))
+    health = client_of(server).health()
+    assert (health.is_ready, health.message) == (False, "starting")
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (404, "topic_not_found", errors.TopicNotFound),
+        (404, "partition_not_found", errors.PartitionNotFound),
+        (404, "no_such_path", errors.NotFound),
+        (409, "topic_exists", errors.TopicExists),
+        (400, "invalid_setting", errors.BadRequest),
+        (416, "offset_out_of_range", errors.OffsetOutOfRange),
+        (413, "message_too_large", errors.TooLarge),
+        (403, "unauthorized", errors.Unauthorized),
+        (500, "internal", errors.ServerFailed),
+        (418, "a_code_of_tomorrow", errors.BadRequest),
+    ],
+)
+def test_a_refusal_has_its_class_and_its_facts(status: int, code: str, kind: type[errors.Refused]):
+    server = FakeServer(refused(status, code, "not so", earliest=3))
+    with pytest.raises(kind) as caught:
+        client_of(server).topic("t")
+    error = caught.value
+    assert (error.code, error.status, error.message) == (code, status, "not so")
+    assert error.details == {"earliest": 3}
+
+
+def test_an_answer_of_another_program_is_told_apart():
+    for answer in (httpx.Response(200, text="<html>"), httpx.Response(502, text="proxy")):
+        with pytest.raises(errors.BadAnswer):
+            client_of(FakeServer(answer)).version()
+
+
+def test_no_server_says_how_to_start_one():
+    with (
+        Client("http://127.0.0.1:1", retries=0) as client,
+        pytest.raises(errors.ServerUnreachable, match="start one with `goqueue server`"),
+    ):
+        client.version()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://host", "http://host:port"])
+def test_what_is_no_address_is_said_to_be_none(url: str):
+    with pytest.raises(errors.ServerUnreachable, match="not the address"):
+        Client(url, retries=0).version()
+
+
+# --- repetition -----------------------------------------------------------------------------------
+
+
+def test_a_publish_whose_answer_was_lost_is_not_sent_again(waits: list[float]):
+    server = FakeServer(httpx.ReadTimeout(""))
+    with pytest.raises(errors.NoAnswer):
+        client_of(server).publish("t", [Message("a")])
+    assert len(server.requests) == 1
+
+
+def test_a_publish_is_sent_again_when_the_server_asks_for_that(waits: list[float]):
+    busy = refused(503, "overloaded")
+    busy.headers["Retry-After"] = "1"
+    server = FakeServer(busy, said(200, {"results": [{"partition": 0, "offset": 4}]}))
+    assert client_of(server).publish("t", [Message("a")])[0].offset == 4
+    assert waits == [1.0]
+
+
+def test_a_read_is_repeated_when_its_answer_was_lost(waits: list[float]):
+    server = FakeServer(httpx.ReadError("reset"), said(200, {"version": "1"}))
+    assert client_of(server).version().version == "1"
+    assert len(server.requests) == 2
+
+
+def test_repetition_ends(waits: list[float]):
+    server = FakeServer(httpx.ConnectError("refused"))
+    with pytest.raises(errors.ServerUnreachable):
+        client_of(server, retries=3).version()
+    assert len(server.requests) == 4
+
+
+# --- publishing -----------------------------------------------------------------------------------
+
+PROBLEM = {"code": "message_too_large", "message": "too large"}
+
+
+def test_publish_raises_when_some_failed():
+    server = FakeServer(said(207, {"results": [{"partition": 0, "offset": 1}, {"error": PROBLEM}]}))
+    with pytest.raises(errors.PublishIncomplete, match="1 of 2") as caught:
+        client_of(server).publish("t", [Message("a"), Message("b")])
+    assert [each.offset for each in caught.value.results] == [1, None]
+
+
+def test_publish_raises_the_refusal_when_all_failed():
+    server = FakeServer(refused(413, "message_too_large", results=[{"error": PROBLEM}]))
+    with pytest.raises(errors.TooLarge):
+        client_of(server).publish("t", [Message("a")])
+
+
+def test_publish_each_gives_a_result_for_each_message():
+    server = FakeServer(refused(413, "message_too_large", results=[{"error": PROBLEM}]))
+    (result,) = client_of(server).publish_each("t", [Message("a")])
+    assert result.error is not None
+    assert result.error.code == "message_too_large"
+
+
+def test_publish_each_raises_when_the_topic_takes_nothing():
+    with pytest.raises(errors.TopicNotFound):
+        client_of(FakeServer(refused(404, "topic_not_found"))).publish_each("t", [Message("a")])
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_partitions_are_merged_by_time():
+    def answer(request: httpx.Request) -> httpx.Response:
+        match request.url.path:
+            case "/topics/t":
+                return said(200, TOPIC)
+            case "/topics/t/partitions/0/messages":
+                return page(0, 1, time=1002)
+            case _:
+                return page(*range(5, 10), time=996)
+
+    found = list(client_of(FakeServer(answer)).read("t"))
+    assert [(each.timestamp, each.partition) for each in found] == [
+        (1001, 1),
+        (1002, 0),
+        (1002, 1),
+        (1003, 0),
+        (1003, 1),
+        (1004, 1),
+        (1005, 1),
+    ]
+
+
+def test_reading_goes_on_from_page_to_page_and_ends_where_the_log_ended():
+    server = FakeServer(
+        said(200, TOPIC),
+        page(0, 1, at_end=False, high_watermark=4),
+        page(2, 3, at_end=False, high_watermark=100),
+    )
+    found = list(client_of(server).read("t", partition=0, offset=0))
+    assert [each.offset for each in found] == [0, 1, 2, 3]
+    assert [request.url.params.get("offset") for request in server.requests] == [None, "0", "2"]
+
+
+def test_a_negative_offset_counts_from_the_end():
+    server = FakeServer(said(200, TOPIC), page(8, 9))
+    list(client_of(server).read("t", partition=1, offset=-2))
+    assert server.requests[1].url.params["offset"] == "8"
+
+
+def test_a_limit_ends_reading_and_makes_pages_small():
+    server = FakeServer(said(200, TOPIC), page(0, 1, 2, at_end=False, high_watermark=50))
+    assert len(list(client_of(server).read("t", partition=0, limit=2))) == 2
+    assert server.requests[1].url.params["limit"] == "2"
+
+
+def test_a_time_is_asked_for_once_and_offsets_after_that():
+    server = FakeServer(
+        said(200, TOPIC), page(3, at_end=False, high_watermark=5), page(4, high_watermark=5)
+    )
+    list(client_of(server).read("t", partition=0, from_time=1000, to_time=2000))
+    first, second = (dict(request.url.params) for request in server.requests[1:])
+    assert (first.get("offset"), first["from_time"], first["to_time"]) == (None, "1000", "2000")
+    assert (second["offset"], second.get("from_time"), second["to_time"]) == ("4", None, "2000")
+
+
+def follow_script() -> Iterator[httpx.Response]:
+    yield said(200, TOPIC)
+    yield page(0, 1)
+    yield page(next_offset=2)
+    yield page(2)
+
+
+def test_following_waits_when_nothing_moves():
+    server = FakeServer(*follow_script())
+    messages = client_of(server).follow("t", partition=0)
+    assert [next(messages).offset for _ in range(3)] == [0, 1, 2]
+    waits = [request.url.params.get("wait") for request in server.requests[1:]]
+    assert waits == [None, None, "10000"]
+
+
+async def test_the_asynchronous_client_reads_and_follows_too():
+    server = FakeServer(*follow_script())
+    async with AsyncClient("http://queue.test", transport=server.transport) as client:
+        found = []
+        messages = client.follow("t", partition=0)
+        async for message in messages:
+            found.append(message.offset)
+            if message.offset == 2:
+                break
+        await messages.aclose()
+    assert found == [0, 1, 2]
+
+
+async def test_following_ends_with_the_server_s_refusal():
+    server = FakeServer(said(200, TOPIC), page(0), refused(404, "topic_not_found"))
+    async with AsyncClient("http://queue.test", transport=server.transport) as client:
+        messages = client.follow("t", partition=0)
+        assert (await anext(messages)).offset == 0
+        with pytest.raises(errors.TopicNotFound):
+            await anext(messages)
+
+
+async def test_the_asynchronous_client_has_the_same_verbs():
+    def verbs(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert verbs(AsyncClient) == verbs(Client)

@@ -1,0 +1,47 @@
+"""Messages survive the way through JSON, whatever bytes they are."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.client.messages import Message, WireMessage, from_wire, milliseconds, to_wire
+
+payloads = st.none() | st.binary(max_size=20) | st.text(max_size=20)
+
+
+def as_bytes(payload: str | bytes | None) -> bytes | None:
+    return payload.encode() if isinstance(payload, str) else payload
+
+
+@given(payloads, payloads, st.lists(st.tuples(st.text(max_size=5), payloads), max_size=3))
+def test_what_is_published_can_be_read_back(key, value, headers):
+    sent = msgspec.json.encode(to_wire(Message(value, key, headers)))
+    stored = {**msgspec.json.decode(sent), "offset": 7, "timestamp": "1970-01-01T00:00:01.500Z"}
+    read = from_wire(msgspec.convert(stored, WireMessage), "t", 2)
+    assert (read.key, read.value) == (as_bytes(key), as_bytes(value))
+    assert read.headers == tuple((name, as_bytes(each)) for name, each in headers)
+    assert (read.topic, read.partition, read.offset, read.timestamp) == ("t", 2, 7, 1500)
+
+
+def test_text_travels_as_text():
+    wire = to_wire(Message("häuser", "k", {"a": "1"}, partition=3, timestamp=5))
+    assert wire == {
+        "value": "häuser",
+        "key": "k",
+        "headers": [{"name": "a", "value": "1"}],
+        "partition": 3,
+        "timestamp": 5,
+    }
+
+
+def test_a_message_that_is_not_text_travels_whole_in_base64():
+    assert to_wire(Message(b"\xff", "k")) == {"value": "/w==", "key": "aw==", "encoding": "base64"}
+
+
+def test_a_message_without_a_time_or_beyond_all_calendars_has_a_number():
+    assert milliseconds(None) == -1
+    assert milliseconds(2**60) == 2**60
+
+
+def test_a_size_counts_everything():
+    assert Message(b"12", "345", {"6": b"78"}).size_bytes == 8
