@@ -11,8 +11,10 @@ What `sieve.py` says of one batch, this file does to a log; `swap.py` has how fi
 What follows the last key that fitted is copied unchanged, and `Log.cleaned_offset` says where the
 next run goes on, so a log of any size is compacted in bounded memory.
 
+Transactions are all decided there; records of aborted ones go, and supersede nothing.
+
 Offsets never change.  A batch that lost its last record goes, and readers step over the gap.  Two
-kinds of batch stay although empty: the last one of each producer, which tells its sequence to
+kinds of batch stay although empty: the last data of each producer, which tells its sequence to
 whoever rebuilds the producers' state; and the last one that a run writes, so that there is always
 a batch at or after every offset that may be asked for.
 
@@ -31,11 +33,14 @@ loop, the others block:
 Until the last step a crash leaves the log as it was; during it, its next opening finishes it.
 """
 
+import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
 from goqueue.log.sieve import IsAborted, KeyOffsets, Sieve, emptied, is_aborted_data
@@ -62,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True):
     dirty_from: Offset
     dirty_ratio: float
     now: Timestamp
+    is_aborted: IsAborted
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -88,7 +94,7 @@ class _Survey(msgspec.Struct):
     offsets: KeyOffsets
     segments: tuple[Segment, ...]  # to be written anew
     end_offset: Offset  # the keys of everything dirty below are in `offsets`
-    producers: dict[int, Offset] | None  # to the base offset of their last batch; None: too many
+    producers: dict[int, Offset] | None  # to the base offset of their last data; None: too many
 
     def may_drop(self, header: BatchHeader) -> bool:
         """Whether a batch that lost its records need not stay for its producer's sake."""
@@ -119,7 +125,15 @@ def plan(log: Log, now: Timestamp, *, force: bool = False) -> Plan | None:
     )
     if not segments or not (is_due or force):
         return None
-    return Plan(log.directory, log.settings, tuple(segments), dirty_from, ratio, now)
+    return Plan(
+        log.directory,
+        log.settings,
+        tuple(segments),
+        dirty_from,
+        ratio,
+        now,
+        functools.partial(_is_aborted, log.aborted),
+    )
 
 
 def should_roll(log: Log, now: Timestamp) -> bool:
@@ -156,8 +170,16 @@ def _is_overdue(settings: TopicSettings, oldest: Segment, now: Timestamp) -> boo
 def _first_timestamp(segment: Segment) -> Timestamp:
     """Of the first batch; a segment that was not written in this process asks its time index."""
     if segment.first_timestamp < 0 and segment.times.count:
-        segment.first_timestamp = Timestamp(segment.times.entry(0)[0])
+        with contextlib.suppress(CorruptData):
+            segment.first_timestamp = Timestamp(segment.times.entry(0)[0])
     return segment.first_timestamp
+
+
+def _is_aborted(index: AbortIndex, producer_id: int, offset: Offset) -> bool:
+    """Asks the file, for transactional batches only; so it costs no memory.  Blocking."""
+    return any(
+        aborted.producer_id == producer_id for aborted in index.between(offset, Offset(offset + 1))
+    )
 
 
 # --- in the background -------------------------------------------------------------------------
@@ -169,7 +191,6 @@ def run(
     *,
     memory_bytes_max: int = MEMORY_BYTES_MAX,
     free_bytes_min: int = 0,
-    is_aborted: IsAborted = lambda _producer_id, _offset: False,
     should_stop: ShouldStop = lambda: False,
     dry_run: bool = False,
 ) -> Result | None:
@@ -180,13 +201,13 @@ def run(
     """
     output = None if dry_run else _Output(disk, plan, free_bytes_min)
     try:
-        survey = _survey(plan, KeyOffsets(memory_bytes_max), is_aborted, should_stop)
+        survey = _survey(plan, KeyOffsets(memory_bytes_max), should_stop)
         sieve = Sieve(
             survey.offsets,
             survey.end_offset,
             now=plan.now,
             delete_retention_ms=plan.settings.delete_retention_ms,
-            is_aborted=is_aborted,
+            is_aborted=plan.is_aborted,
         )
         report = _rewrite(plan, survey, sieve, output, should_stop)
         new = output.finish(survey.segments[-1].next_offset) if output else ()
@@ -204,22 +225,22 @@ def discard(disk: Disk, plan: Plan) -> None:
     remove_cleaned(disk, plan.directory)
 
 
-def _survey(
-    plan: Plan, offsets: KeyOffsets, is_aborted: IsAborted, should_stop: ShouldStop
-) -> _Survey:
+def _survey(plan: Plan, offsets: KeyOffsets, should_stop: ShouldStop) -> _Survey:
     producers: dict[int, Offset] = {}
     full_at: Offset | None = None
     covered: tuple[Segment, ...] = ()
     for segment in plan.segments:
         covered = (*covered, segment)
         for data, header, _ in _batches(segment, should_stop):
+            if header.is_control:  # it always stays, and has neither key nor sequence
+                continue
             if header.has_producer and len(producers) <= PRODUCERS_MAX:
                 producers[header.producer_id] = header.base_offset
-            if header.last_offset < plan.dirty_from or header.is_control or full_at is not None:
+            if header.last_offset < plan.dirty_from or full_at is not None:
                 continue
             if not offsets.has_room(header.count):
                 full_at = header.base_offset
-            elif not is_aborted_data(header, is_aborted):
+            elif not is_aborted_data(header, plan.is_aborted):
                 offsets.add(data, header)
         if full_at is not None:
             break

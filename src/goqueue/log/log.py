@@ -597,7 +597,13 @@ class Log:
 
     def run_replacement(self, replacement: Replacement) -> None:
         """Blocking; in the background.  Says so in a checkpoint when it is done, not before."""
-        swap(self._disk, self.directory, replacement.old, replacement.new)
+        swap(
+            self._disk,
+            self.directory,
+            old=replacement.old,
+            new=replacement.new,
+            cleaned_offset=replacement.checkpoint.checkpoint.cleaned_offset,
+        )
         self.run_checkpoint(replacement.checkpoint)
 
     def close(self) -> None:

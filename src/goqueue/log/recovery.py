@@ -58,7 +58,8 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     producers = Producers(saved.producers, saved.unsettled) if saved else Producers()
     aborted = AbortIndex(disk, directory)
     _restore_aborted(aborted, saved, report)
-    taken_in = _TakenIn(settings, epochs, producers, aborted, report)
+    known_end = saved.tail.next_offset if saved else Offset(0)
+    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end)
     segments, touched = _verify_tail(disk, segments, saved, taken_in, report)
     producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
@@ -161,21 +162,21 @@ class _TakenIn:
         epochs: LeaderEpochs,
         producers: Producers,
         aborted: AbortIndex,
-        report: Recovery,
+        known_end: Offset,
     ) -> None:
         self.settings = settings
         self._epochs = epochs
         self._producers = producers
         self._aborted = aborted
-        self._report = report
+        self._known_end = known_end  # the checkpoint knows what was written below
 
     def take(self, data: Buffer, header: BatchHeader) -> None:
         self._epochs.assign(header.leader_epoch, header.base_offset)
-        if not header.has_producer:
+        if not header.has_producer or header.base_offset < self._known_end:
             return
         if header.is_control:
             self._take_marker(data, header)
-        elif header.count:
+        else:  # also what compaction emptied: it stayed for its sequence
             append_time = header.max_timestamp if header.uses_append_time else -1
             self._producers.wrote(header, header.base_offset, header.last_offset, append_time)
 

@@ -4,12 +4,13 @@
     2  compaction-swap                       the manifest: what is replaced, what by; synced
     3  {base}.log.cleaned -> {base}.log      and so on, for each new segment
     4  old segments whose names were not taken over are removed; the directory is synced
-    5  the manifest is removed; the directory is synced
+    5  the checkpoint learns how far the log is cleaned: only below there offsets may be missing
+    6  the manifest is removed; the directory is synced
 
-The manifest is the one commit point.  `finish_swap` does steps 3 to 5, each of which may have
+The manifest is the one commit point.  `finish_swap` does steps 3 to 6, each of which may have
 been done already: it is what runs after a crash, and also what does the work the first time.
 Without a manifest it removes what step 1 left.  Nothing is removed before all new files are seen
-to be there, so a device that lost what it said was synced costs an error and no data.  Step 5 is
+to be there, so a device that lost what it said was synced costs an error and no data.  Step 6 is
 synced because the next compaction writes files of the same names: an old manifest must not come
 back and find those half written.
 
@@ -24,11 +25,13 @@ puts other bytes behind an old path.  So the log serves the new segments *before
 - When all is in place the new segments are given plain files.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from goqueue.log import checkpoint as checkpoints
 from goqueue.log import framed
 from goqueue.log.segment import LOG, SUFFIXES, Segment, stem
 from goqueue.log.sparse_index import OFFSET_INDEX, TIME_INDEX, SparseIndex
@@ -51,9 +54,17 @@ class NewSegment(msgspec.Struct, frozen=True, array_like=True):
 class Manifest(msgspec.Struct, frozen=True):
     replaced: tuple[Offset, ...]  # base offsets of the old segments
     produced: tuple[NewSegment, ...]
+    cleaned_offset: Offset
 
 
-def swap(disk: Disk, directory: str, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+def swap(
+    disk: Disk,
+    directory: str,
+    *,
+    old: Sequence[Segment],
+    new: Sequence[Segment],
+    cleaned_offset: Offset,
+) -> None:
     """Put the files of `new` in place of those of `old`.  Blocking.
 
     When it fails, the log serves on as it is, and what is left to do is done at its next opening.
@@ -62,6 +73,7 @@ def swap(disk: Disk, directory: str, old: Sequence[Segment], new: Sequence[Segme
     manifest = Manifest(
         tuple(segment.base_offset for segment in old),
         tuple(NewSegment(segment.base_offset, segment.size) for segment in new),
+        cleaned_offset,
     )
     framed.store(disk, f"{directory}/{MANIFEST}", KIND, VERSION, manifest)
     finish_swap(disk, directory)
@@ -80,6 +92,7 @@ def finish_swap(disk: Disk, directory: str) -> None:
     manifest = framed.load(disk, path, KIND, VERSION, Manifest)
     if manifest is not None:
         _carry_out(disk, directory, manifest)
+        _note_cleaned(disk, directory, manifest.cleaned_offset)
         disk.remove(path)
         disk.sync_directory(directory)
     remove_cleaned(disk, directory)
@@ -99,6 +112,14 @@ def _carry_out(disk: Disk, directory: str, manifest: Manifest) -> None:
             for suffix in SUFFIXES:
                 disk.remove(stem(directory, base_offset) + suffix)
     disk.sync_directory(directory)
+
+
+def _note_cleaned(disk: Disk, directory: str, cleaned_offset: Offset) -> None:
+    with contextlib.suppress(CorruptData):  # recovery does without it, and tells
+        saved = checkpoints.load(disk, directory)
+        if saved is not None and saved.cleaned_offset < cleaned_offset:
+            cleaned = msgspec.structs.replace(saved, cleaned_offset=cleaned_offset)
+            checkpoints.store(disk, directory, cleaned)
 
 
 def _check_present(disk: Disk, directory: str, segment: NewSegment) -> None:

@@ -65,6 +65,7 @@ def commit(log: Log) -> None:
     log.run_sync(point)
     log.synced(point)
     log.high_watermark = log.end_offset
+    log.producers.settle(log.high_watermark)
 
 
 def fill(log: Log, pairs: Iterable[tuple[str | None, str | None]], *, roll: bool = True) -> None:

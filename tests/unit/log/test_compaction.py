@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from goqueue.log import Log, compaction, open_log
+from goqueue.log import Log, checkpoint, compaction, open_log
 from goqueue.log.compaction import Report
 from goqueue.log.sieve import ENTRY_BYTES
 from goqueue.model import batch as batches
 from goqueue.model import records
-from goqueue.model.batch import CONTROL, DELETE_HORIZON, HEADER_BYTES, TRANSACTIONAL
-from goqueue.model.errors import CorruptData, DiskFull
-from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.batch import DELETE_HORIZON, HEADER_BYTES, TRANSACTIONAL
+from goqueue.model.errors import CorruptData, DiskFull, OutOfOrderSequence
+from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.record import Record
 from goqueue.runtime.disk import RealDisk
 from goqueue.sim import SimDisk
@@ -94,9 +94,10 @@ def test_a_compacted_log_holds_the_same_table(
     )
     log = opened(disk, chosen)
     now = START + 1000
+    sequences = dict.fromkeys(range(3), 0)
     for round_of_writes in history:
         for write in round_of_writes:
-            append_write(log, write)
+            append_write(log, write, sequences)
         if round_of_writes:
             log.roll()
         written = records_in(log)
@@ -110,9 +111,11 @@ def test_a_compacted_log_holds_the_same_table(
         now += pause_ms
 
 
-def append_write(log: Log, write: Write) -> None:
+def append_write(log: Log, write: Write, sequences: dict[int, int]) -> None:
     batch = [Record(0, START + at, key, value) for key, value, at in write.records]
-    append(log, batch, codec=write.codec, producer=(write.producer, 0, log.end_offset))
+    sequence = sequences.get(write.producer, -1)
+    append(log, batch, codec=write.codec, producer=(write.producer, 0, sequence))
+    sequences[write.producer] = sequence + len(batch)
 
 
 def check_compacted(log: Log, written: list[Record], now: int) -> None:
@@ -304,13 +307,42 @@ def test_the_last_batch_of_a_producer_stays_though_empty(disk: SimDisk):
     assert [header.base_offset for header in headers_in(log)] == [3, 5]
 
 
+def test_producers_are_known_again_without_a_checkpoint(disk: SimDisk):
+    log = opened(disk)
+    append(log, [record("a", "1"), record("b", "1")], producer=(7, 0, 0))
+    in_transaction(log, ("a", "2"), 0, commits=True)
+    in_transaction(log, ("a", "3"), 1, commits=False)
+    fill(log, [("a", "4"), ("b", "4")])
+    compact(disk, log)
+    assert offsets_in(log) == [6, 7]
+    disk.remove(f"{DIRECTORY}/{checkpoint.FILE}")
+    log = opened(disk)
+    append(log, [record("c", "1")], producer=(7, 0, 2))
+    in_transaction(log, ("c", "2"), 2, commits=True)
+    for producer in ((7, 0, 4), (5, 0, 4)):
+        with pytest.raises(OutOfOrderSequence):
+            append(log, [record("c", "1")], producer=producer)
+
+
+def test_a_log_whose_last_segment_is_empty_opens_with_what_the_checkpoint_knows(disk: SimDisk):
+    log = opened(disk)
+    in_transaction(log, ("a", "1"), 0, commits=False)
+    in_transaction(log, ("a", "2"), 1, commits=False)
+    log.roll()
+    compact(disk, log)
+    for _ in range(3):
+        log = opened(disk)
+        assert log.aborted.count == 2
+    in_transaction(log, ("a", "3"), 2, commits=True)
+
+
 def test_too_many_producers_keep_their_empty_batches(
     disk: SimDisk, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(compaction, "PRODUCERS_MAX", 1)
     log = opened(disk)
-    for producer_id in (1, 2, 1, 2):
-        append(log, [record("a", "1")], producer=(producer_id, 0, 0))
+    for producer_id, sequence in [(1, 0), (2, 0), (1, 1), (2, 1)]:
+        append(log, [record("a", "1")], producer=(producer_id, 0, sequence))
     log.roll()
     compact(disk, log)
     assert len(headers_in(log)) == 4
@@ -332,20 +364,41 @@ def test_the_last_batch_stays_though_empty_until_another_follows(disk: SimDisk):
     assert opened(disk).start_offset == 0
 
 
+def in_transaction(log: Log, pair: tuple[str, str], sequence: int, *, commits: bool) -> None:
+    append(log, [record(*pair)], attributes=TRANSACTIONAL, producer=(5, 0, sequence))
+    log.append_marker(
+        producer_id=5,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        commits=commits,
+        epoch=Epoch(0),
+        now=Timestamp(START),
+    )
+    commit(log)
+
+
 def test_markers_stay_and_aborted_records_go_and_supersede_nothing(disk: SimDisk):
     log = opened(disk)
-    producer = (5, 0, 0)
     append(log, [record("a", "committed")])
-    append(log, [record("a", "aborted")], attributes=TRANSACTIONAL, producer=producer)
-    append(log, [record("x", "abort")], attributes=TRANSACTIONAL | CONTROL, producer=producer)
-    append(log, [record("b", "1")], attributes=TRANSACTIONAL, producer=producer)
-    append(log, [record("x", "commit")], attributes=TRANSACTIONAL | CONTROL, producer=producer)
-    append(log, [record("b", "2")], attributes=TRANSACTIONAL, producer=producer)
-    append(log, [record("x", "commit")], attributes=TRANSACTIONAL | CONTROL, producer=producer)
+    in_transaction(log, ("a", "aborted"), 0, commits=False)
+    in_transaction(log, ("b", "1"), 1, commits=True)
+    in_transaction(log, ("b", "2"), 2, commits=True)
     log.roll()
-    compact(disk, log, is_aborted=lambda producer_id, offset: (producer_id, offset) == (5, 1))
+    compact(disk, log)
     assert table(records_in(log)) == {b"a": b"committed", b"b": b"2"}
     assert [header.base_offset for header in headers_in(log)] == [0, 2, 4, 5, 6]
+    assert [header.is_control for header in headers_in(log)] == [False, True, True, False, True]
+
+
+def test_an_open_transaction_holds_compaction_back(disk: SimDisk):
+    log = opened(disk)
+    fill(log, [("a", "1"), ("a", "2")])
+    append(log, [record("a", "3")], attributes=TRANSACTIONAL, producer=(5, 0, 0))
+    log.roll()
+    fill(log, [("a", "4")])
+    compact(disk, log)
+    assert offsets_in(log) == [1, 2, 3]
+    assert log.cleaned_offset == 2
 
 
 # --- what is touched, and when -------------------------------------------------------------------
@@ -610,7 +663,7 @@ def write_numbers(log: Log, chance: random.Random, number: int) -> None:
     batch = [record(f"key {chance.randrange(50)}", str(number)) for _ in range(10)]
     for _ in range(10):
         data = batches.encode(batch, codec=chance.choice([0, 3]))
-        log.append(data, batches.verified_headers(data), epoch=0, now=START)  # type: ignore[arg-type]
+        log.append(data, batches.verified_headers(data), epoch=Epoch(0), now=Timestamp(START))
     commit(log)
     written_records.extend(batch)
     log.roll()
