@@ -94,12 +94,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = asyncio.get_running_loop().time()
-        try:
-            frames = self._frames.received(nbytes)
-        except MalformedRequest as error:
-            self._give_up(error)
-            return
-        if frames and not self.closing:
+        frames = self._frames.received(nbytes)
+        if (frames or self._frames.problem) and not self.closing:
             self._waiting.extend(frames)
             self._waiting_bytes += sum(map(len, frames))
             self._read_if_room()
@@ -111,10 +107,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         What only waits for an answer is left: hardly anybody says its last word and then listens.
         """
         self._ended = True
-        self._waiting = deque(each for each in self._waiting if _api_key(each) not in PATIENT)
-        self._waiting_bytes = sum(map(len, self._waiting))
-        only_listens = not self._waiting and self._api_key in PATIENT
-        return self.is_busy and not only_listens
+        return self.is_busy and self._api_key not in PATIENT
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -148,6 +141,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
     async def _next_frame(self) -> bytearray:
         """The next request, once there is one and the replies before it are not piling up."""
         while not self._waiting or not self._may_write or self._too_many_slots:
+            if self._frames.problem is not None and not self._waiting:
+                raise self._frames.problem
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
         frame = self._waiting.popleft()
@@ -157,6 +152,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     async def _handle(self, frame: bytearray) -> None:
         header = parse_header(memoryview(frame))
+        if self._ended and header.api_key in PATIENT:
+            self.close()
+            return
         slot = Slot(self, header, asyncio.get_running_loop().time())
         self._slots.append(slot)
         self._api_key = header.api_key
@@ -197,7 +195,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _read_if_room(self) -> None:
         has_room = (
-            len(self._waiting) < self._config.pending_requests_max
+            self._frames.problem is None
+            and len(self._waiting) < self._config.pending_requests_max
             and self._waiting_bytes < self._config.pending_bytes_max
         )
         if has_room != self._reading and self._transport is not None and not self.closing:
@@ -248,10 +247,6 @@ def api_name(api_key: int) -> str:
         return ApiKey(api_key).name.lower()
     except ValueError:
         return "unknown"
-
-
-def _api_key(frame: bytearray) -> int:
-    return int.from_bytes(frame[:2])
 
 
 def _address(peer: tuple[str, int] | None) -> str:

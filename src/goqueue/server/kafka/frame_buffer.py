@@ -26,6 +26,7 @@ class FrameBuffer:
         self._own: bytearray | None = None  # of a frame too large for what is left of `_shared`
         self._own_filled = 0
         self._own_size = 0  # of that frame when it is whole
+        self.problem: MalformedRequest | None = None  # why no frame can follow those given so far
 
     @property
     def is_partial(self) -> bool:
@@ -43,8 +44,10 @@ class FrameBuffer:
     def received(self, count: int) -> list[bytearray]:
         """`count` bytes were written into `space()`: gives the frames that are whole now.
 
-        Raises `MalformedRequest` for a length that cannot be.
+        After a length that cannot be, there is a `problem`, and nothing more is a frame.
         """
+        if self.problem is not None:
+            return []
         if self._own is not None:
             self._own_filled += count
             if self._own_filled < self._own_size:
@@ -60,10 +63,8 @@ class FrameBuffer:
         while filled - at >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(shared, at)
             if not 0 < size <= self._frame_bytes_max:
-                raise MalformedRequest(
-                    f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
-                    " (setting kafka.request_bytes_max)"
-                )
+                self._refuse(size)
+                return frames
             start = at + _LENGTH.size
             if start + size <= filled:
                 frames.append(shared[start : start + size])
@@ -77,6 +78,13 @@ class FrameBuffer:
             shared[: filled - at] = shared[at:filled]
             self._filled = filled - at
         return frames
+
+    def _refuse(self, size: int) -> None:
+        self._filled = 0
+        self.problem = MalformedRequest(
+            f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
+            " (setting kafka.request_bytes_max)"
+        )
 
     def _give_own_buffer(self, size: int, start: int) -> None:
         self._own_size = size
