@@ -10,6 +10,7 @@ its old segments are removed and compacted in the background, one log at a time.
 
 import asyncio
 import functools
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
@@ -45,6 +46,7 @@ class Partitions:
         self._logs = f"{data_dir}/logs"
         self._deleted = f"{data_dir}/deleted"
         self._open: dict[Key, Partition] = {}
+        self._claiming = threading.Lock()
         self._opening: dict[Key, asyncio.Future[Partition]] = {}
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
         self._has_room = True
@@ -122,7 +124,8 @@ class Partitions:
     ) -> tuple[Log, Recovery]:
         """Blocking."""
         if topic_id is not None:
-            self._claim_directory(topic, topic_id)
+            with self._claiming:  # a topic's partitions are opened side by side, by many threads
+                self._claim_directory(topic, topic_id)
         return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings)
 
     def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
