@@ -112,7 +112,7 @@ class _Fetch:
                 results, size = await self._read()
                 if self._is_enough(results, size):
                     break
-                lacking = self._request.min_bytes - size
+                lacking = 0 if self._is_behind(partitions) else self._request.min_bytes - size
                 if not await _appended(partitions, lacking, waiter, deadline):
                     results, size = await self._read()
                     break
@@ -123,6 +123,13 @@ class _Fetch:
 
     def _is_enough(self, results: list[FetchPartitionResponse], size: int) -> bool:
         return size >= self._request.min_bytes or any(result.error_code for result in results)
+
+    def _is_behind(self, partitions: list[Partition]) -> bool:
+        """Whether something is written that cannot be read yet: any wake may be about that."""
+        return any(
+            each.read_limit(committed_only=self._committed_only) < each.log.end_offset
+            for each in partitions
+        )
 
     async def _read(self) -> tuple[list[FetchPartitionResponse], int]:
         """Every partition's bytes, as far as the fetch's own limit goes."""

@@ -178,6 +178,17 @@ async def test_a_waiting_fetch_is_answered_by_the_next_append(served: Served):
     assert b"news" in body
 
 
+async def test_a_fetch_that_comes_between_write_and_flush_is_answered_after_the_flush(
+    served: Served,
+):
+    broker, connect = served
+    await broker.create_topic("t", partitions=1)
+    broker.append(await broker.partition("t", 0), batches.encode([Record(0, 1, None, b"news")]))
+    reader = await connect()
+    reader.send(fetch(1, 0, wait_ms=300_000))
+    assert b"news" in (await reader.reply())[1]
+
+
 # --- the end ----------------------------------------------------------------------------------
 
 
