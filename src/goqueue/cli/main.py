@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from goqueue.cli.coercion import use_plain_types
 from goqueue.cli.failures import ExitCode, explained
 from goqueue.cli.session import Session
 
@@ -41,6 +42,7 @@ class CommandTable(TyperGroup):
         super().__init__(**attributes)
         self.commands = dict.fromkeys(COMMANDS, TyperCommand("not loaded yet"))
         self.params = _global_options()
+        use_plain_types(self)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
@@ -81,6 +83,7 @@ def _loaded(name: str) -> Any:
 
 def _add_options(command: Any, options: list[Any]) -> None:
     """Global options may stand after the command as well as before it."""
+    use_plain_types(command)
     if isinstance(command, TyperGroup):
         for each in command.commands.values():
             _add_options(each, options)

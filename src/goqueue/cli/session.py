@@ -11,12 +11,14 @@ import msgspec
 
 from goqueue.cli import contexts
 from goqueue.cli.failures import UsageFailure
+from goqueue.cli.imports import pretend_missing
 
 if TYPE_CHECKING:
     from goqueue.client import AsyncClient, Client
 
 DEFAULT_SERVER: Final = "http://localhost:8080"
 DEFAULT_TIMEOUT: Final = 30.0
+COMMAND_OF_HTTPX: Final = "httpx._main"  # a third of what its import takes
 OutputFormat = Literal["table", "json", "yaml"]
 
 
@@ -57,14 +59,14 @@ class Session:
         return chosen, file.named(chosen) if chosen else contexts.ServerContext()
 
     def client(self) -> "Client":
-        _skip_command_of_httpx()
+        pretend_missing(COMMAND_OF_HTTPX)
         from goqueue.client import Client
 
         target = self.target()
         return Client(target.server, api_key=target.api_key, timeout=target.timeout)
 
     def async_client(self) -> "AsyncClient":
-        _skip_command_of_httpx()
+        pretend_missing(COMMAND_OF_HTTPX)
         from goqueue.client import AsyncClient
 
         target = self.target()
@@ -109,8 +111,3 @@ def _timeout_variable() -> float | None:
     if not seconds > 0:
         raise UsageFailure(f"GOQUEUE_TIMEOUT={text}: must be a number of seconds above 0")
     return seconds
-
-
-def _skip_command_of_httpx() -> None:
-    """Keep httpx from loading its own command line: a third of the time its import takes."""
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None: "not installed"

@@ -14,7 +14,7 @@ from goqueue.cli.commands.version import hot_modules
 from goqueue.cli.main import COMMANDS, app
 
 NOBODY = "http://127.0.0.1:1"
-HEAVY = ("asyncio", "httpx", "litestar", "rich", "structlog", "goqueue.broker", "goqueue.server")
+HEAVY = ("asyncio", "httpx", "litestar", "pydantic", "rich", "structlog", "goqueue.broker")
 
 
 @pytest.fixture(autouse=True)

@@ -126,8 +126,10 @@ def _run(merged: "Merged") -> None:
 
     import uvloop
 
+    from goqueue.cli.imports import pretend_missing
     from goqueue.cli.logs import set_up
 
+    pretend_missing("hypothesis")  # kio teaches it its types: a quarter of a second
     config = merged.config
     set_up(config.log_format, config.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,0 +1,58 @@
+"""Arguments become texts, numbers and paths without a schema library.
+
+Typer checks arguments with pydantic, whose import takes longer than all the rest of a short
+command.  The few types that commands here use are converted by hand instead.  This reaches into
+Typer: `tests/unit/cli/test_main.py` notices when a new version of it has changed there.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+PLAIN_TYPES: Final = {str: "text", int: "whole number", float: "number", bool: "bool", Path: "path"}
+
+
+def use_plain_types(command: Any) -> None:
+    """Convert the command's parameters by hand where their types are plain."""
+    parameters = command.get_params
+    command.get_params = lambda ctx: [_plain(each) for each in parameters(ctx)]
+
+
+def _plain(parameter: Any) -> Any:
+    descriptor = getattr(parameter, "type_descriptor", None)
+    kind = getattr(descriptor, "annotation", None)
+    kind = str if kind == list[str] else kind
+    if descriptor is not None and kind in PLAIN_TYPES:
+        info = descriptor.parameter_info
+        parameter._runtime_param = PlainType(kind, info.min, info.max)
+    return parameter
+
+
+class PlainType:
+    """Stands in for Typer's `RuntimeParam`."""
+
+    def __init__(self, kind: Any, low: float | None, high: float | None) -> None:
+        self._kind = kind
+        self._low = low
+        self._high = high
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        takes_many = param.multiple or param.nargs == -1
+        if value is None:
+            return () if takes_many else None
+        try:
+            return [self._one(each) for each in value] if takes_many else self._one(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
+
+    def _one(self, value: Any) -> Any:
+        try:
+            converted = self._kind(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a {PLAIN_TYPES[self._kind]}") from None
+        if self._low is not None and converted < self._low:
+            raise ValueError(f"{value} is less than {self._low}")
+        if self._high is not None and converted > self._high:
+            raise ValueError(f"{value} is more than {self._high}")
+        return converted
