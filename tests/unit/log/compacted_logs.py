@@ -55,7 +55,8 @@ def append(
 
 def append_bytes(log: Log, data: bytearray) -> Offset:
     headers = batches.verified_headers(data)
-    appended = log.append(data, headers, epoch=Epoch(0), now=Timestamp(START))
+    now = Timestamp(START + log.end_offset)
+    appended = log.append(data, headers, epoch=Epoch(0), now=now)
     commit(log)
     return appended.first_offset
 

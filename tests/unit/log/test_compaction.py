@@ -257,7 +257,7 @@ def test_a_tombstone_keeps_its_append_time(disk: SimDisk):
     log = opened(disk, settings(message_timestamp_type="LogAppendTime"))
     fill(log, [("a", "1"), ("a", None)])
     compact(disk, log)
-    assert [each.timestamp for each in records_in(log)] == [START]
+    assert [each.timestamp for each in records_in(log)] == [START + 1]
     assert headers_in(log)[-1].attributes & DELETE_HORIZON
 
 
@@ -483,7 +483,7 @@ def test_neighbours_are_merged_up_to_the_segment_size(disk: SimDisk):
     assert 2 <= len(sizes) <= 4
     assert all(size > 900 for size in sizes[:-1])
     assert max(sizes) <= 1024
-    assert [segment.base_offset for segment in opened(disk).segments] == [
+    assert [segment.base_offset for segment in opened(disk).segments if segment.size] == [
         segment.base_offset for segment in log.segments if segment.size
     ]
 
