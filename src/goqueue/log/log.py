@@ -12,7 +12,7 @@ back on the loop.  Reads may run in either place.
 
 import bisect
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -24,7 +24,7 @@ from goqueue.log.aborted import AbortedRange, AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.producers import Producers, WrittenBatch
-from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
+from goqueue.log.segment import RELATIVE_OFFSET_MAX, Damage, DamageFound, Segment
 from goqueue.log.swap import swap
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
@@ -32,6 +32,7 @@ from goqueue.model.errors import (
     CorruptBatch,
     CorruptData,
     DiskFull,
+    GoQueueError,
     InvalidRecord,
     OffsetOutOfRange,
     StorageFailed,
@@ -73,12 +74,12 @@ class SyncPoint(msgspec.Struct, frozen=True):
     end_offset: Offset
     segments: tuple[Segment, ...]
     new_files: bool
-    epochs: tuple[EpochStart, ...] | None
 
 
 class CheckpointPoint(msgspec.Struct, frozen=True):
     sync: SyncPoint
     written: tuple[Segment, ...]  # whose indexes changed since the last checkpoint
+    epochs: tuple[EpochStart, ...] | None
     checkpoint: Checkpoint
 
 
@@ -126,6 +127,7 @@ class Log:
         self._written: set[Segment] = set()
         self._new_files = True
         self._epochs_changed = False
+        self._checkpoint_due = False  # though nothing was written since
         self._cursors: OrderedDict[Offset, tuple[Segment, int]] = OrderedDict()
 
     def settle(self, touched: list[Segment]) -> None:
@@ -133,7 +135,11 @@ class Log:
         self._unsynced = list(touched)
         self._written = set(touched)
         self._epochs_changed = bool(self.epochs.entries)
-        self.run_checkpoint(self.checkpoint_point())
+        point = self.checkpoint_point()
+        try:
+            self.run_checkpoint(point)
+        except DiskFull:
+            self.put_back(point)  # all is synced; it can be read, and verified again if need be
 
     @property
     def active(self) -> Segment:
@@ -167,8 +173,7 @@ class Log:
 
         Raises `DiskFull` (nothing changed) or `StorageFailed` (the log is read-only from now on).
         """
-        if self.failed is not None:
-            raise StorageFailed(f"{self.directory} is read-only: {self.failed}")
+        self._refuse_if_closed()
         repeat = self._checked_producer(headers)
         if repeat is not None:
             return Appended(repeat.first_offset, repeat.last_offset, repeat.append_time, True)
@@ -181,12 +186,18 @@ class Log:
                 batches.stamp_append_time(data, header, now)
             offset = Offset(offset + header.last_offset_delta + 1)
         position = self._write(data)
-        self._note_all(headers, first, position, now if stamps_time else None)
+        self._note_all(headers, first, position, now, stamps_time=stamps_time)
         self._epochs_changed |= self.epochs.assign(epoch, first)
         appended = Appended(first, Offset(offset - 1), now if stamps_time else Timestamp(-1))
         if headers[0].has_producer:
             self.producers.wrote(headers[0], first, appended.last_offset, appended.append_time)
         return appended
+
+    def _refuse_if_closed(self) -> None:
+        if self.abandoned:
+            raise TopicNotFound(f"{self.directory} was deleted")
+        if self.failed is not None:
+            raise StorageFailed(f"{self.directory} is read-only: {self.failed}")
 
     def _checked_producer(self, headers: list[BatchHeader]) -> WrittenBatch | None:
         """The earlier batch that this one repeats, if so; raises what is wrong with it."""
@@ -207,8 +218,7 @@ class Log:
         now: Timestamp,
     ) -> Offset:
         """End a transaction: write its control batch; gives the marker's offset."""
-        if self.failed is not None:
-            raise StorageFailed(f"{self.directory} is read-only: {self.failed}")
+        self._refuse_if_closed()
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
         data = markers.encode(
             producer_id, producer_epoch, coordinator_epoch, commits=commits, now=now
@@ -218,7 +228,7 @@ class Log:
         marker = self.end_offset
         batches.stamp(data, headers[0], marker, epoch)
         position = self._write(data)
-        self._note_all(headers, marker, position, None)
+        self._note_all(headers, marker, position, now, stamps_time=False)
         self._epochs_changed |= self.epochs.assign(epoch, marker)
         header = batches.header_at(data, 0)
         try:
@@ -248,16 +258,24 @@ class Log:
             raise
 
     def _note_all(
-        self, headers: list[BatchHeader], offset: int, position: int, append_time: int | None
+        self,
+        headers: list[BatchHeader],
+        offset: int,
+        position: int,
+        now: Timestamp,
+        *,
+        stamps_time: bool,
     ) -> None:
         segment = self.active
+        if position == 0:
+            segment.opened_at = now
         interval = self.settings.index_interval_bytes
         for header in headers:
             last = offset + header.last_offset_delta
             segment.note(
                 base_offset=offset,
                 last_offset=last,
-                max_timestamp=header.max_timestamp if append_time is None else append_time,
+                max_timestamp=now if stamps_time else header.max_timestamp,
                 size=header.size,
                 position=position + header.position,
                 interval_bytes=interval,
@@ -277,14 +295,25 @@ class Log:
             self.roll()
 
     def is_old(self, now: Timestamp) -> bool:
-        """Whether the active segment has been open for longer than `segment.ms`."""
+        """Whether the active segment has been open for longer than `segment.ms`.
+
+        By the clock: by the records' own time, each batch of old ones would close a segment.
+        """
         active = self.active
-        return active.size > 0 and 0 <= active.first_timestamp <= now - self.settings.segment_ms
+        since = active.first_timestamp if active.opened_at < 0 else active.opened_at
+        return active.size > 0 and 0 <= since <= now - self.settings.segment_ms
 
     def roll(self) -> None:
-        """Seal the active segment and start a new one."""
-        self.active.seal()
-        self.segments.append(Segment(self._disk, self.directory, self.end_offset))
+        """Seal the active segment and start a new one.  Raises `DiskFull` (nothing changed)."""
+        fresh = Segment(self._disk, self.directory, self.end_offset)
+        fresh.create()
+        try:
+            self.active.seal()
+        except (DiskFull, StorageFailed):
+            fresh.remove(self._disk)
+            raise
+        self._written.add(self.active)
+        self.segments.append(fresh)
         self._new_files = True
 
     # --- read -------------------------------------------------------------------------------------
@@ -309,6 +338,8 @@ class Log:
             try:
                 found = look()
             except CorruptData:
+                if self.abandoned:
+                    raise TopicNotFound(f"{self.directory} was deleted") from None
                 if segments is self.segments:
                     raise
             else:
@@ -322,71 +353,110 @@ class Log:
             )
         if offset >= limit:
             return Chunk(b"", offset)
-        cursor = self._cursors.get(offset)
-        segment, position = cursor if cursor else self._find(offset)
-        wanted = min(max(bytes_max, HEADER_BYTES), segment.size - position)
-        data = reader(segment.log, position, wanted)
-        if data is None:
-            return None
-        length, next_offset, first_size = self._verified_length(data, segment, offset, limit)
-        if length == 0 and first_size > len(data):
-            data = reader(segment.log, position, first_size)
-            if data is None:
-                return None
-            length, next_offset, _ = self._verified_length(data, segment, offset, limit)
+        is_cached = reader is _read_cached
+        place = self._cursor(offset) or self._find(offset, careful=not is_cached)
+        if place is None:
+            return None if is_cached else Chunk(b"", limit)
+        segment, position = place
+        found = self._read_at(segment, position, offset, bytes_max, limit, reader)
         if self.abandoned:
             raise TopicNotFound(f"{self.directory} was deleted")
         if segment.gone:
             return self._read(offset, bytes_max, limit, reader)
-        if length == 0:
-            raise self._damage(segment, position, offset)
-        if reader is _read_cached:  # the only one that surely runs on the loop's thread
-            self._keep_cursor(next_offset, segment, position + length)
-        return Chunk(data if length == len(data) else memoryview(data)[:length], next_offset)
+        if found is None and is_cached:
+            return None  # not in memory, or in need of a closer look
+        if found is None:
+            position = self._surveyed(segment, offset)
+            found = self._read_at(segment, position, offset, bytes_max, limit, reader)
+        if found is None:
+            raise CorruptData(
+                f"{segment.log.path}: position {position} reads differently each time"
+            )
+        if is_cached:  # the only reader that surely runs on the loop's thread
+            self._keep_cursor(found.next_offset, segment, position + len(found.data))
+        return found
 
-    def _find(self, offset: Offset) -> tuple[Segment, int]:
-        """The first batch that ends at or after `offset`: compaction may have left a gap there."""
-        segments = self.segments  # one list throughout: another thread may replace it
-        for segment in segments[_segment_index(segments, offset) :]:
-            position = segment.position_of(offset)
-            if position < segment.size:
-                return segment, position
-        raise CorruptData(f"{self.directory}: nothing sound at or after offset {offset}")
+    def _read_at(
+        self,
+        segment: Segment,
+        position: int,
+        offset: Offset,
+        bytes_max: int,
+        limit: Offset,
+        reader: Reader,
+    ) -> Chunk | None:
+        """What `_read` gives; None when it is not in memory, or there is no sound batch."""
+        wanted = min(max(bytes_max, HEADER_BYTES), segment.size - position)
+        data = reader(segment.log, position, wanted)
+        if data is not None and len(data) >= HEADER_BYTES:
+            size = batches.batch_size_at(data, 0)
+            if len(data) < size <= segment.size - position:
+                data = reader(segment.log, position, size)
+        if data is None:
+            return None
+        is_start = self._cursors.get(offset) == (segment, position)
+        return self._verified(data, segment, offset, limit, is_start=is_start)
 
-    def _verified_length(
-        self, data: Buffer, segment: Segment, offset: Offset, limit: Offset
-    ) -> tuple[int, Offset, int]:
-        """Bytes of sound batches below `limit`; the offset after them; the first batch's size."""
-        position, next_offset, first_size = 0, offset, 0
+    def _verified(
+        self, data: Buffer, segment: Segment, offset: Offset, limit: Offset, *, is_start: bool
+    ) -> Chunk | None:
+        """The sound batches below `limit` at the start of `data`; None when there is none."""
+        position, next_offset = 0, offset
         while len(data) - position >= HEADER_BYTES:
-            size = batches.batch_size_at(data, position)
-            first_size = first_size or size
-            if size < HEADER_BYTES or position + size > len(data):
-                break
             try:
                 header = batches.verified_header_at(data, position)
             except (CorruptBatch, UnsupportedBatch):
                 break
-            if header.base_offset >= limit:
+            expected = next_offset if position or is_start else min(offset, header.base_offset)
+            if header.last_offset < offset or not segment.fits(header, expected, self):
                 break
-            position = header.end
-            next_offset = header.next_offset
-        if first_size > segment.size:
-            first_size = 0  # a damaged length, not a batch to read more of
-        return position, next_offset, first_size
+            if header.base_offset >= limit:
+                return Chunk(memoryview(data)[:position], limit)
+            position, next_offset = header.end, header.next_offset
+        if position == 0:
+            return None
+        return Chunk(data if position == len(data) else memoryview(data)[:position], next_offset)
 
-    def _damage(self, segment: Segment, position: int, offset: Offset) -> CorruptData:
-        """Remember and describe a damaged batch, so that it can be told and stepped over."""
-        after = segment.position_after_damage(position)
-        if after < segment.size:
-            next_offset = segment.header_at(after).base_offset
-        else:
-            next_offset = segment.next_offset
-        self.damaged[offset] = Offset(next_offset - 1)
-        return CorruptData(
-            f"{segment.log.path}: damaged batch at position {position}, offsets {offset} to"
-            f" {next_offset - 1} cannot be read; continue at offset {next_offset}"
-        )
+    def _find(self, offset: Offset, *, careful: bool) -> tuple[Segment, int] | None:
+        """The first batch that ends at or after `offset`: compaction may have left a gap there.
+
+        None when there is none; without `careful`, also when that would take a closer look.
+        """
+        segments = self.segments  # one list throughout: another thread may replace it
+        for segment in segments[_segment_index(segments, offset) :]:
+            try:
+                position = segment.position_of(offset, self, careful=careful)
+            except DamageFound as error:
+                raise self._noted(error) from None
+            if position is None:
+                return None
+            if position < segment.size:
+                return segment, position
+        return None
+
+    def _surveyed(self, segment: Segment, offset: Offset) -> int:
+        try:
+            return segment.surveyed_position(offset, self)
+        except DamageFound as error:
+            raise self._noted(error) from None
+
+    def _noted(self, error: DamageFound) -> DamageFound:
+        """Remember damage, so that it can be told and counted."""
+        self.damaged[error.damage.first_offset] = Offset(error.damage.next_offset - 1)
+        return error
+
+    def may_skip(self, offset: Offset) -> bool:
+        """Whether there may be a gap at `offset`: only compaction leaves any."""
+        return self.settings.is_compacted or offset < self.cleaned_offset
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        return self.epochs.epoch_of(offset)
+
+    def _cursor(self, offset: Offset) -> tuple[Segment, int] | None:
+        cursor = self._cursors.get(offset)
+        if cursor is not None and cursor[1] < cursor[0].size:
+            return cursor
+        return None  # none, or at the end of a segment that was sealed since
 
     def _keep_cursor(self, offset: Offset, segment: Segment, position: int) -> None:
         if position < segment.size or segment is self.active:
@@ -408,41 +478,64 @@ class Log:
         for segment in list(self.segments):
             if segment.next_offset <= self.start_offset or segment.newest() < timestamp:
                 continue
-            found = self._first_record(
-                segment, segment.position_after_time(timestamp), timestamp, limit
-            )
+            found = self._first_record(segment, timestamp, limit)
             if found is not None:
                 return found
         return None
 
+    def _first_record(
+        self, segment: Segment, timestamp: Timestamp, limit: Offset
+    ) -> TimedOffset | None:
+        for header, data in self._readable(segment, segment.place_before_time(timestamp), limit):
+            if header.max_timestamp >= timestamp:
+                for record in _timed_records(header, data):
+                    if record.timestamp >= timestamp and self.start_offset <= record.offset:
+                        return record
+        return None
+
     def newest_record(self, limit: Offset) -> TimedOffset | None:
-        """The first record with the largest timestamp.  May block."""
+        """The first of the records with the largest timestamp.  May block."""
         return self._undisturbed(lambda: self._newest_record(limit))
 
     def _newest_record(self, limit: Offset) -> TimedOffset | None:
-        segments = [segment for segment in self.segments if segment.newest() >= 0]
-        if not segments:
-            return None
-        newest = max(segments, key=lambda segment: segment.newest())
-        position = newest.position_of(newest.max_timestamp_offset)
-        return self._first_record(newest, position, newest.newest(), limit)
+        newest: TimedOffset | None = None
+        for segment in sorted(self.segments, key=lambda segment: -segment.newest()):
+            if segment.newest() < 0 or (newest and segment.newest() < newest.timestamp):
+                break
+            found = self._newest_in(segment, limit)
+            if found and (
+                newest is None
+                or found.timestamp > newest.timestamp
+                or (found.timestamp == newest.timestamp and found.offset < newest.offset)
+            ):
+                newest = found
+        return newest
 
-    def _first_record(
-        self, segment: Segment, position: int, timestamp: Timestamp, limit: Offset
-    ) -> TimedOffset | None:
-        while position < segment.size:
-            header = segment.header_at(position)
-            if header.base_offset >= limit:
-                return None
-            if header.max_timestamp >= timestamp and header.last_offset >= self.start_offset:
-                data = segment.log.read(position, header.size)
-                for record in batches.decode(data, batches.verified_header_at(data, 0)):
-                    if record.timestamp >= timestamp and record.offset >= self.start_offset:
-                        return TimedOffset(
-                            Offset(record.offset), Timestamp(record.timestamp), header.leader_epoch
-                        )
-            position = header.end
-        return None
+    def _newest_in(self, segment: Segment, limit: Offset) -> TimedOffset | None:
+        if self.start_offset <= segment.base_offset and segment.next_offset <= limit:
+            return self._first_record(segment, segment.newest(), limit)
+        newest: TimedOffset | None = None  # the time index speaks of more than is readable
+        for header, data in self._readable(segment, (0, segment.base_offset), limit):
+            if header.max_timestamp > (newest.timestamp if newest else -1):
+                for record in _timed_records(header, data):
+                    if record.offset >= self.start_offset and (
+                        newest is None or record.timestamp > newest.timestamp
+                    ):
+                        newest = record
+        return newest
+
+    def _readable(
+        self, segment: Segment, place: tuple[int, Offset], limit: Offset
+    ) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """The batches from `place` on that are neither deleted nor at or after `limit`."""
+        for found in segment.survey(*place, self, limit):
+            if isinstance(found, Damage):
+                if found.next_offset > self.start_offset and found.first_offset < limit:
+                    raise self._noted(DamageFound(segment.log.path, found))
+            elif found.header.base_offset >= limit:
+                return
+            elif found.header.last_offset >= self.start_offset:
+                yield found.header, found.data
 
     # --- sync -------------------------------------------------------------------------------------
 
@@ -455,26 +548,31 @@ class Log:
             self.end_offset,
             tuple(self._unsynced),
             self._new_files,
-            tuple(self.epochs.entries) if self._epochs_changed else None,
         )
         self._unsynced = []
         self._new_files = False
-        self._epochs_changed = False
         return point
 
     def run_sync(self, point: SyncPoint) -> None:
-        """Blocking; in the background."""
+        """Blocking; in the background.  Takes no room, so a full disk is no reason to fail."""
         for segment in point.segments:
             segment.sync()
-        if point.epochs is not None:
-            path = f"{self.directory}/{EPOCHS_FILE}"
-            framed.store(self._disk, path, epoch_file.KIND, epoch_file.VERSION, point.epochs)
         if point.new_files:
             self._disk.sync_directory(self.directory)
 
     def synced(self, point: SyncPoint) -> None:
         """The point was run: everything before it is durable."""
         self.synced_offset = max(self.synced_offset, point.end_offset)
+
+    def put_back(self, point: "SyncPoint | CheckpointPoint") -> None:
+        """The point was not run to its end, and may be tried again: the disk was full."""
+        if isinstance(point, CheckpointPoint):
+            self._written.update(segment for segment in point.written if not segment.gone)
+            self._epochs_changed |= point.epochs is not None
+            self._checkpoint_due = True
+            point = point.sync
+        self._unsynced[:0] = [segment for segment in point.segments if not segment.gone]
+        self._new_files |= point.new_files
 
     def fail(self, reason: str) -> None:
         """Accept no more.  What was never synced may be gone, and no later fsync can tell."""
@@ -484,14 +582,18 @@ class Log:
 
     @property
     def needs_checkpoint(self) -> bool:
-        return bool(self._written)
+        return bool(self._written) or self._checkpoint_due
 
     def checkpoint_point(self) -> CheckpointPoint:
         written = tuple(self._written)
+        epochs = tuple(self.epochs.entries) if self._epochs_changed else None
         self._written = set()
+        self._epochs_changed = False
+        self._checkpoint_due = False
         return CheckpointPoint(
             self.sync_point(),
             written,
+            epochs,
             Checkpoint(
                 self.start_offset,
                 self.active.base_offset,
@@ -508,6 +610,9 @@ class Log:
         for segment in point.written:
             segment.sync_indexes()
         self.aborted.file.sync()
+        if point.epochs is not None:
+            path = f"{self.directory}/{EPOCHS_FILE}"
+            framed.store(self._disk, path, epoch_file.KIND, epoch_file.VERSION, point.epochs)
         checkpoints.store(self._disk, self.directory, point.checkpoint)
 
     # --- retention and removal --------------------------------------------------------------------
@@ -526,8 +631,8 @@ class Log:
         for segment in self.segments:
             if segment.size == 0 or segment.next_offset > self.high_watermark:
                 break
-            if segment.newest() >= oldest_kept:
-                break
+            if not 0 <= segment.newest() < oldest_kept:
+                break  # young, or nobody knows how old
             start = segment.next_offset
         return start
 
@@ -569,8 +674,20 @@ class Log:
         return Removal(self.checkpoint_point(), tuple(removed))
 
     def run_removal(self, removal: Removal) -> None:
-        """Blocking; in the background.  The new start is durable before the first file goes."""
-        self.run_checkpoint(removal.checkpoint)
+        """Blocking; in the background.  The new start is durable before the first file goes.
+
+        Unless there is no room to write it down: then the files make some.  A log whose first
+        segments are missing starts behind them anyway.
+        """
+        try:
+            self.run_checkpoint(removal.checkpoint)
+        except DiskFull:
+            self._remove_files(removal)
+            self.run_checkpoint(removal.checkpoint)
+        else:
+            self._remove_files(removal)
+
+    def _remove_files(self, removal: Removal) -> None:
         for segment in removal.segments:
             segment.remove(self._disk)
 
@@ -634,6 +751,17 @@ def note_marker(
         aborted.append(
             AbortedRange(header.producer_id, ended.first_offset, header.base_offset, stable)
         )
+
+
+def _timed_records(header: BatchHeader, data: Buffer) -> Iterator[TimedOffset]:
+    """The records' offsets and timestamps; the batch's own when they cannot be decoded."""
+    try:
+        for record in batches.decode(data, header):
+            yield TimedOffset(
+                Offset(record.offset), Timestamp(record.timestamp), header.leader_epoch
+            )
+    except GoQueueError:
+        yield TimedOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
 
 
 def _segment_index(segments: Sequence[Segment], offset: Offset) -> int:

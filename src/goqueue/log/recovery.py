@@ -7,6 +7,7 @@ batch that is not sound: it was never acknowledged, since acknowledged bytes wer
 Blocking: run it in the background.
 """
 
+import contextlib
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -25,7 +26,7 @@ from goqueue.log.segment import LOG, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
-from goqueue.model.errors import CorruptBatch, CorruptData, UnsupportedBatch
+from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
 from goqueue.model.ids import NO_TIMESTAMP, Offset
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
@@ -52,6 +53,7 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     segments = _listed_segments(disk, directory)
     if not segments:
         segments = [Segment(disk, directory, start)]
+        segments[0].create()
     if saved is None:
         start = segments[0].base_offset
     epochs = _load_epochs(disk, directory, report)
@@ -59,13 +61,13 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     aborted = AbortIndex(disk, directory)
     _restore_aborted(aborted, saved, report)
     known_end = saved.tail.next_offset if saved else Offset(0)
-    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end)
+    cleaned = saved.cleaned_offset if saved else Offset(0)
+    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, cleaned)
     segments, touched = _verify_tail(disk, segments, saved, taken_in, report)
     producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
-    cleaned = saved.cleaned_offset if saved else Offset(0)
     log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
     if saved is None or report.verified_bytes or report.cut_bytes:
         log.settle(touched)
@@ -78,10 +80,9 @@ def _listed_segments(disk: Disk, directory: str) -> list[Segment]:
         for name in disk.list_directory(directory)
         if name.endswith(LOG) and name.removesuffix(LOG).isdigit()
     ]
-    segments = [Segment(disk, directory, base) for base in sorted(bases)]
-    for segment, after in pairwise(segments):
-        segment.next_offset = after.base_offset
-    return segments
+    bases.sort()
+    sealed = [Segment.found(disk, directory, base, after) for base, after in pairwise(bases)]
+    return sealed + [Segment(disk, directory, base) for base in bases[-1:]]
 
 
 def _load_checkpoint(disk: Disk, directory: str, report: Recovery) -> Checkpoint | None:
@@ -116,10 +117,17 @@ def _verify_tail(
     first = _first_unverified(segments, saved)
     for index in range(first, len(segments)):
         segment = segments[index]
-        if index > first and segment.base_offset < segments[index - 1].next_offset:
-            report.problems.append(f"{segment.log.path}: overlaps the segment before it")
-            segments = _remove_from(disk, segments, index, report)
-            break
+        if index > first:
+            before = segments[index - 1]
+            if not taken_in.follows(segment.base_offset, before.next_offset):
+                report.problems.append(
+                    f"{segment.log.path}: does not follow the segment before it, which ends at"
+                    f" offset {before.next_offset}"
+                )
+                segments = _remove_from(disk, segments, index, report)
+                break
+            with contextlib.suppress(DiskFull):  # who misses an index entry makes it anew
+                before.seal()
         start = _restored_size(segment, saved)
         if not _verify(segment, start, taken_in, report):
             segments = _remove_from(disk, segments, index + 1, report)
@@ -163,12 +171,19 @@ class _TakenIn:
         producers: Producers,
         aborted: AbortIndex,
         known_end: Offset,
+        cleaned_offset: Offset,
     ) -> None:
         self.settings = settings
         self._epochs = epochs
         self._producers = producers
         self._aborted = aborted
+        self._cleaned_offset = cleaned_offset  # compaction leaves gaps below
         self._known_end = known_end  # the checkpoint knows what was written below
+
+    def follows(self, offset: Offset, expected: Offset) -> bool:
+        """Whether a batch may come here.  What lies behind a lost one was not acked either."""
+        may_skip = self.settings.is_compacted or expected < self._cleaned_offset
+        return offset == expected or (offset > expected and may_skip)
 
     def take(self, data: Buffer, header: BatchHeader) -> None:
         self._epochs.assign(header.leader_epoch, header.base_offset)
@@ -209,7 +224,7 @@ def _verify(segment: Segment, position: int, taken_in: _TakenIn, report: Recover
     report.verified_bytes += size - position
     while position < size:
         data = _read_batches(segment, position)
-        headers = _sound_headers(data, segment)
+        headers = _sound_headers(data, segment, taken_in)
         for header in headers:
             segment.note(
                 base_offset=header.base_offset,
@@ -240,7 +255,7 @@ def _read_batches(segment: Segment, position: int) -> bytes:
     return data
 
 
-def _sound_headers(data: Buffer, segment: Segment) -> list[BatchHeader]:
+def _sound_headers(data: Buffer, segment: Segment, taken_in: _TakenIn) -> list[BatchHeader]:
     """The sound batches at the start of `data`, whose offsets follow on."""
     found: list[BatchHeader] = []
     position, next_offset = 0, segment.next_offset
@@ -249,7 +264,7 @@ def _sound_headers(data: Buffer, segment: Segment) -> list[BatchHeader]:
             header = batches.verified_header_at(data, position)
         except (CorruptBatch, UnsupportedBatch):
             break
-        if header.base_offset < next_offset:
+        if not taken_in.follows(header.base_offset, next_offset):
             break
         found.append(header)
         position, next_offset = header.end, header.next_offset

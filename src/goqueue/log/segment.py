@@ -2,14 +2,28 @@
 
 The last segment of a log is active and grows; the others are sealed and only read, replaced by
 compaction, or removed.  A sealed segment costs no handle until it is read.
+
+**Finding** a batch starts at an index entry and walks over headers, 61 bytes each, without
+reading what they head.  Whatever looks wrong there, be it a header, an offset that does not follow
+on, or an index entry, is looked into by a `survey`: it reads every byte, verifies checksums, and
+says where damage starts and ends.  So a sound log is found through quickly, and a damaged one is
+never skipped over.
 """
 
 import contextlib
-from typing import Final
+import copy
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from goqueue.log.sparse_index import OFFSET_INDEX, TIME_INDEX, SparseIndex
+from goqueue.log.sparse_index import (
+    OFFSET_INDEX,
+    SEALED,
+    TIME_INDEX,
+    MemoryFile,
+    SparseIndex,
+)
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import (
@@ -19,7 +33,7 @@ from goqueue.model.errors import (
     StorageFailed,
     UnsupportedBatch,
 )
-from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
+from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Epoch, Offset, Timestamp
 from goqueue.runtime import Disk
 
 LOG: Final = ".log"
@@ -28,7 +42,11 @@ TIMES: Final = ".timeindex"
 SUFFIXES: Final = (LOG, OFFSETS, TIMES)
 
 WALK_BYTES: Final = 8192  # one read of a header walk; an index interval fits
+SURVEY_BYTES: Final = 1024 * 1024
+REBUILT_INTERVAL_BYTES: Final = 4096
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+
+_MAGIC_AT: Final = 16  # in a batch
 
 
 def stem(directory: str, base_offset: int) -> str:
@@ -45,10 +63,46 @@ class SegmentTail(msgspec.Struct, frozen=True):
     max_timestamp: Timestamp
     max_timestamp_offset: Offset
     first_timestamp: Timestamp
+    opened_at: Timestamp = NO_TIMESTAMP
+
+
+class Rules(Protocol):
+    """What is known of a log's batches besides: their checksums leave out offset and epoch."""
+
+    def may_skip(self, offset: Offset) -> bool:
+        """Whether compaction may have removed the batch at this offset."""
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """The epoch in which it was written; `NO_EPOCH` when that is not known."""
+
+
+class Sound(NamedTuple):
+    position: int
+    header: BatchHeader  # its position is the one in `data`
+    data: bytes
+
+
+class Damage(NamedTuple):
+    """A stretch without a sound batch."""
+
+    position: int
+    end: int
+    first_offset: Offset
+    next_offset: Offset  # from here on there is something to read again
+
+
+class DamageFound(CorruptData):
+    def __init__(self, path: str, damage: Damage) -> None:
+        self.damage = damage
+        super().__init__(
+            f"{path}: damaged batch at position {damage.position}, offsets {damage.first_offset}"
+            f" to {damage.next_offset - 1} cannot be read; continue at offset {damage.next_offset}"
+        )
 
 
 class Segment:
     __slots__ = (
+        "_has_state",
         "_unindexed_bytes",
         "base_offset",
         "first_timestamp",
@@ -58,6 +112,8 @@ class Segment:
         "max_timestamp_offset",
         "next_offset",
         "offsets",
+        "opened_at",
+        "sealed",
         "times",
     )
 
@@ -70,11 +126,25 @@ class Segment:
         self.times = SparseIndex(disk.open(path + TIMES + suffix), TIME_INDEX, base_offset)
         self._forget()
 
+    @classmethod
+    def found(
+        cls, disk: Disk, directory: str, base_offset: Offset, next_offset: Offset
+    ) -> "Segment":
+        """A sealed one, as it was left by an earlier process."""
+        segment = cls(disk, directory, base_offset)
+        segment.next_offset = next_offset
+        segment.sealed = True
+        segment._has_state = False
+        return segment
+
     def _forget(self) -> None:
+        self.sealed = False
+        self._has_state = True  # timestamps are known; otherwise the time index is to be asked
         self.next_offset = self.base_offset
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
-        self.first_timestamp = NO_TIMESTAMP  # of the first batch; the segment's age counts from it
+        self.first_timestamp = NO_TIMESTAMP  # of the first batch
+        self.opened_at = NO_TIMESTAMP  # when the first batch was written, if that is known
         self._unindexed_bytes = 0
 
     @property
@@ -82,6 +152,10 @@ class Segment:
         return self.log.size
 
     # --- writing ---------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the file: an empty segment, too, tells where its log ends."""
+        self.log.truncate(0)
 
     def append(self, data: Buffer) -> int:
         """Append whole batches, stamped already; all or nothing.  Gives their position."""
@@ -120,6 +194,8 @@ class Segment:
     def seal(self) -> None:
         """Write down what a reader of a sealed segment needs.  Raises `DiskFull`."""
         self._note_time()
+        self.times.append(self.max_timestamp, SEALED)
+        self.sealed = True
 
     def tail(self) -> SegmentTail:
         return SegmentTail(
@@ -130,6 +206,7 @@ class Segment:
             self.max_timestamp,
             self.max_timestamp_offset,
             self.first_timestamp,
+            self.opened_at,
         )
 
     def restore(self, tail: SegmentTail) -> None:
@@ -137,16 +214,29 @@ class Segment:
         self.max_timestamp = tail.max_timestamp
         self.max_timestamp_offset = tail.max_timestamp_offset
         self.first_timestamp = tail.first_timestamp
+        self.opened_at = tail.opened_at
         self._unindexed_bytes = 0
+        self._has_state = True
+        self.sealed = False
 
     def newest(self) -> Timestamp:
         """The largest timestamp in the segment; a sealed one asks its time index, once."""
-        if self.max_timestamp < 0:
-            last = self.times.last()
-            if last is not None:
-                self.max_timestamp = Timestamp(last[0])
-                self.max_timestamp_offset = Offset(self.base_offset + last[1])
+        if not self._has_state:
+            try:
+                self._load_state()
+            except CorruptData:
+                self._rebuild_indexes()
         return self.max_timestamp
+
+    def _load_state(self) -> None:
+        count = self.times.count
+        last = self.times.entry(count - 1) if count else None
+        if last is None or last[1] != SEALED:
+            raise CorruptData(f"{self.times.file.path}: its last entries are missing")
+        if count > 1:
+            self.max_timestamp_offset = Offset(self.base_offset + self.times.entry(count - 2)[1])
+        self.max_timestamp = Timestamp(last[0])
+        self._has_state = True
 
     def clear_indexes(self) -> None:
         self.offsets.cut(0)
@@ -172,57 +262,232 @@ class Segment:
 
     # --- finding ---------------------------------------------------------------------------------
 
-    def position_of(self, offset: Offset) -> int:
+    def position_of(self, offset: Offset, rules: Rules, *, careful: bool = True) -> int | None:
         """Position of the batch that holds `offset`, or of the first one after it.
 
-        Gives the file's size when there is none.
+        Gives the file's size when there is none.  Raises `DamageFound` when `offset` cannot be
+        read.  Without `careful`, gives None when that would take a closer look.
         """
-        entry = self.offsets.floor(offset - self.base_offset)
-        position = entry[1] if entry else 0
-        while position < self.size:
-            header = self._header(position)
-            if header is None:
-                position = self.position_after_damage(position)
-            elif header.last_offset >= offset:
-                return position
-            else:
-                position = header.end
+        try:
+            start, expected = self._floor(offset)
+        except CorruptData:
+            if not careful:
+                return None
+            self._rebuild_indexes()
+            start, expected = self._floor(offset)
+        position = self._walk(offset, start, expected, rules)
+        if position is None and careful:
+            return self.surveyed_position(offset, rules)
+        return position
+
+    def surveyed_position(self, offset: Offset, rules: Rules) -> int:
+        """As `position_of`, believing nothing."""
+        start, expected = self._sound_floor(offset, rules)
+        for found in self.survey(start, expected, rules):
+            if isinstance(found, Damage):
+                if offset < found.next_offset:
+                    raise DamageFound(self.log.path, found)
+            elif found.header.last_offset >= offset:
+                return found.position
         return self.size
 
-    def position_after_time(self, timestamp: Timestamp) -> int:
-        """A position before which every record is older than `timestamp`."""
-        entry = self.times.floor(timestamp - 1)
-        return self.position_of(Offset(self.base_offset + entry[1])) if entry else 0
+    def _sound_floor(self, offset: Offset, rules: Rules) -> tuple[int, Offset]:
+        """As `_floor`, and a sound batch is there."""
+        with contextlib.suppress(CorruptData):
+            start, expected = self._floor(offset)
+            data = self._read_batches(start)
+            if start == 0 or self._sound(data, 0, expected, rules) is not None:
+                return start, expected
+        self._rebuild_indexes()
+        return self._floor(offset)
 
-    def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch at `position`; raises `CorruptData`.  Reads 61 bytes."""
-        header = self._header(position)
-        if header is None:
-            raise CorruptData(f"{self.log.path}: no batch at position {position}")
-        return header
-
-    def _header(self, position: int) -> BatchHeader | None:
-        head = self.log.read(position, HEADER_BYTES)
-        if len(head) < HEADER_BYTES:
-            return None
-        size = batches.batch_size_at(head, 0)
-        if size < HEADER_BYTES or position + size > self.size:
-            return None
+    def place_before_time(self, timestamp: Timestamp) -> tuple[int, Offset]:
+        """Position and offset of a batch before which every record is older than `timestamp`."""
         try:
-            found = batches.header_in_part(head, position)
+            entry = self.times.floor(timestamp - 1)
+            if entry is None or entry[1] == SEALED:
+                return self._floor(self.base_offset)
+            return self._floor(Offset(self.base_offset + entry[1]))
+        except CorruptData:
+            self._rebuild_indexes()
+            return 0, self.base_offset
+
+    def survey(
+        self, position: int, expected: Offset, rules: Rules | None, limit: Offset | None = None
+    ) -> Iterator[Sound | Damage]:
+        """What lies from `position` on, where a batch with offset `expected` should be.
+
+        Stops before `limit`: what another thread appends meanwhile lies behind it.
+        """
+        size = self.size
+        while position < size and (limit is None or expected < limit):
+            data = self._read_batches(position)
+            at = 0
+            while (header := self._sound(data, at, expected, rules)) is not None:
+                yield Sound(position + at, header, data)
+                at, expected = header.end, header.next_offset
+                if limit is not None and expected >= limit:
+                    return
+            if at == 0:
+                damage = self._damage_at(position, expected, rules)
+                yield damage
+                position, expected = damage.end, damage.next_offset
+            position += at
+        if self.sealed and expected < self.next_offset and not _may_skip(rules, expected):
+            yield Damage(position, position, expected, self.next_offset)
+
+    def _floor(self, offset: Offset) -> tuple[int, Offset]:
+        """Position and offset of a batch at or before `offset`, as the index has it."""
+        if self.offsets.count == 0 and self.size > 0:
+            raise CorruptData(f"{self.offsets.file.path}: it is empty, the segment is not")
+        entry = self.offsets.floor(offset - self.base_offset)
+        if entry is None:
+            return 0, self.base_offset
+        return entry[1], Offset(self.base_offset + entry[0])
+
+    def _walk(self, offset: Offset, position: int, expected: Offset, rules: Rules) -> int | None:
+        """Where the batch with `offset` starts; None when something on the way looks wrong."""
+        block, block_at = b"", position
+        while position < self.size:
+            at = position - block_at
+            if at + HEADER_BYTES > len(block):
+                block, block_at, at = self.log.read(position, WALK_BYTES), position, 0
+            header = self._plausible(block, at, position, expected, rules)
+            if header is None:
+                return None
+            if header.last_offset >= offset:
+                return position if header.base_offset <= offset else None
+            position, expected = header.end, header.next_offset
+        return None
+
+    def _plausible(
+        self, block: bytes, at: int, position: int, expected: Offset, rules: Rules | None
+    ) -> BatchHeader | None:
+        """The header at `at`, if it may be the one of the batch that follows on here."""
+        head = block[at : at + HEADER_BYTES]
+        try:
+            header = batches.header_in_part(head, position)
         except (CorruptBatch, UnsupportedBatch):
             return None
-        inside = self.base_offset <= found.base_offset and found.next_offset <= self.next_offset
-        return found if inside else None
+        return header if header.end <= self.size and self.fits(header, expected, rules) else None
 
-    def position_after_damage(self, position: int) -> int:
-        """Where the index says the next sound batch starts."""
-        count = self.offsets.count
-        low, high = 0, count
-        while low < high:
-            middle = (low + high) // 2
-            if self.offsets.entry(middle)[1] <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.offsets.entry(low)[1] if low < count else self.size
+    def fits(self, header: BatchHeader, expected: Offset, rules: Rules | None) -> bool:
+        """Whether a batch with this offset and epoch may follow where `expected` should be."""
+        skips = header.base_offset > expected and _may_skip(rules, expected)
+        if header.base_offset != expected and not skips:
+            return False
+        if self.sealed and header.next_offset > self.next_offset:
+            return False
+        epoch = NO_EPOCH if rules is None else rules.epoch_at(header.base_offset)
+        return epoch in (NO_EPOCH, header.leader_epoch)
+
+    def _sound(
+        self, data: bytes, at: int, expected: Offset, rules: Rules | None
+    ) -> BatchHeader | None:
+        try:
+            header = batches.verified_header_at(data, at)
+        except (CorruptBatch, UnsupportedBatch):
+            return None
+        return header if self.fits(header, expected, rules) else None
+
+    def _read_batches(self, position: int) -> bytes:
+        """A stretch of the file that holds at least one whole batch, if one is there."""
+        data = self.log.read(position, SURVEY_BYTES)
+        if len(data) >= HEADER_BYTES:
+            size = batches.batch_size_at(data, 0)
+            if len(data) < size <= self.size - position:
+                data = self.log.read(position, size)
+        return data
+
+    # --- damage ----------------------------------------------------------------------------------
+
+    def _damage_at(self, position: int, expected: Offset, rules: Rules | None) -> Damage:
+        """How far the damage at `position` goes.
+
+        To where the damaged batch says it ends, if what lies there follows on; else to the next
+        place from which sound batches reach the next index entry.  Bytes that only look like a
+        batch, since they are a message, do not.
+        """
+        anchor, anchor_offset = self._next_entry(position)
+        window = self.log.read(position, anchor - position)
+        for at in _candidates(window):
+            header = _header_in(window, at)
+            if (
+                header is not None
+                and expected <= header.base_offset < self.next_offset
+                and self._reaches_end(window, at, header.base_offset, rules)
+            ):
+                return Damage(position, position + at, expected, header.base_offset)
+        return Damage(position, anchor, expected, anchor_offset)
+
+    def _reaches_end(self, window: bytes, at: int, expected: Offset, rules: Rules | None) -> bool:
+        """Whether sound batches lie from `at` to the very end of the window."""
+        while at < len(window):
+            header = self._sound(window, at, expected, rules)
+            if header is None:
+                return False
+            at, expected = header.end, header.next_offset
+        return True
+
+    def _next_entry(self, position: int) -> tuple[int, Offset]:
+        """Position and offset of the first index entry behind `position`; else the end."""
+        with contextlib.suppress(CorruptData):
+            low, high = 0, self.offsets.count
+            while low < high:
+                middle = (low + high) // 2
+                if self.offsets.entry(middle)[1] <= position:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < self.offsets.count:
+                key, found = self.offsets.entry(low)
+                return min(found, self.size), Offset(self.base_offset + key)
+        return self.size, self.next_offset
+
+    def _rebuild_indexes(self) -> None:
+        """Make both indexes from the batches.  They stay in memory, for this process."""
+        fresh = copy.copy(self)
+        fresh.offsets = SparseIndex(MemoryFile(self.offsets.path), OFFSET_INDEX, self.base_offset)
+        fresh.times = SparseIndex(MemoryFile(self.times.path), TIME_INDEX, self.base_offset)
+        fresh._forget()
+        for found in self.survey(0, self.base_offset, None):
+            if isinstance(found, Sound):
+                header = found.header
+                fresh.note(
+                    base_offset=header.base_offset,
+                    last_offset=header.last_offset,
+                    max_timestamp=header.max_timestamp if header.count else NO_TIMESTAMP,
+                    size=header.size,
+                    position=found.position,
+                    interval_bytes=REBUILT_INTERVAL_BYTES,
+                )
+        if self.sealed:
+            fresh.seal()
+        self.offsets, self.times = fresh.offsets, fresh.times
+        if not self._has_state:
+            self.max_timestamp = fresh.max_timestamp
+            self.max_timestamp_offset = fresh.max_timestamp_offset
+            self._has_state = True
+
+
+def _candidates(window: bytes) -> Iterator[int]:
+    """Where a batch may start behind the damaged one at 0: first where that one says it ends."""
+    if len(window) >= HEADER_BYTES:
+        yield batches.batch_size_at(window, 0)
+    magic_at = window.find(batches.MAGIC, _MAGIC_AT + 1)
+    while magic_at >= 0:
+        yield magic_at - _MAGIC_AT
+        magic_at = window.find(batches.MAGIC, magic_at + 1)
+
+
+def _header_in(window: bytes, at: int) -> BatchHeader | None:
+    if not 0 < at < len(window):
+        return None
+    try:
+        return batches.header_at(window, at)
+    except (CorruptBatch, UnsupportedBatch):
+        return None
+
+
+def _may_skip(rules: Rules | None, offset: Offset) -> bool:
+    return rules is None or rules.may_skip(offset)

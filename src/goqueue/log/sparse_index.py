@@ -5,14 +5,17 @@
     3   1  version
     4   8  base offset of the segment
     12  4  CRC-32C of bytes 0 to 11
-    16     entries
+    16     entries, each with the CRC-32C of its own bytes as its last four
 
 An offset index maps (offset - base) to the position of a batch that starts there: u32, u32.
 A time index maps the largest timestamp so far to the (offset - base) it was seen at: i64, u32; so
-every record with a larger timestamp comes after that offset, whatever the order of stamps.
+every record with a larger timestamp comes after that offset, whatever the order of stamps.  The
+time index of a sealed segment ends with `SEALED` for an offset, and the segment's largest
+timestamp: without it nobody could tell that entries are missing.
 
 Entries are looked up in the file by binary search and cost no memory.  A missing entry only makes
-a look-up longer, so a failed append to an index never fails the append to the log.
+a look-up longer, so a failed append to an index never fails the append to the log.  A damaged one
+raises `CorruptData`; the segment then makes itself another index from its batches.
 """
 
 import struct
@@ -21,6 +24,7 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
+from goqueue.model.batch import Buffer
 from goqueue.model.errors import CorruptData
 from goqueue.runtime import File
 
@@ -28,6 +32,7 @@ _HEAD: Final = struct.Struct(">2scBq")
 _CRC: Final = struct.Struct(">I")
 HEAD_BYTES: Final = 16
 _VERSION: Final = 1
+SEALED: Final = 2**32 - 1  # no offset is that far from its segment's base
 
 
 class IndexKind(msgspec.Struct, frozen=True):
@@ -37,6 +42,35 @@ class IndexKind(msgspec.Struct, frozen=True):
 
 OFFSET_INDEX: Final = IndexKind(b"O", struct.Struct(">II"))
 TIME_INDEX: Final = IndexKind(b"T", struct.Struct(">qI"))
+
+
+class MemoryFile:
+    """A `File` of an index that was made anew from its segment; never on disk."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._content = bytearray()
+
+    @property
+    def size(self) -> int:
+        return len(self._content)
+
+    def append(self, data: Buffer) -> int:
+        self._content += data
+        return len(self._content) - len(data)
+
+    def read(self, position: int, length: int) -> bytes:
+        return bytes(self._content[position : position + length])
+
+    def read_cached(self, position: int, length: int) -> Buffer | None:
+        return self.read(position, length)
+
+    def truncate(self, size: int) -> None:
+        del self._content[size:]
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class SparseIndex:
@@ -54,19 +88,27 @@ class SparseIndex:
         return self._file
 
     @property
+    def path(self) -> str:
+        return self._file.path
+
+    @property
     def count(self) -> int:
-        return max(0, self._file.size - HEAD_BYTES) // self._kind.entry.size
+        return max(0, self._file.size - HEAD_BYTES) // self._entry_bytes
 
     def append(self, key: int, value: int) -> None:
         entry = self._kind.entry.pack(key, value)
+        entry += _CRC.pack(crc32c(entry))
         self._file.append(entry if self._file.size else self._head() + entry)
 
     def entry(self, index: int) -> tuple[int, int]:
-        size = self._kind.entry.size
+        """Raises `CorruptData`."""
+        size = self._entry_bytes
         data = self._file.read(HEAD_BYTES + index * size, size)
         if len(data) < size:
             raise CorruptData(f"{self._file.path}: entry {index} is missing")
-        key, value = self._kind.entry.unpack(data)
+        if _CRC.pack(crc32c(data[: -_CRC.size])) != data[-_CRC.size :]:
+            raise CorruptData(f"{self._file.path}: entry {index} is damaged")
+        key, value = self._kind.entry.unpack_from(data)
         return key, value
 
     def last(self) -> tuple[int, int] | None:
@@ -85,7 +127,7 @@ class SparseIndex:
 
     def cut(self, count: int) -> None:
         """Keep the first `count` entries, and no part of another."""
-        size = HEAD_BYTES + count * self._kind.entry.size if count else 0
+        size = HEAD_BYTES + count * self._entry_bytes if count else 0
         if self._file.size > size:
             self._file.truncate(size)
 
@@ -94,6 +136,10 @@ class SparseIndex:
         if self._file.size == 0:
             return count == 0
         return self._file.read(0, HEAD_BYTES) == self._head() and self.count >= count
+
+    @property
+    def _entry_bytes(self) -> int:
+        return self._kind.entry.size + _CRC.size
 
     def _count_up_to(self, key: int) -> int:
         low, high = 0, self.count
