@@ -174,6 +174,24 @@ def test_tables_and_yaml_for_those_who_ask(run: Run, orders: str):
     assert f"name: {orders}" in run("topic", "describe", orders, "-o", "yaml").stdout
 
 
+def test_the_shell_completes_names_of_topics(run: Run, running: RunningServer, orders: str):
+    typed = {"COMP_WORDS": f"goqueue topic describe {orders[:10]}", "COMP_CWORD": "3"}
+    done = subprocess.run(
+        COMMAND,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={
+            **environment(),
+            **typed,
+            "GOQUEUE_SERVER": running.url,
+            "_GOQUEUE_COMPLETE": "complete_bash",
+        },
+    )
+    assert orders in done.stdout.split()
+
+
 def test_a_bad_setting_is_the_caller_s_mistake(run: Run, orders: str):
     assert "retention.m" in run("topic", "alter", orders, "--set", "retention.m=1", code=2).stderr
 

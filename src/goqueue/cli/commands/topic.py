@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from goqueue.cli.failures import UsageFailure
+from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.output import show, show_facts, show_table, show_value
 from goqueue.cli.pairs import pairs
 from goqueue.cli.session import OutputFormat, Session
@@ -20,13 +20,13 @@ app = typer.Typer(
 
 
 def _names(context: typer.Context) -> list[str]:
-    """For the shell's completion: a server that does not answer completes nothing."""
+    """For the shell's completion, which says nothing when it cannot ask."""
     from goqueue.client.errors import ClientError
 
     try:
         with context.ensure_object(Session).client() as client:
             return [each.name for each in client.topics()]
-    except ClientError:
+    except (ClientError, Failure):
         return []
 
 
