@@ -45,14 +45,6 @@ def test_idempotent_producers(server: Server, topic: str, request: pytest.Fixtur
     assert [each.offset for each in read] == list(range(4 * len(MESSAGES)))
 
 
-@pytest.mark.timeout(10)
-def test_transactions_are_refused_at_once(server: Server):
-    producer = confluent_kafka.Producer({**server.bootstrap, "transactional.id": "t"})
-    with pytest.raises(confluent_kafka.KafkaException) as caught:
-        producer.init_transactions(WAIT_S)
-    assert caught.value.args[0].fatal()
-
-
 def test_a_message_over_the_topics_limit_is_refused(server: Server, make_topic: MakeTopic):
     topic = make_topic(max_message_bytes=2000)
     errors: list[Any] = []
