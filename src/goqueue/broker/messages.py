@@ -88,6 +88,11 @@ class DamagedRecords(CorruptData):
         self.continue_at = continue_at
 
 
+class _Batch(msgspec.Struct):
+    records: list[Record]
+    data: bytearray
+
+
 class Patience:
     """How long a reader is willing to wait for something new."""
 
@@ -137,8 +142,9 @@ class Messages:
             except GoQueueError as error:
                 _fill(outcomes, places, error)
                 continue
-            for some in _split(messages, places, target.settings.max_message_bytes):
-                last = self._append(partition, messages, some, outcomes)
+            bytes_max = target.settings.max_message_bytes
+            for some, batch in self._batches(messages, places, bytes_max, outcomes):
+                last = self._append(partition, some, batch, outcomes)
                 if last is not None and acks == "all":
                     waiting.append((partition.committed(last), some))
         await _settle(waiting, outcomes)
@@ -176,24 +182,41 @@ class Messages:
         self._turns[topic.topic_id] = turn + 1
         return turn % topic.partitions
 
+    def _batches(
+        self,
+        messages: Sequence[OutgoingMessage],
+        places: list[int],
+        bytes_max: int,
+        outcomes: list[Outcome | None],
+    ) -> Iterator[tuple[list[int], _Batch]]:
+        """One batch; or, when that is too large, as many as are needed."""
+        now = self._broker.doors.clock.now()
+        try:
+            whole = _encoded([messages[place] for place in places], now)
+            if len(whole.data) <= bytes_max or len(places) == 1:
+                yield places, whole
+                return
+            for some in _split(messages, places, bytes_max):
+                yield some, _encoded([messages[place] for place in some], now)
+        except GoQueueError as error:  # what the record format cannot hold
+            _fill(outcomes, [place for place in places if outcomes[place] is None], error)
+
     def _append(
         self,
         partition: Partition,
-        messages: Sequence[OutgoingMessage],
         places: list[int],
+        batch: _Batch,
         outcomes: list[Outcome | None],
     ) -> Offset | None:
         """Append one batch; gives its last offset, or None when all its messages were refused."""
-        now = self._broker.doors.clock.now()
-        records = [_record(messages[place], now) for place in places]
         try:
             if partition.log.abandoned:
                 raise TopicNotFound(f"topic {partition.topic!r} was deleted")
-            appended = self._broker.append(partition, batches.encode(records))
+            appended = self._broker.append(partition, batch.data)
         except GoQueueError as error:
             _fill(outcomes, places, error)
             return None
-        _note_published(outcomes, places, partition.index, appended, records)
+        _note_published(outcomes, places, partition.index, appended, batch.records)
         return appended.last_offset
 
     # --- read ------------------------------------------------------------------------------------
@@ -294,9 +317,14 @@ def _size_max(message: OutgoingMessage) -> int:
     return size
 
 
-def _record(message: OutgoingMessage, now: Timestamp) -> Record:
-    timestamp = now if message.timestamp is None else message.timestamp
-    return Record(0, timestamp, message.key, message.value, message.headers)
+def _encoded(messages: list[OutgoingMessage], now: Timestamp) -> _Batch:
+    records = [
+        Record(
+            0, now if each.timestamp is None else each.timestamp, each.key, each.value, each.headers
+        )
+        for each in messages
+    ]
+    return _Batch(records, batches.encode(records))
 
 
 def _note_published(

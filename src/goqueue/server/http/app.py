@@ -5,14 +5,14 @@ from typing import Any
 from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, ValidationException
-from litestar.openapi import OpenAPIConfig
 
-from goqueue._version import __version__
 from goqueue.broker import Broker
+from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
-from goqueue.server.http import errors, health, messages, topics
+from goqueue.server.http import document, errors, health, messages, pages, topics
+from goqueue.server.http.document import openapi_config
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
@@ -22,15 +22,19 @@ def create_app(
     broker: Broker, config: HttpConfig, metrics: Metrics, health_state: Health, polls: LongPolls
 ) -> Litestar:
     api: list[Any] = [*topics.HANDLERS, *messages.HANDLERS]
+    verbs = Messages(broker)
     given = {
         "broker": broker,
-        "verbs": Messages(broker),
+        "verbs": verbs,
+        "merged": MergedReader(broker, verbs),
         "metrics": metrics,
         "health": health_state,
         "polls": polls,
     }
     return Litestar(
         [
+            *pages.HANDLERS,
+            *document.HANDLERS,
             *health.HANDLERS,
             *api,
             Router("/v1", route_handlers=api, include_in_schema=False),
@@ -44,7 +48,7 @@ def create_app(
             Exception: errors.on_bug,
         },
         request_max_body_size=config.body_bytes_max,
-        openapi_config=OpenAPIConfig("GoQueue", __version__, use_handler_docstrings=True),
+        openapi_config=openapi_config(),
         logging_config=None,
         debug=False,
     )

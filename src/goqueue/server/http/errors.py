@@ -116,15 +116,21 @@ def retry_headers(error: errors.GoQueueError) -> dict[str, str]:
 
 def responses(*statuses: int) -> dict[int, ResponseSpec]:
     """For the API document: what else an operation may answer."""
-    everywhere = (400, 413, 503)
+    everywhere = (400, 503)
     return {
         status: ResponseSpec(ErrorBody, description=_MEANINGS[status], generate_examples=False)
         for status in sorted({*everywhere, *statuses})
     }
 
 
+def write_responses(*statuses: int) -> dict[int, ResponseSpec]:
+    """The same for an operation that changes something."""
+    return responses(403, 413, *statuses)
+
+
 _MEANINGS: Final = {
     400: "The request is malformed; `message` says where.",
+    403: "A page of another origin made a browser send this.",
     404: "No such topic or partition.",
     409: "It exists already.",
     413: "Larger than this server or topic takes.",

@@ -6,6 +6,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from goqueue.broker import Broker
+from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
@@ -13,6 +14,7 @@ from goqueue.server.metrics import Metrics
 
 TheBroker: TypeAlias = NamedDependency[SkipValidation[Broker]]
 TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
+TheMergedReader: TypeAlias = NamedDependency[SkipValidation[MergedReader]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
 ThePolls: TypeAlias = NamedDependency[SkipValidation[LongPolls]]

@@ -9,6 +9,7 @@ from litestar.params import Parameter
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
+from goqueue.server.http.errors import ErrorBody, responses
 from goqueue.server.http.given import TheBroker, TheHealth, TheMetrics
 from goqueue.server.http.times import time_text
 from goqueue.server.metrics import CONTENT_TYPE
@@ -71,7 +72,10 @@ async def get_alive(broker: TheBroker) -> HealthBody:
     "/readyz",
     tags=["server"],
     summary="Ready",
-    responses={503: ResponseSpec(HealthBody, description="Starting or stopping.")},
+    responses={
+        400: ResponseSpec(ErrorBody, description="The request is malformed."),
+        503: ResponseSpec(HealthBody, description="Starting or stopping."),
+    },
 )
 async def get_ready(
     broker: TheBroker,
@@ -103,12 +107,12 @@ def _uptime_seconds(broker: Broker) -> float:
     return max(0, broker.doors.clock.now() - broker.started_at) / 1000
 
 
-@get("/version", tags=["server"], summary="Version")
+@get("/version", tags=["server"], summary="Version", responses=responses())
 async def get_version() -> VersionBody:
     return VersionBody(__version__, list(compiled_modules()))
 
 
-@get("/stats", tags=["server"], summary="Numbers at a glance")
+@get("/stats", tags=["server"], summary="Numbers at a glance", responses=responses())
 async def get_stats(broker: TheBroker) -> StatsBody:
     """Messages and bytes of the partitions that were used since the start, by topic."""
     stats = {

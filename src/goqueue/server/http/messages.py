@@ -1,14 +1,15 @@
 """Messages of a topic: publish, read, wait for more, delete the oldest."""
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.exceptions import HTTPException
-from litestar.params import Parameter
+from litestar.params import Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
+from goqueue.broker.merged import CURSOR_BYTES_MAX, cursor_from_text
 from goqueue.broker.messages import Acks, Outcome, OutgoingMessage, Published
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange, PolicyViolation
@@ -23,8 +24,9 @@ from goqueue.server.http.errors import (
     responses,
     retry_headers,
     status_of,
+    write_responses,
 )
-from goqueue.server.http.given import TheBroker, TheMessages, TheMetrics, ThePolls
+from goqueue.server.http.given import TheBroker, TheMergedReader, TheMessages, TheMetrics, ThePolls
 from goqueue.server.http.message_bodies import (
     INT32_MAX,
     PRIORITY_HEADER,
@@ -69,6 +71,16 @@ class MessagePage(msgspec.Struct, frozen=True):
     """Nothing more was there to read (before `to_time`, when that was given)."""
 
 
+class TopicMessages(msgspec.Struct, frozen=True):
+    messages: list[MessageBody]
+    cursor: str
+    """Where to go on reading."""
+    at_end: bool
+    """Nothing more was there to read (before `to_time`, when that was given)."""
+    problems: list[str]
+    """Damaged or expired messages that had to be stepped over; mostly empty."""
+
+
 class RecordsDeleted(msgspec.Struct, frozen=True):
     topic: str
     partition: int
@@ -87,7 +99,10 @@ class OffsetBody(msgspec.Struct, frozen=True):
     next_offset: int
 
 
-PartitionPath = Annotated[int, Parameter(description="The partition's number, from 0.")]
+PartitionPath = Annotated[
+    int,
+    PathParameter(description="The partition's number, from 0.", schema_extra={"minimum": 0}),
+]
 LimitQuery = Annotated[int, Parameter(ge=1, le=LIMIT_MAX, description="Most messages to give.")]
 BytesQuery = Annotated[
     int,
@@ -100,7 +115,7 @@ BytesQuery = Annotated[
 WaitQuery = Annotated[
     str,
     Parameter(
-        pattern=WAIT_PATTERN,
+        schema_extra={"pattern": WAIT_PATTERN},
         description="When there is nothing yet, wait so long for it: `500ms`, `30s`, `1m`, or"
         " plain milliseconds. Longer waits end at the server's `http.long_poll_ms_max`.",
     ),
@@ -108,7 +123,7 @@ WaitQuery = Annotated[
 FromTimeQuery = Annotated[
     str | None,
     Parameter(
-        pattern=TIME_PATTERN,
+        schema_extra={"pattern": TIME_PATTERN},
         description="Start at the first message with this time or a later one: RFC 3339, or"
         " milliseconds since 1970.",
     ),
@@ -116,7 +131,7 @@ FromTimeQuery = Annotated[
 ToTimeQuery = Annotated[
     str | None,
     Parameter(
-        pattern=TIME_PATTERN,
+        schema_extra={"pattern": TIME_PATTERN},
         description="Stop before the first message with this time or a later one.",
     ),
 ]
@@ -134,7 +149,7 @@ EncodingQuery = Annotated[
     tags=["messages"],
     summary="Publish messages",
     status_code=200,
-    responses=responses(404, 415, 422, 507),
+    responses=write_responses(404, 415, 422, 507),
 )
 async def publish(
     request: Request[Any, Any, Any],
@@ -150,7 +165,7 @@ async def publish(
         int | None, Parameter(ge=0, le=INT32_MAX, description="Of a raw body.")
     ] = None,
     timestamp: Annotated[
-        str | None, Parameter(pattern=TIME_PATTERN, description="Of a raw body.")
+        str | None, Parameter(schema_extra={"pattern": TIME_PATTERN}, description="Of a raw body.")
     ] = None,
     priority: Annotated[str | None, Parameter(description="Of a raw body.")] = None,
 ) -> Response[PublishResponse] | Response[ErrorBody]:
@@ -250,7 +265,8 @@ async def read_partition(
     offset: Annotated[
         str | None,
         Parameter(
-            pattern=OFFSET_PATTERN, description="`earliest` (the default), `latest`, or a number."
+            schema_extra={"pattern": OFFSET_PATTERN},
+            description="`earliest` (the default), `latest`, or a number.",
         ),
     ] = None,
     from_time: FromTimeQuery = None,
@@ -301,6 +317,66 @@ async def _start(broker: Broker, partition: Partition, offset: str) -> Offset:
     return parse_offset(offset, "offset")
 
 
+@get(
+    "/topics/{topic:str}/messages",
+    tags=["messages"],
+    summary="Read a topic as one stream",
+    responses=responses(404, 416, 422),
+)
+async def read_topic(
+    request: Request[Any, Any, Any],
+    merged: TheMergedReader,
+    polls: ThePolls,
+    topic: TopicPath,
+    cursor: Annotated[
+        str | None,
+        Parameter(
+            max_length=CURSOR_BYTES_MAX,
+            description="`cursor` of an earlier answer: go on behind it. It remembers `to_time`.",
+        ),
+    ] = None,
+    start: Annotated[
+        Literal["earliest", "latest"], Parameter(description="Where to start without a cursor.")
+    ] = "earliest",
+    from_time: FromTimeQuery = None,
+    to_time: ToTimeQuery = None,
+    limit: LimitQuery = LIMIT_DEFAULT,
+    max_bytes: BytesQuery = READ_BYTES_DEFAULT,
+    wait: WaitQuery = "0",
+    encoding: EncodingQuery = "auto",
+) -> TopicMessages:
+    """All partitions merged by timestamp; each partition's messages stay in order.
+
+    Ask again with the `cursor` of the answer for more; it is good until the topic is deleted.
+    """
+    name = topic_name(topic)
+    wait_ms = parse_wait(wait)
+    if cursor is not None:
+        if from_time is not None or to_time is not None:
+            raise InvalidRequest("give a cursor or times, not both: the cursor remembers to_time")
+        place = cursor_from_text(cursor)
+    else:
+        place = await merged.start(
+            name,
+            from_time=None if from_time is None else parse_time(from_time, "from_time"),
+            to_time=None if to_time is None else parse_time(to_time, "to_time"),
+            latest=start == "latest",
+        )
+    page = await polls.run(
+        request,
+        wait_ms,
+        lambda patience: merged.read(
+            name, place, limit=limit, bytes_max=max_bytes, patience=patience
+        ),
+    )
+    return TopicMessages(
+        [message_body(record, index, encoding) for index, record in page.messages],
+        page.cursor.to_text(),
+        page.at_end,
+        page.problems,
+    )
+
+
 # --- offsets and deletion -----------------------------------------------------------------------
 
 
@@ -317,7 +393,7 @@ async def find_offset(
     time: Annotated[
         str,
         Parameter(
-            pattern=OFFSET_TIME_PATTERN,
+            schema_extra={"pattern": OFFSET_TIME_PATTERN},
             description="`earliest`, `latest`, `newest` (the message with the largest timestamp),"
             " or a time: the first message at it or later, the end when there is none.",
         ),
@@ -354,7 +430,7 @@ async def _timed_offset(broker: Broker, partition: Partition, time: str) -> Time
     tags=["messages"],
     summary="Delete the oldest messages",
     status_code=200,
-    responses=responses(404, 416),
+    responses=write_responses(404, 416),
 )
 async def delete_messages(
     broker: TheBroker,
@@ -363,7 +439,7 @@ async def delete_messages(
     before: Annotated[
         str,
         Parameter(
-            pattern=OFFSET_PATTERN,
+            schema_extra={"pattern": OFFSET_PATTERN},
             description="The first offset to keep; `latest` deletes all that is there.",
         ),
     ],
@@ -381,4 +457,4 @@ async def delete_messages(
     return RecordsDeleted(found.topic, partition, earliest)
 
 
-HANDLERS = [publish, read_partition, find_offset, delete_messages]
+HANDLERS = [publish, read_partition, read_topic, find_offset, delete_messages]

@@ -67,17 +67,15 @@ def parse_offset(text: str, name: str) -> Offset:
     return Offset(_bounded(int(text), name))
 
 
+@lru_cache(maxsize=4096)
 def time_text(milliseconds: int) -> TimeText:
-    """RFC 3339 in UTC; None for no time; a bare number for what no calendar has."""
+    """RFC 3339 in UTC; None for no time; a bare number for what no calendar has.
+
+    Remembered, because the messages of a batch mostly share their time.
+    """
     if milliseconds < 0:
         return None
     if milliseconds >= _CALENDAR_END_MS:
         return milliseconds
-    seconds, rest = divmod(milliseconds, 1000)
-    return f"{_second_text(seconds)}.{rest:03d}Z"
-
-
-@lru_cache(maxsize=1024)
-def _second_text(seconds: int) -> str:
-    """Neighbouring messages mostly share their second."""
-    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

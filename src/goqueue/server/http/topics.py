@@ -5,14 +5,14 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.params import JSONBody, Parameter
+from litestar.params import JSONBody, Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
-from goqueue.server.http.errors import responses
+from goqueue.server.http.errors import responses, write_responses
 from goqueue.server.http.given import TheBroker
 from goqueue.server.http.times import time_text
 
@@ -150,7 +150,13 @@ class ChangeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     validate_only: bool = False
 
 
-TopicPath = Annotated[str, Parameter(description="The topic's name.")]
+TopicPath = Annotated[
+    str,
+    PathParameter(
+        description="The topic's name.",
+        schema_extra={"pattern": "^[a-zA-Z0-9._-]{1,249}$", "examples": ["orders"]},
+    ),
+]
 
 
 # --- topics -------------------------------------------------------------------------------------
@@ -161,7 +167,7 @@ TopicPath = Annotated[str, Parameter(description="The topic's name.")]
     tags=["topics"],
     summary="Create a topic",
     status_code=201,
-    responses=responses(409, 422, 507),
+    responses=write_responses(409, 422, 507),
 )
 async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
     settings = setting_texts(data.settings)
@@ -248,7 +254,7 @@ async def _open_all(broker: Broker, topic: Topic) -> list[Partition]:
     tags=["topics"],
     summary="Delete a topic and its messages",
     status_code=200,
-    responses=responses(404, 422),
+    responses=write_responses(404, 422),
 )
 async def delete_topic(broker: TheBroker, topic: TopicPath) -> TopicDeleted:
     deleted = await broker.delete_topic(topic_name(topic))
@@ -294,7 +300,7 @@ def _partition_info(partition: Partition, node: int) -> PartitionInfo:
     tags=["topics"],
     summary="Add partitions",
     status_code=200,
-    responses=responses(404, 422),
+    responses=write_responses(404, 422),
 )
 async def add_partitions(
     broker: TheBroker, topic: TopicPath, data: JSONBody[AddPartitions]
@@ -328,7 +334,7 @@ async def get_settings(broker: TheBroker, topic: TopicPath) -> SettingList:
     "/topics/{topic:str}/settings",
     tags=["topics"],
     summary="Change settings of a topic",
-    responses=responses(404, 422),
+    responses=write_responses(404, 422),
 )
 async def change_settings(
     broker: TheBroker, topic: TopicPath, data: JSONBody[ChangeSettings]
