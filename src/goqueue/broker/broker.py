@@ -69,7 +69,7 @@ class Broker:
         await self._open()
         try:
             async with owned_tasks() as tasks:
-                await self.transactions.start(tasks)
+                self.transactions.start(tasks)
                 self._start_upkeep(tasks)
                 try:
                     yield self
@@ -120,6 +120,7 @@ class Broker:
             self._host.run(),
             self.groups.host.run(),
             self.transactions.host.run(),
+            self.transactions.run_upkeep(self.partitions),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(self.metadata.topics.values),

@@ -5,7 +5,7 @@ come with it, are released together when the decision's records are committed.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from goqueue.broker.host import Committed, MachineHost
@@ -52,6 +52,8 @@ class Groups:
         self._random = random
         self._host: MachineHost[GroupMachine] | None = None
         self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
+        # A transaction's offsets are being committed: other commits of the group wait for it.
+        self.before_commit: Callable[[str], Awaitable[None]] = _nothing_to_wait_for
 
     def attach(self, host: MachineHost[GroupMachine]) -> None:
         self._host = host
@@ -106,6 +108,8 @@ class Groups:
     # --- offsets ----------------------------------------------------------------------------------
 
     async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
+        if not request.is_transactional:
+            await self.before_commit(request.group_id)
         outcome = await self._decide(lambda machine: machine.commit(self._clock.now(), request))
         return outcome.reply
 
@@ -226,3 +230,7 @@ class Groups:
 
 def view_of(topics: Iterable[Topic]) -> Topics:
     return Topics(TopicFacts(topic.topic_id, topic.name, topic.partitions) for topic in topics)
+
+
+async def _nothing_to_wait_for(_: str) -> None:
+    return None

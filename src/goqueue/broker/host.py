@@ -69,7 +69,6 @@ class MachineHost(Generic[MachineT]):
         self._on_deadline_reply = on_deadline_reply
         self._records_since_snapshot = 0
         self._deadline_moved = asyncio.Event()
-        self._waits_for: Timestamp | None = None  # the deadline that `run` sleeps towards
         self._awaited = Timestamp(0)  # the deadline that `run` sleeps towards
         self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
 
@@ -91,6 +90,17 @@ class MachineHost(Generic[MachineT]):
                     self.machine.apply(self.machine.decode(record.value))
                     self._records_since_snapshot += 1
             offset = chunk.next_offset
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing more can be decided; the machine may be ahead of its log by then."""
+        return self._partition.log.failed
+
+    async def settled(self) -> None:
+        """Return when everything decided so far is durable."""
+        await self._partition.flush_visible()
 
     # --- deciding ---------------------------------------------------------------------------------
 
@@ -115,22 +125,14 @@ class MachineHost(Generic[MachineT]):
         for record in decision.records:
             self.machine.apply(record)
         self._records_since_snapshot += len(decision.records)
-        self._look_at_deadline()
+        self.notice_deadline()
         return decision.reply, self._partition.committed(last)
 
-    def _look_at_deadline(self) -> None:
+    def notice_deadline(self) -> None:
         """Wake `run` when it sleeps for too long now, and only then: verbs are many."""
         deadline = self.machine.next_deadline()
-        is_sooner = deadline is not None and (
-            self._waits_for is None or deadline < self._waits_for
-        )
+        is_sooner = deadline is not None and deadline < self._awaited
         if is_sooner or self._records_since_snapshot >= SNAPSHOT_RECORDS:
-            self._deadline_moved.set()
-
-    def notice_deadline(self) -> None:
-        """Wake up earlier if the machine's next deadline has come nearer."""
-        deadline = self.machine.next_deadline()
-        if deadline is not None and deadline < self._awaited:
             self._deadline_moved.set()
 
     def _append(self, values: list[bytes]) -> Offset:

@@ -1,25 +1,30 @@
 """Transactions at work: the coordinator on `__transactions`, and carrying out what it decides.
 
-A decided transaction is driven: its markers are written to every partition and its offsets to
-their groups, then the coordinator hears that it is complete.  Whatever fails is tried again; what
-a crash interrupts is driven at the next start, before any listener opens.
+A decided transaction is driven (`drives.py`): its markers are written to every partition and its
+offsets to their groups, then the coordinator hears that it is complete.
+
+The coordinator's state runs ahead of its log by one flush.  Nobody may act on what a power cut
+could take back: a verb answers, a record is admitted and a marker is written only when all that was
+decided about the transactional id is durable (`_durable`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 import structlog
 
+from goqueue.broker.drives import Drives, FindPartition
 from goqueue.broker.groups import Groups
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.partition import Partition
-from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
-from goqueue.model.errors import GoQueueError, InvalidProducerEpoch, TopicNotFound
-from goqueue.model.ids import GroupId, Timestamp
+from goqueue.groups import CommitRequest
+from goqueue.model.errors import GoQueueError, StorageFailed
+from goqueue.model.ids import TopicName
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
+    Members,
     MustEnd,
     PendingOffset,
     ProducerIdentity,
@@ -27,14 +32,14 @@ from goqueue.txn import (
     Transaction,
     TransactionMachine,
     TransactionRecord,
+    needs_new_id,
 )
-from goqueue.txn.errors import InvalidTransactionState
+from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
 
-COORDINATOR_EPOCH: Final = 0  # of a coordinator that has no peers
-RETRY_SECONDS: Final = 1.0
+UPKEEP_SECONDS: Final = 60.0
+INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
 
 ReplyT = TypeVar("ReplyT")
-FindPartition = Callable[[str, int], Awaitable[Partition]]
 ReserveProducerId = Callable[[], Awaitable[int]]
 
 _log = structlog.get_logger("goqueue.transactions")
@@ -55,13 +60,15 @@ class Transactions:
         self._find_partition = find_partition
         self._reserve_producer_id = reserve_producer_id
         self._host: MachineHost[TransactionMachine] | None = None
-        self._tasks: asyncio.TaskGroup | None = None
-        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._unwritten: dict[str, asyncio.Future[None]] = {}  # the last decision about an id
+        self._drives = Drives(clock, groups, find_partition, self._durable, self._complete)
+        groups.before_commit = self._drives.offsets_settled
 
     # --- life -------------------------------------------------------------------------------------
 
     def attach(self, host: MachineHost[TransactionMachine]) -> None:
         self._host = host
+        host.machine.counts = type(host.machine.counts)()  # of this process, not of its forebears
 
     @property
     def host(self) -> MachineHost[TransactionMachine]:
@@ -72,21 +79,31 @@ class Transactions:
     def machine(self) -> TransactionMachine:
         return self.host.machine
 
-    async def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Carry out what was decided before the last stop."""
-        self._tasks = tasks
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Carry out, in the background, what was decided before the last stop."""
+        self._drives.start(tasks)
         for transaction in self.machine.prepared:
-            await self._carry_out_and_complete(transaction)
+            self._drives.ensure(transaction)
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """The host tells of transactions that took too long."""
         for must_end in ending:
             _log.warning("transaction timed out", transactional_id=must_end.transactional_id)
-            self._drive_after(committed, must_end.transactional_id)
+            self._note_unwritten(must_end.transactional_id, committed)
+            self._drives.ensure(self.machine.get(must_end.transactional_id))
 
     def stop(self) -> None:
-        for task in self._driving.values():
-            task.cancel()
+        self._drives.stop()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a transaction that is not carried out yet is going to move this position."""
+        return self.machine.pending_offsets.has(group_id, (TopicName(topic), partition))
+
+    def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+        """The transactional id's state, when `who` is its producer; raises when not."""
+        return self.machine.check(transactional_id, who)
 
     # --- producers --------------------------------------------------------------------------------
 
@@ -94,48 +111,75 @@ class Transactions:
         self, transactional_id: str, *, timeout_ms: int, expected: ProducerIdentity | None = None
     ) -> ProducerIdentity:
         """Start a producer: what an earlier one left open is aborted first, and that one fenced."""
-        while True:
-            spare = await self._reserve_producer_id()
+        for _ in range(INIT_ATTEMPTS_MAX):
+            spare = await self._spare_id(transactional_id)
             now = self._clock.now()
             reply = await self._decide(
+                transactional_id,
                 lambda machine, now=now, spare=spare: machine.init(  # type: ignore[misc]
                     now,
                     transactional_id,
                     timeout_ms=timeout_ms,
                     new_producer_id=spare,
                     expected=expected,
-                )
+                ),
             )
             if isinstance(reply, ProducerIdentity):
                 return reply
-            await self._drive(transactional_id)
+            if not await self._drive(transactional_id):
+                break
+        raise ConcurrentTransactions(
+            f"the transaction that {transactional_id!r} left open is still being aborted"
+        )
+
+    async def _spare_id(self, transactional_id: str) -> int:
+        """A producer id in reserve, when the next decision may need one."""
+        if needs_new_id(self.machine.find(transactional_id)):
+            return await self._reserve_producer_id()
+        return -1
+
+    async def begin(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+        """Begin an empty transaction, for callers who think of it as a step of its own."""
+        await self._decide(
+            transactional_id,
+            lambda machine: machine.begin(self._clock.now(), transactional_id, who),
+        )
+        return self.machine.get(transactional_id)
 
     async def add_partitions(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
         await self._decide(
+            transactional_id,
             lambda machine: machine.add_partitions(
                 self._clock.now(), transactional_id, who, partitions
-            )
+            ),
         )
 
     async def admit(
         self, transactional_id: str, who: ProducerIdentity, partition: TopicPartition, *, adds: bool
     ) -> None:
         """Return when the producer may append to the partition, in the same step as the append."""
-        while not self.machine.is_in_transaction(transactional_id, who, partition):
-            if not adds:
+        while True:
+            is_in = self.machine.is_in_transaction(transactional_id, who, partition)
+            if is_in and transactional_id not in self._unwritten and self.host.failed is None:
+                return
+            if not is_in and not adds:
                 raise InvalidTransactionState(
                     f"{partition[0]}-{partition[1]} is not part of a transaction of"
                     f" {transactional_id!r}"
                 )
-            await self.add_partitions(transactional_id, who, [partition])
+            if is_in:
+                await self._durable(transactional_id)
+            else:
+                await self.add_partitions(transactional_id, who, [partition])
 
     # --- offsets ----------------------------------------------------------------------------------
 
     async def add_group(self, transactional_id: str, who: ProducerIdentity, group_id: str) -> None:
         await self._decide(
-            lambda machine: machine.add_group(self._clock.now(), transactional_id, who, group_id)
+            transactional_id,
+            lambda machine: machine.add_group(self._clock.now(), transactional_id, who, group_id),
         )
 
     async def add_offsets(
@@ -153,6 +197,7 @@ class Transactions:
             for each in request.offsets
         ]
         await self._decide(
+            transactional_id,
             lambda machine: machine.add_offsets(
                 self._clock.now(),
                 transactional_id,
@@ -160,7 +205,7 @@ class Transactions:
                 request.group_id,
                 offsets,
                 adds_group=adds_group,
-            )
+            ),
         )
 
     # --- ending -----------------------------------------------------------------------------------
@@ -168,9 +213,13 @@ class Transactions:
     async def end(
         self, transactional_id: str, who: ProducerIdentity, *, commits: bool, bumps_epoch: bool
     ) -> ProducerIdentity:
-        """Commit or abort; done when every reader can see it.  Gives who the producer is now."""
-        spare = await self._reserve_producer_id() if bumps_epoch else -1
+        """Commit or abort, for good; gives who the producer is from now on.
+
+        On return readers see the end of it, unless a partition's disk is slow to take its marker.
+        """
+        spare = await self._spare_id(transactional_id) if bumps_epoch else -1
         reply = await self._decide(
+            transactional_id,
             lambda machine: machine.end(
                 self._clock.now(),
                 transactional_id,
@@ -178,158 +227,166 @@ class Transactions:
                 commits=commits,
                 bumps_epoch=bumps_epoch,
                 spare_producer_id=spare,
-            )
+            ),
         )
-        if isinstance(reply, MustEnd):
-            await self._drive(transactional_id)
-        transaction = self.machine.get(transactional_id)
-        return ProducerIdentity(transaction.producer_id, transaction.epoch)
-
-    async def abort(self, transactional_id: str) -> bool:
-        """End a hanging transaction on an operator's word; False when there was none."""
-        reply = await self._decide(
-            lambda machine: machine.abort(self._clock.now(), transactional_id)
-        )
-        if reply is None:
-            return False
         await self._drive(transactional_id)
-        return True
+        return reply
+
+    async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
+        """End a hanging transaction on an operator's word; False when there was none."""
+        self.machine.get(transactional_id)
+        spare = await self._spare_id(transactional_id)
+        aborted = await self._decide(
+            transactional_id,
+            lambda machine: machine.abort(
+                self._clock.now(), transactional_id, spare_producer_id=spare, only=only
+            ),
+        )
+        if aborted:
+            _log.warning("transaction aborted on request", transactional_id=transactional_id)
+            await self._drive(transactional_id)
+        return aborted
+
+    async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
+        """End what a producer left open in a partition, on an operator's word.
+
+        A transaction that the coordinator knows is aborted as a whole, or driven on if it is
+        decided; only what no coordinator will ever end gets a marker for this partition alone.
+        """
+        owner = self._owner(who.producer_id)
+        if owner is None:
+            partition = await self._find_partition(topic, index)
+            await self._drives.abandon(partition, who)
+        elif owner.state.is_prepared:
+            await self._drive(owner.transactional_id)
+        else:
+            await self.abort(owner.transactional_id, only=who)
+
+    def _owner(self, producer_id: int) -> Transaction | None:
+        """The transaction that this producer has open, or that is being ended."""
+        for transaction in self.machine.ongoing:
+            if transaction.producer_id == producer_id:
+                return transaction
+        for transaction in self.machine.prepared:
+            if transaction.marker_producer_id == producer_id:
+                return transaction
+        return None
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def run_upkeep(self, partitions: Iterable[Partition]) -> None:
+        """Forget silent producers, and end what no coordinator will ever end."""
+        while True:
+            await self._clock.sleep(UPKEEP_SECONDS)
+            now = self._clock.now()
+            for partition in partitions:
+                partition.log.producers.expire(now)
+                await self.end_orphans(partition)
+
+    async def end_orphans(self, partition: Partition) -> None:
+        """Abort transactions that are open in the log and that the coordinator does not know.
+
+        A record is admitted only into a transaction that is in the coordinator's log, so there
+        are none unless that log was damaged or put back to an older state.
+        """
+        opened = partition.log.producers.open_transactions
+        if not opened or self.host.failed is not None:
+            return
+        for producer_id in [each for each in opened if self._owner(each) is None]:
+            producer = partition.log.producers.find(producer_id)
+            if producer is None or producer.transaction_start is None:
+                continue
+            _log.warning(
+                "transaction without a coordinator aborted",
+                topic=partition.topic,
+                partition=partition.index,
+                producer_id=producer_id,
+                offset=producer.transaction_start,
+            )
+            try:
+                await self._drives.abandon(partition, ProducerIdentity(producer_id, producer.epoch))
+            except GoQueueError as error:
+                _log.error("marker not written", partition=str(partition), problem=str(error))
 
     # --- many at once -----------------------------------------------------------------------------
 
     async def start_run(self, application: str, run: int) -> int:
         """A new run of an application fences older ones; gives the last version decided."""
-        return await self._decide(lambda machine: machine.start_run(application, run))
+        return await self.host.submit(lambda machine: machine.start_run(application, run))
 
     async def decide_group(
-        self,
-        application: str,
-        version: int,
-        run: int,
-        members: Sequence[tuple[str, ProducerIdentity]],
-    ) -> bool:
-        """Commit all members by one record; False when this version was decided before.
+        self, application: str, version: int, run: int, members: Members
+    ) -> tuple[ProducerIdentity, ...] | None:
+        """Commit all members by one record; gives who their producers are from now on.
 
-        Then the members given are aborted: they are a repetition.
+        None when this version was decided before: then the members given, a repetition, are
+        aborted.
         """
-        is_new = await self._decide(
+        for transactional_id, _ in members:
+            await self._durable(transactional_id)
+        decided, committed = self.host.submit_now(
             lambda machine: machine.decide_group(
                 self._clock.now(), application, version, run, members
             )
         )
-        if is_new:
-            await asyncio.gather(
-                *(self._drive(transactional_id) for transactional_id, _ in members)
-            )
+        for transactional_id, _ in members:
+            self._note_unwritten(transactional_id, committed)
+        if committed is not None:
+            await asyncio.shield(committed)
+        if decided is not None:
+            await asyncio.gather(*(self._drive(each) for each, _ in members))
         else:
-            await asyncio.gather(*(self._abort_if_open(each) for each, _ in members))
-        return is_new
+            await self.host.settled()  # the decision that is repeated may be on its way to disk
+            await asyncio.gather(*(self._abort_if_open(each, who) for each, who in members))
+        return decided
 
-    async def _abort_if_open(self, transactional_id: str) -> None:
+    async def _abort_if_open(self, transactional_id: str, who: ProducerIdentity) -> None:
         if self.machine.find(transactional_id) is not None:
-            await self.abort(transactional_id)
+            await self.abort(transactional_id, only=who)
+
+    # --- deciding ---------------------------------------------------------------------------------
+
+    async def _decide(
+        self,
+        transactional_id: str,
+        decide: Callable[[TransactionMachine], Decision[TransactionRecord, ReplyT]],
+    ) -> ReplyT:
+        """The reply, once it and all that it rests on is durable."""
+        reply, committed = self.host.submit_now(decide)
+        self._note_unwritten(transactional_id, committed)
+        await self._durable(transactional_id)
+        return reply
+
+    def _note_unwritten(self, transactional_id: str, committed: Committed) -> None:
+        if committed is None:
+            return
+        self._unwritten[transactional_id] = committed
+        committed.add_done_callback(lambda done: self._written(transactional_id, done))
+
+    def _written(self, transactional_id: str, done: asyncio.Future[None]) -> None:
+        if self._unwritten.get(transactional_id) is done:
+            del self._unwritten[transactional_id]
+
+    async def _durable(self, transactional_id: str) -> None:
+        """Return when all that was decided about the id is on disk; raises when it cannot be."""
+        while (unwritten := self._unwritten.get(transactional_id)) is not None:
+            await asyncio.shield(unwritten)
+        if self.host.failed is not None:
+            raise StorageFailed(f"the transaction log is read-only: {self.host.failed}")
 
     # --- carrying out -----------------------------------------------------------------------------
 
-    async def _decide(
-        self, decide: Callable[[TransactionMachine], Decision[TransactionRecord, ReplyT]]
-    ) -> ReplyT:
-        return await self.host.submit(decide)
-
-    def _drive_after(self, committed: Committed, transactional_id: str) -> None:
-        if committed is None:
-            self._start_driving(transactional_id)
-        else:
-            committed.add_done_callback(lambda _: self._start_driving(transactional_id))
-
-    async def _drive(self, transactional_id: str) -> None:
-        """Return when the decided transaction is carried out."""
-        task = self._start_driving(transactional_id)
-        if task is not None:
-            await asyncio.shield(task)
-
-    def _start_driving(self, transactional_id: str) -> asyncio.Task[None] | None:
-        """One task a transaction, whoever waits for it."""
-        task = self._driving.get(transactional_id)
+    async def _drive(self, transactional_id: str) -> bool:
+        """Return when the decided transaction is carried out; False when that takes too long."""
         transaction = self.machine.find(transactional_id)
-        if task is not None or transaction is None or not transaction.state.is_prepared:
-            return task
-        assert self._tasks is not None
-        task = self._tasks.create_task(self._carry_out_and_complete(transaction))
-        self._driving[transactional_id] = task
-        task.add_done_callback(lambda _: self._driving.pop(transactional_id, None))
-        return task
+        if transaction is None or not transaction.state.is_prepared:
+            return True
+        return await self._drives.carried_out(transaction)
 
-    async def _carry_out_and_complete(self, transaction: Transaction) -> None:
-        transactional_id = transaction.transactional_id
-        while True:
-            try:
-                await self._carry_out(transaction)
-                # The next transaction may begin at once: a crash now only repeats what is done.
-                self.host.submit_now(
-                    lambda machine: machine.completed(self._clock.now(), transactional_id)
-                )
-            except GoQueueError as error:
-                _log.error(
-                    "transaction not carried out yet",
-                    transactional_id=transactional_id,
-                    problem=str(error),
-                )
-                await self._clock.sleep(RETRY_SECONDS)
-            else:
-                return
-
-    async def _carry_out(self, transaction: Transaction) -> None:
-        commits = transaction.commits
-        markers = [
-            self._write_marker(transaction, topic, index, commits)
-            for topic, index in sorted(transaction.partitions)
-        ]
-        await asyncio.gather(*markers)
-        if commits:
-            for group_id, offsets in transaction.offsets.items():
-                await self._commit_offsets(
-                    GroupId(group_id), list(offsets.values()), transaction.changed_at
-                )
-
-    async def _write_marker(
-        self, transaction: Transaction, topic: str, index: int, commits: bool
-    ) -> None:
-        try:
-            partition = await self._find_partition(topic, index)
-            marker = partition.append_marker(
-                producer_id=transaction.marker_producer_id,
-                producer_epoch=transaction.marker_epoch,
-                coordinator_epoch=COORDINATOR_EPOCH,
-                commits=commits,
-                now=self._clock.now(),
-            )
-            await partition.committed(marker)
-        except TopicNotFound:
-            return  # deleted meanwhile: nobody will read it
-        except InvalidProducerEpoch as error:
-            _log.warning("marker not needed", topic=topic, partition=index, reason=str(error))
-
-    async def _commit_offsets(
-        self, group_id: GroupId, offsets: Sequence[PendingOffset], decided_at: Timestamp
-    ) -> None:
-        """Commit what the group has not moved past since: a repetition must not set it back."""
-        newer = self._newer_commits(group_id, decided_at)
-        wanted = tuple(
-            OffsetToCommit(
-                each.topic, each.partition, each.offset, each.leader_epoch, each.metadata
-            )
-            for each in offsets
-            if (each.topic, each.partition) not in newer
+    def _complete(self, transactional_id: str) -> Committed:
+        """All is carried out: say so.  The next transaction may begin before that is durable."""
+        _, committed = self.host.submit_now(
+            lambda machine: machine.completed(self._clock.now(), transactional_id)
         )
-        if wanted:
-            request = CommitRequest(group_id=group_id, offsets=wanted, is_transactional=True)
-            await self._groups.commit(request)
-
-    def _newer_commits(self, group_id: GroupId, decided_at: Timestamp) -> set[tuple[str, int]]:
-        (fetched,) = self._groups.fetch([FetchRequest(group_id=group_id)])
-        return {
-            key
-            for key, committed in fetched.offsets.items()
-            if committed is not None and committed.committed_at > decided_at
-        }
+        self._note_unwritten(transactional_id, committed)
+        return committed

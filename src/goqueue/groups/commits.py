@@ -89,6 +89,10 @@ def commit(
     return Decision(records, Outcome(tuple(results)))
 
 
+def is_too_large(config: GroupsConfig, wanted: OffsetToCommit) -> bool:
+    return _too_large(config, wanted) is not None
+
+
 def _too_large(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTooLarge | None:
     size, most = len(wanted.metadata.encode()), config.offset_metadata_bytes_max
     if size <= most:

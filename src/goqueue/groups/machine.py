@@ -26,7 +26,13 @@ from goqueue.groups import (
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_join import JoinRequest
 from goqueue.groups.classic_sync import MemberIdentity, SyncRequest
-from goqueue.groups.commits import CommitRequest, FetchedOffsets, FetchRequest, PartitionResult
+from goqueue.groups.commits import (
+    CommitRequest,
+    FetchedOffsets,
+    FetchRequest,
+    OffsetToCommit,
+    PartitionResult,
+)
 from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_beat import BeatRequest
@@ -197,6 +203,10 @@ class GroupMachine:
         """Raise what `commit` would; for commits that a transaction holds back."""
         self._begin(now)
         commits.check_commit(self._desk, now, request)
+
+    def is_metadata_too_large(self, offset: OffsetToCommit) -> bool:
+        """Whether `commit` would refuse this one for its metadata."""
+        return commits.is_too_large(self._desk.config, offset)
 
     def fetch(self, requests: Sequence[FetchRequest]) -> GroupDecision[tuple[FetchedOffsets, ...]]:
         """OffsetFetch, for several groups; None where nothing is committed."""

@@ -3,15 +3,20 @@
     0   2  "GQ"
     2   1  "A"
     3   1  version
-    4   4  CRC-32C of bytes 0 to 3
-    8      entries: producer id, first offset, marker offset, stable offset then; i64 each
+    4   8  how many entries were dropped from the front, since the log begins behind them
+    12  4  CRC-32C of bytes 0 to 11
+    16     entries: producer id, first offset, marker offset, stable offset then; i64 each
 
 One file a log, `aborted`, with entries in the order of their markers, appended in the same step
 as the marker.  `stable offset then` is the last stable offset once the marker was written: every
 transaction aborted later began at or after it, so a reader's search can stop there.
+
+Entries are numbered from the log's first one ever, so that a checkpoint's count holds whether or
+not the front of the file was dropped since.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -21,10 +26,14 @@ from goqueue.model.ids import Offset
 from goqueue.runtime import Disk, File
 
 FILE: Final = "aborted"
-_ENTRY: Final = struct.Struct(">qqqq")
-_MARK: Final = b"GQA\x01"
-_HEAD: Final = _MARK + struct.pack(">I", crc32c(_MARK))
 DEAD_ENTRIES_MAX: Final = 1024  # below the log's start before the file is written anew
+BLOCK_ENTRIES: Final = 128  # read at once
+
+_ENTRY: Final = struct.Struct(">qqqq")
+_MARK: Final = struct.Struct(">4sq")
+_CRC: Final = struct.Struct(">I")
+_MAGIC: Final = b"GQA\x01"
+_HEAD_BYTES: Final = _MARK.size + _CRC.size
 
 
 class AbortedRange(msgspec.Struct, frozen=True, gc=False):
@@ -35,68 +44,117 @@ class AbortedRange(msgspec.Struct, frozen=True, gc=False):
 
 
 class AbortIndex:
+    """Changed by the log's owner alone; others may read while nobody calls `forget_before`."""
+
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = f"{directory}/{FILE}"
         self._file: File = disk.open(self._path)
+        self._dropped: int | None = self._read_dropped()  # None when the head is damaged
 
     @property
     def file(self) -> File:
         return self._file
 
     @property
+    def is_empty(self) -> bool:
+        return self._held == 0
+
+    @property
     def count(self) -> int:
-        return max(0, self._file.size - len(_HEAD)) // _ENTRY.size
+        """Entries there ever were."""
+        return (self._dropped or 0) + self._held
+
+    @property
+    def _held(self) -> int:
+        return max(0, self._file.size - _HEAD_BYTES) // _ENTRY.size
+
+    # --- changing ---------------------------------------------------------------------------------
 
     def append(self, aborted: AbortedRange) -> None:
         entry = _ENTRY.pack(
             aborted.producer_id, aborted.first_offset, aborted.marker_offset, aborted.stable_offset
         )
-        self._file.append(entry if self._file.size else _HEAD + entry)
+        self._file.append(entry if self._file.size else _head(0) + entry)
 
-    def cut(self, count: int) -> None:
-        """Keep the first `count` entries, and no part of another."""
-        size = len(_HEAD) + count * _ENTRY.size if count else 0
+    def restore(self, count: int) -> bool:
+        """Keep the first `count` entries and no part of another; False if they are not there."""
+        dropped = self._dropped
+        if dropped is None or not dropped <= count <= self.count:
+            self.clear()
+            return False
+        size = _HEAD_BYTES + (count - dropped) * _ENTRY.size
         if self._file.size > size:
             self._file.truncate(size)
+        return True
 
-    def is_sound(self, count: int) -> bool:
-        if self._file.size == 0:
-            return count == 0
-        return self._file.read(0, len(_HEAD)) == _HEAD and self.count >= count
-
-    def between(self, first: Offset, end: Offset) -> list[AbortedRange]:
-        """Every aborted transaction that has a record in [first, end)."""
-        found = []
-        for index in range(self._first_ending_at(first), self.count):
-            aborted = self._entry(index)
-            if aborted.first_offset < end:
-                found.append(aborted)
-            if aborted.stable_offset >= end:
-                break
-        return found
+    def clear(self) -> None:
+        if self._file.size:
+            self._file.truncate(0)
+        self._dropped = 0
 
     def forget_before(self, start: Offset) -> None:
         """Blocking.  Drop what lies wholly before the log's start, once it is worth it."""
         dead = self._first_ending_at(start)
         if dead < DEAD_ENTRIES_MAX:
             return
-        kept = self._file.read(len(_HEAD) + dead * _ENTRY.size, self.count * _ENTRY.size)
+        kept = self._file.read(_HEAD_BYTES + dead * _ENTRY.size, self._held * _ENTRY.size)
+        dropped = (self._dropped or 0) + dead
         self._file.close()
-        self._disk.replace_file(self._path, _HEAD + kept)
+        self._disk.replace_file(self._path, _head(dropped) + kept)
         self._file = self._disk.open(self._path)
+        self._dropped = dropped
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def between(self, first: Offset, end: Offset) -> list[AbortedRange]:
+        """Every aborted transaction that has a record in [first, end)."""
+        found: list[AbortedRange] = []
+        if self.is_empty:
+            return found
+        for aborted in self._entries_from(self._first_ending_at(first)):
+            if aborted.first_offset < end:
+                found.append(aborted)
+            if aborted.stable_offset >= end:
+                break
+        return found
+
+    def _entries_from(self, index: int) -> Iterator[AbortedRange]:
+        while index < self._held:
+            block = self._entries(index, BLOCK_ENTRIES)
+            yield from block
+            index += len(block)
 
     def _first_ending_at(self, offset: Offset) -> int:
-        low, high = 0, self.count
+        low, high = 0, self._held
         while low < high:
             middle = (low + high) // 2
-            if self._entry(middle).marker_offset < offset:
+            if self._entries(middle, 1)[0].marker_offset < offset:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    def _entry(self, index: int) -> AbortedRange:
-        data = self._file.read(len(_HEAD) + index * _ENTRY.size, _ENTRY.size)
-        producer_id, first, marker, stable = _ENTRY.unpack(data)
-        return AbortedRange(producer_id, Offset(first), Offset(marker), Offset(stable))
+    def _entries(self, index: int, count: int) -> list[AbortedRange]:
+        size = min(count, self._held - index) * _ENTRY.size
+        data = self._file.read(_HEAD_BYTES + index * _ENTRY.size, size)
+        return [
+            AbortedRange(producer_id, Offset(first), Offset(marker), Offset(stable))
+            for producer_id, first, marker, stable in _ENTRY.iter_unpack(data)
+        ]
+
+    def _read_dropped(self) -> int | None:
+        if self._file.size == 0:
+            return 0
+        head = self._file.read(0, _HEAD_BYTES)
+        if len(head) < _HEAD_BYTES or _CRC.unpack_from(head, _MARK.size)[0] != crc32c(
+            head[: _MARK.size]
+        ):
+            return None
+        magic, dropped = _MARK.unpack_from(head)
+        return int(dropped) if magic == _MAGIC else None
+
+
+def _head(dropped: int) -> bytes:
+    mark = _MARK.pack(_MAGIC, dropped)
+    return mark + _CRC.pack(crc32c(mark))

@@ -23,7 +23,7 @@ from goqueue.log import framed, markers
 from goqueue.log.aborted import AbortedRange, AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
-from goqueue.log.producers import Producers, WrittenBatch
+from goqueue.log.producers import NOT_SEEN, Producers, WrittenBatch
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Damage, DamageFound, Segment
 from goqueue.log.swap import swap
 from goqueue.model import batch as batches
@@ -190,7 +190,9 @@ class Log:
         self._epochs_changed |= self.epochs.assign(epoch, first)
         appended = Appended(first, Offset(offset - 1), now if stamps_time else Timestamp(-1))
         if headers[0].has_producer:
-            self.producers.wrote(headers[0], first, appended.last_offset, appended.append_time)
+            self.producers.wrote(
+                headers[0], first, appended.last_offset, appended.append_time, now
+            )
         return appended
 
     def _refuse_if_closed(self) -> None:
@@ -201,8 +203,10 @@ class Log:
 
     def _checked_producer(self, headers: list[BatchHeader]) -> WrittenBatch | None:
         """The earlier batch that this one repeats, if so; raises what is wrong with it."""
-        if not any(header.has_producer for header in headers):
+        if not any(header.has_producer or header.is_transactional for header in headers):
             return None
+        if not headers[0].has_producer:
+            raise InvalidRecord("a transactional batch names its producer")
         if len(headers) != 1:
             raise InvalidRecord("a producer with an id sends one batch a partition and request")
         return self.producers.check(headers[0])
@@ -238,6 +242,7 @@ class Log:
                 header,
                 commits=commits,
                 coordinator_epoch=coordinator_epoch,
+                now=now,
             )
         except (DiskFull, StorageFailed) as error:
             # Without its entry the aborted records would show; recovery writes it anew.
@@ -617,6 +622,11 @@ class Log:
 
     # --- retention and removal --------------------------------------------------------------------
 
+    @property
+    def knows_times(self) -> bool:
+        """Whether `retention_start` need not ask the disk."""
+        return all(segment.has_state for segment in self.segments)
+
     def retention_start(self, now: Timestamp) -> Offset:
         """The start offset that retention by time and size asks for."""
         if not self.settings.deletes_old:
@@ -667,6 +677,8 @@ class Log:
         for segment in removed:
             segment.gone = True
         self.epochs.cut_start(self.start_offset)
+        if not self.rewriting:  # compaction asks the index from another thread
+            self.aborted.forget_before(self.start_offset)
         self.cleaned_offset = max(self.cleaned_offset, self.start_offset)
         self._written.difference_update(removed)
         self._unsynced = [segment for segment in self._unsynced if segment not in removed]
@@ -736,6 +748,7 @@ def note_marker(
     *,
     commits: bool,
     coordinator_epoch: int,
+    now: Timestamp = NOT_SEEN,
 ) -> None:
     """Take a written marker into the producers' state and the abort index."""
     ended = producers.ended(
@@ -743,11 +756,11 @@ def note_marker(
         header.producer_epoch,
         coordinator_epoch,
         header.base_offset,
-        header.max_timestamp,
+        now,
     )
     if ended is not None and not commits:
-        unstable = producers.first_unstable_but(ended)
-        stable = Offset(header.next_offset) if unstable is None else unstable
+        first_open = producers.first_open()
+        stable = Offset(header.next_offset) if first_open is None else first_open
         aborted.append(
             AbortedRange(header.producer_id, ended.first_offset, header.base_offset, stable)
         )

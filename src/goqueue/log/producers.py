@@ -9,6 +9,10 @@ state in the checkpoint and takes in the headers of what it verifies.
     same sequences as a recent one   answered with the first one's offsets, not written again
     not the next sequence            refused: something in between is missing
     first of a newer epoch           must be sequence 0
+    outside an open transaction      refused while the producer has one open here
+
+A producer that was silent for a day is forgotten, and may go on with any sequence.  Time is the
+broker's, not the records': after a restart a producer counts as seen at the first look.
 """
 
 from collections.abc import Iterable
@@ -19,6 +23,7 @@ import msgspec
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import (
     InvalidProducerEpoch,
+    InvalidRecord,
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
@@ -27,6 +32,7 @@ from goqueue.model.ids import Offset, Timestamp
 BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 EXPIRY_MS: Final = 24 * 3_600_000
+NOT_SEEN: Final = Timestamp(-1)  # by this process
 
 
 class WrittenBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -45,7 +51,7 @@ class Producer(msgspec.Struct, array_like=True):
     batches: list[WrittenBatch]  # the newest last; at most BATCHES_KEPT
     transaction_start: Offset | None = None  # of the open transaction's first batch here
     coordinator_epoch: int = -1
-    last_seen: Timestamp = Timestamp(-1)
+    last_seen: Timestamp = NOT_SEEN
 
 
 class EndedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -61,11 +67,13 @@ class Producers:
         self._by_id = {producer.producer_id: producer for producer in known}
         # Ended, but their markers are not visible yet: readers must not pass them either.
         self._unsettled = list(unsettled)
-        self._open = {
-            producer.producer_id: producer.transaction_start
+        starts = [
+            (producer.transaction_start, producer.producer_id)
             for producer in self._by_id.values()
             if producer.transaction_start is not None
-        }
+        ]
+        # Invariant: in the order of their starts, since each begins at the end of the log.
+        self._open = {producer_id: start for start, producer_id in sorted(starts)}
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -80,16 +88,17 @@ class Producers:
         """Producer id to the offset where its transaction began."""
         return self._open
 
+    def first_open(self) -> Offset | None:
+        """Where the oldest transaction began that is not ended."""
+        return next(iter(self._open.values()), None)
+
     def first_unstable(self) -> Offset | None:
         """Where the oldest transaction began that is not decided, visibly, below the watermark."""
-        starts = [*self._open.values(), *(ended.first_offset for ended in self._unsettled)]
-        return min(starts, default=None)
-
-    def first_unstable_but(self, ended: EndedTransaction) -> Offset | None:
-        """As `first_unstable`, as if `ended` were visible already."""
-        starts = [*self._open.values()]
-        starts += [other.first_offset for other in self._unsettled if other is not ended]
-        return min(starts, default=None)
+        oldest = self.first_open()
+        for ended in self._unsettled:
+            if oldest is None or ended.first_offset < oldest:
+                oldest = ended.first_offset
+        return oldest
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """May this batch be appended?  Gives the earlier one when it is a repeat."""
@@ -101,20 +110,32 @@ class Producers:
                 f"producer {header.producer_id} epoch {header.producer_epoch} was superseded by"
                 f" epoch {producer.epoch}"
             )
+        if producer.transaction_start is not None and not header.is_transactional:
+            raise InvalidRecord(
+                f"producer {header.producer_id} has a transaction open here, since offset"
+                f" {producer.transaction_start}, and the batch is outside of it"
+            )
         if header.base_sequence < 0:
             return None
-        if header.producer_epoch > producer.epoch or not producer.batches:
-            if header.base_sequence != 0 and header.producer_epoch > producer.epoch:
-                raise OutOfOrderSequence(
-                    f"producer {header.producer_id} starts epoch {header.producer_epoch} with"
-                    f" sequence {header.base_sequence}, not 0"
-                )
-            return None
-        return _repeat_or_next(producer, header)
+        if header.producer_epoch == producer.epoch and producer.batches:
+            return _repeat_or_next(producer, header)
+        if header.base_sequence > 0:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id} starts epoch {header.producer_epoch} with"
+                f" sequence {header.base_sequence}, not 0"
+            )
+        return None
 
     # --- taking in --------------------------------------------------------------------------------
 
-    def wrote(self, header: BatchHeader, first: int, last: int, append_time: int) -> None:
+    def wrote(
+        self,
+        header: BatchHeader,
+        first: int,
+        last: int,
+        append_time: int,
+        now: Timestamp = NOT_SEEN,
+    ) -> None:
         """A data batch was written at these offsets."""
         producer = self._current(header.producer_id, header.producer_epoch)
         if header.base_sequence >= 0:
@@ -129,7 +150,7 @@ class Producers:
                 )
             )
             del producer.batches[:-BATCHES_KEPT]
-        producer.last_seen = header.max_timestamp
+        producer.last_seen = max(producer.last_seen, now)
         if header.is_transactional and producer.transaction_start is None:
             producer.transaction_start = Offset(first)
             self._open[header.producer_id] = Offset(first)
@@ -148,12 +169,17 @@ class Producers:
             )
 
     def ended(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, marker: Offset, now: Timestamp
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        marker: Offset,
+        now: Timestamp = NOT_SEEN,
     ) -> EndedTransaction | None:
         """A transaction's marker was written; gives the transaction when it wrote anything here."""
         producer = self._current(producer_id, epoch)
         producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
-        producer.last_seen = now
+        producer.last_seen = max(producer.last_seen, now)
         start = producer.transaction_start
         producer.transaction_start = None
         self._open.pop(producer_id, None)
@@ -172,6 +198,9 @@ class Producers:
 
     def expire(self, now: Timestamp) -> int:
         """Forget producers that were silent for long and have nothing open."""
+        for producer in self._by_id.values():
+            if not NOT_SEEN < producer.last_seen <= now:
+                producer.last_seen = now  # taken in by recovery, or the clock was set back
         gone = [
             producer.producer_id
             for producer in self._by_id.values()

@@ -57,19 +57,20 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     if saved is None:
         start = segments[0].base_offset
     epochs = _load_epochs(disk, directory, report)
-    producers = Producers(saved.producers, saved.unsettled) if saved else Producers()
     aborted = AbortIndex(disk, directory)
-    _restore_aborted(aborted, saved, report)
-    known_end = saved.tail.next_offset if saved else Offset(0)
     cleaned = saved.cleaned_offset if saved else Offset(0)
+    # Without the abort index nothing is believed: it follows from the whole log, like the rest.
+    believed = saved if _restore_aborted(aborted, saved, report) else None
+    producers = Producers(believed.producers, believed.unsettled) if believed else Producers()
+    known_end = believed.tail.next_offset if believed else Offset(0)
     taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, cleaned)
-    segments, touched = _verify_tail(disk, segments, saved, taken_in, report)
+    segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
     producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
     log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
-    if saved is None or report.verified_bytes or report.cut_bytes:
+    if believed is None or report.verified_bytes or report.cut_bytes:
         log.settle(touched)
     return log, report
 
@@ -209,13 +210,15 @@ class _TakenIn:
         )
 
 
-def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Recovery) -> None:
-    count = saved.aborted_entries if saved else 0
-    if aborted.is_sound(count):
-        aborted.cut(count)
-    else:
-        report.problems.append(f"{aborted.file.path}: damaged, aborted records before it may show")
-        aborted.cut(0)
+def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Recovery) -> bool:
+    """Bring the index to the checkpoint's state; False when its entries are not there."""
+    if saved is None:
+        aborted.clear()
+        return False
+    if aborted.restore(saved.aborted_entries):
+        return True
+    report.problems.append(f"{aborted.file.path}: damaged, made anew from the whole log")
+    return False
 
 
 def _verify(segment: Segment, position: int, taken_in: _TakenIn, report: Recovery) -> bool:

@@ -9,7 +9,6 @@ there, write the markers and commit the offsets, then submit `completed`.  That 
 any number of times, before and after a crash, until it succeeds.
 """
 
-import heapq
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,16 +16,25 @@ import msgspec
 
 from goqueue.model.ids import Timestamp
 from goqueue.model.machine import Decision
+from goqueue.txn.applications import Applications
+from goqueue.txn.deadlines import Deadlines
 from goqueue.txn.errors import (
-    ApplicationFenced,
     ConcurrentTransactions,
     InvalidTransactionState,
     InvalidTransactionTimeout,
     ProducerFenced,
     TransactionalIdNotFound,
-    UnknownProducer,
-    VersionGoesBack,
 )
+from goqueue.txn.identity import (
+    EPOCH_MAX,
+    ProducerIdentity,
+    check_identity,
+    decision,
+    identity_of,
+    is_known,
+    is_previous,
+)
+from goqueue.txn.pending import PendingOffsets
 from goqueue.txn.records import (
     ApplicationKept,
     Completed,
@@ -47,17 +55,11 @@ from goqueue.txn.records import (
 )
 from goqueue.txn.transaction import Transaction
 
-EPOCH_MAX: Final = 2**15 - 1
 TIMEOUT_MS_MAX: Final = 15 * 60_000
 IDLE_MS_MAX: Final = 7 * 24 * 3_600_000
 SWEEP_MS: Final = 3_600_000
 
-
-class ProducerIdentity(msgspec.Struct, frozen=True):
-    """Who writes in a transaction."""
-
-    producer_id: int
-    epoch: int
+Members = Sequence[tuple[str, ProducerIdentity]]
 
 
 class MustEnd(msgspec.Struct, frozen=True):
@@ -66,9 +68,12 @@ class MustEnd(msgspec.Struct, frozen=True):
     transactional_id: str
 
 
-class Application(msgspec.Struct):
-    run: int = -1
-    version: int = -1  # the last one decided
+class Counts(msgspec.Struct):
+    """How many transactions began and ended; for metrics."""
+
+    started: int = 0
+    committed: int = 0
+    aborted: int = 0
 
 
 class TransactionMachine:
@@ -77,10 +82,13 @@ class TransactionMachine:
     def __init__(self, timeout_ms_max: int = TIMEOUT_MS_MAX) -> None:
         self._timeout_ms_max = timeout_ms_max
         self._transactions: dict[str, Transaction] = {}
-        self._applications: dict[str, Application] = {}
+        self._ongoing: dict[str, Transaction] = {}  # in the order of their beginning
         self._prepared: dict[str, Transaction] = {}
-        self._deadlines: list[tuple[int, str]] = []  # heap; an entry may be out of date
+        self._deadlines = Deadlines(self._is_deadline)
         self._sweep_at = Timestamp(0)
+        self.pending_offsets = PendingOffsets()  # of transactions that are not carried out
+        self.applications = Applications()
+        self.counts = Counts()
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -88,6 +96,11 @@ class TransactionMachine:
     def prepared(self) -> Sequence[Transaction]:
         """Those that are decided and not yet carried out."""
         return list(self._prepared.values())
+
+    @property
+    def ongoing(self) -> Sequence[Transaction]:
+        """Those that are open, the oldest first."""
+        return list(self._ongoing.values())
 
     def all(self) -> list[Transaction]:
         return list(self._transactions.values())
@@ -101,17 +114,18 @@ class TransactionMachine:
             raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
         return found
 
+    def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+        """The transactional id's state, when `who` is its producer; raises when not."""
+        transaction = self.get(transactional_id)
+        check_identity(transaction, who)
+        return transaction
+
     def is_in_transaction(
         self, transactional_id: str, who: ProducerIdentity, partition: TopicPartition
     ) -> bool:
         """Whether this producer may write to the partition; raises when it is not the producer."""
-        transaction = self._of(transactional_id, who)
+        transaction = self.check(transactional_id, who)
         return transaction.state is State.ONGOING and partition in transaction.partitions
-
-    def last_version(self, application: str) -> int:
-        """The last version decided for the application; -1 for none."""
-        found = self._applications.get(application)
-        return found.version if found else -1
 
     # --- producers --------------------------------------------------------------------------------
 
@@ -121,49 +135,56 @@ class TransactionMachine:
         transactional_id: str,
         *,
         timeout_ms: int,
-        new_producer_id: int,
+        new_producer_id: int = -1,
         expected: ProducerIdentity | None = None,
     ) -> Decision[TransactionRecord, ProducerIdentity | MustEnd]:
-        """A producer starts: fence the one before it, end what that one left open."""
+        """A producer starts: fence the one before it, end what that one left open.
+
+        `new_producer_id` must be there when `needs_new_id` says so.  `expected` is a producer that
+        goes on after an error (KIP-360): it is refused when another has started meanwhile.
+        """
         if not 0 < timeout_ms <= self._timeout_ms_max:
             raise InvalidTransactionTimeout(
                 f"transaction timeout {timeout_ms} ms; allowed are 1 to {self._timeout_ms_max}"
             )
-        transaction = self._transactions.get(transactional_id)
-        if transaction is None:
-            return self._registered(now, transactional_id, timeout_ms, new_producer_id, 0)
-        if expected is not None and not _is_known(transaction, expected):
+        known = self._transactions.get(transactional_id)
+        if known is not None and expected is not None and not is_known(known, expected):
             raise ProducerFenced(
-                f"{transactional_id!r} is at producer {transaction.producer_id} epoch"
-                f" {transaction.epoch}, not {expected.producer_id} epoch {expected.epoch}"
+                f"{transactional_id!r} is at producer {known.producer_id} epoch {known.epoch},"
+                f" not {expected.producer_id} epoch {expected.epoch}"
             )
-        if transaction.state.is_prepared:
+        if known is not None and known.state.is_prepared:
             return Decision((), MustEnd(transactional_id))
-        if transaction.state is State.ONGOING:
-            record = _prepared(transaction, now, commits=False, fences=True, spare=new_producer_id)
-            return Decision((record,), MustEnd(transactional_id))
-        if transaction.epoch >= EPOCH_MAX - 1:
-            return self._registered(now, transactional_id, timeout_ms, new_producer_id, 0)
-        return self._registered(
-            now, transactional_id, timeout_ms, transaction.producer_id, transaction.epoch + 1
-        )
-
-    def _registered(
-        self, now: Timestamp, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int
-    ) -> Decision[TransactionRecord, ProducerIdentity | MustEnd]:
-        before = self._transactions.get(transactional_id)
+        if known is not None and known.state is State.ONGOING:
+            aborted = decision(known, now, commits=False, fences=True, spare=new_producer_id)
+            return Decision((aborted,), MustEnd(transactional_id))
+        who = ProducerIdentity(new_producer_id, 0)
+        if known is not None and known.epoch < EPOCH_MAX - 1:
+            who = ProducerIdentity(known.producer_id, known.epoch + 1)
+        assert who.producer_id >= 0, "a new producer id was needed"
+        # Only the one who named itself may come back under its old epoch: for a stranger the old
+        # producer is a zombie, and must not be taken for one that missed a reply.
+        missed = expected if expected is not None else ProducerIdentity(-1, -1)
         record = ProducerRegistered(
             transactional_id,
-            producer_id,
-            epoch,
+            who.producer_id,
+            who.epoch,
             timeout_ms,
             now,
-            before.producer_id if before else -1,
-            before.epoch if before else -1,
+            missed.producer_id,
+            missed.epoch,
         )
-        return Decision((record,), ProducerIdentity(producer_id, epoch))
+        return Decision((record,), who)
 
     # --- taking part ------------------------------------------------------------------------------
+
+    def begin(
+        self, now: Timestamp, transactional_id: str, who: ProducerIdentity
+    ) -> Decision[TransactionRecord, None]:
+        """Begin a transaction that has nothing in it yet; refused when one is open."""
+        if self._open(transactional_id, who).state is State.ONGOING:
+            raise InvalidTransactionState(f"{transactional_id!r} has a transaction open")
+        return Decision((PartitionsAdded(transactional_id, (), now),), None)
 
     def add_partitions(
         self,
@@ -174,8 +195,9 @@ class TransactionMachine:
     ) -> Decision[TransactionRecord, None]:
         """The transaction writes to these; it begins with the first."""
         transaction = self._open(transactional_id, who)
-        new = tuple(sorted(set(partitions) - self._held(transaction)))
-        if not new and transaction.state is State.ONGOING:
+        held = transaction.partitions if transaction.state is State.ONGOING else set()
+        new = tuple(sorted(set(partitions) - held))
+        if not new:
             return Decision((), None)
         return Decision((PartitionsAdded(transactional_id, new, now),), None)
 
@@ -200,12 +222,21 @@ class TransactionMachine:
     ) -> Decision[TransactionRecord, None]:
         """Commit these offsets if, and when, the transaction commits."""
         transaction = self._open(transactional_id, who)
-        is_known = transaction.state is State.ONGOING and group_id in transaction.offsets
-        if not is_known and not adds_group:
+        is_part = transaction.state is State.ONGOING and group_id in transaction.offsets
+        if not is_part and not adds_group:
             raise InvalidTransactionState(
                 f"group {group_id!r} is not part of the transaction of {transactional_id!r}"
             )
         return Decision((OffsetsAdded(transactional_id, group_id, tuple(offsets), now),), None)
+
+    def _open(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+        """As `check`, and something may be added to the transaction."""
+        transaction = self.check(transactional_id, who)
+        if transaction.state.is_prepared:
+            raise ConcurrentTransactions(
+                f"the transaction before this one of {transactional_id!r} is still being ended"
+            )
+        return transaction
 
     # --- ending -----------------------------------------------------------------------------------
 
@@ -218,107 +249,105 @@ class TransactionMachine:
         commits: bool,
         bumps_epoch: bool,
         spare_producer_id: int = -1,
-    ) -> Decision[TransactionRecord, ProducerIdentity | MustEnd]:
-        """Decide.  The reply is who the producer is from now on; `MustEnd`: carry it out first.
+    ) -> Decision[TransactionRecord, ProducerIdentity]:
+        """Decide.  The reply is who the producer is from now on.
 
         With `bumps_epoch` each transaction has an epoch of its own, so that a write which comes
         late cannot slip into the next one (KIP-890); a client that missed the reply asks again
         with the old epoch.
         """
         transaction = self.get(transactional_id)
-        if bumps_epoch and _is_previous(transaction, who):
+        if bumps_epoch and is_previous(transaction, who):
             return self._ended_already(transaction, commits)
-        self._check(transaction, who)
-        if transaction.state.is_prepared or transaction.state.is_complete:
-            if not bumps_epoch:
-                return self._ended_already(transaction, commits)
-            if transaction.state.is_prepared:
-                return Decision((), MustEnd(transactional_id))
-        if transaction.state is not State.ONGOING and not (bumps_epoch and not commits):
+        check_identity(transaction, who)
+        if not bumps_epoch and (transaction.state.is_prepared or transaction.state.is_complete):
+            return self._ended_already(transaction, commits)
+        self._open(transactional_id, who)
+        if transaction.state is not State.ONGOING and (commits or not bumps_epoch):
             raise InvalidTransactionState(
                 f"{transactional_id!r} has no transaction to {'commit' if commits else 'abort'}"
             )
-        record = _prepared(
+        record = decision(
             transaction, now, commits=commits, fences=bumps_epoch, spare=spare_producer_id
         )
-        return Decision((record,), MustEnd(transactional_id))
+        return Decision((record,), ProducerIdentity(record.producer_id, record.epoch))
 
     def _ended_already(
         self, transaction: Transaction, commits: bool
-    ) -> Decision[TransactionRecord, ProducerIdentity | MustEnd]:
-        if transaction.state.is_prepared and transaction.commits == commits:
-            return Decision((), MustEnd(transaction.transactional_id))
-        if transaction.state.is_complete and transaction.commits == commits:
-            return Decision((), ProducerIdentity(transaction.producer_id, transaction.epoch))
+    ) -> Decision[TransactionRecord, ProducerIdentity]:
+        state = transaction.state
+        if not state.is_prepared and not state.is_complete:
+            raise ProducerFenced(f"{transaction.transactional_id!r} has gone on to a new epoch")
+        if transaction.commits == commits:
+            return Decision((), identity_of(transaction))
         raise InvalidTransactionState(
-            f"{transaction.transactional_id!r} is {transaction.state}, it cannot"
+            f"{transaction.transactional_id!r} is {state}, it cannot"
             f" {'commit' if commits else 'abort'}"
         )
 
     def abort(
-        self, now: Timestamp, transactional_id: str, spare_producer_id: int = -1
-    ) -> Decision[TransactionRecord, MustEnd | None]:
-        """An operator ends a transaction that hangs; its producer is fenced."""
+        self,
+        now: Timestamp,
+        transactional_id: str,
+        *,
+        spare_producer_id: int = -1,
+        only: ProducerIdentity | None = None,
+    ) -> Decision[TransactionRecord, bool]:
+        """End a transaction that hangs, and fence its producer; False when there is none.
+
+        With `only`, when it is that producer's.
+        """
         transaction = self.get(transactional_id)
-        if transaction.state.is_prepared:
-            return Decision((), MustEnd(transactional_id))
-        if transaction.state is not State.ONGOING:
-            return Decision((), None)
-        record = _prepared(transaction, now, commits=False, fences=True, spare=spare_producer_id)
-        return Decision((record,), MustEnd(transactional_id))
+        is_meant = only is None or only == identity_of(transaction)
+        if transaction.state is not State.ONGOING or not is_meant:
+            return Decision((), False)
+        record = decision(transaction, now, commits=False, fences=True, spare=spare_producer_id)
+        return Decision((record,), True)
 
     def completed(
         self, now: Timestamp, transactional_id: str
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         """All markers and offsets of the decided transaction are written."""
         transaction = self.get(transactional_id)
-        who = ProducerIdentity(transaction.producer_id, transaction.epoch)
         if not transaction.state.is_prepared:
-            return Decision((), who)
-        return Decision((Completed(transactional_id, now),), who)
+            return Decision((), identity_of(transaction))
+        return Decision((Completed(transactional_id, now),), identity_of(transaction))
 
     # --- many at once, by one decision ------------------------------------------------------------
 
     def start_run(self, application: str, run: int) -> Decision[TransactionRecord, int]:
         """A run of an application starts; older ones are fenced.  Gives its last version."""
-        known = self._applications.get(application)
-        if known is not None and run < known.run:
-            raise ApplicationFenced(f"run {run} of {application!r}; run {known.run} has started")
-        if known is not None and run == known.run:
-            return Decision((), known.version)
-        return Decision((RunStarted(application, run),), known.version if known else -1)
+        is_new = self.applications.is_new_run(application, run)
+        records = (RunStarted(application, run),) if is_new else ()
+        return Decision(records, self.applications.version(application))
 
     def decide_group(
-        self,
-        now: Timestamp,
-        application: str,
-        version: int,
-        run: int,
-        members: Sequence[tuple[str, ProducerIdentity]],
-    ) -> Decision[TransactionRecord, bool]:
-        """Commit all of `members` by one record.  False when the version was decided before.
+        self, now: Timestamp, application: str, version: int, run: int, members: Members
+    ) -> Decision[TransactionRecord, tuple[ProducerIdentity, ...] | None]:
+        """Commit all of `members` by one record; gives who their producers are from now on.
 
-        A version below the one before the last is a mistake of the caller (a lost checkpoint):
-        silence would lose its data.
+        None when the version was decided before.
         """
-        known = self._applications.get(application, Application())
-        if run < known.run:
-            raise ApplicationFenced(f"run {run} of {application!r}; run {known.run} has started")
-        if version < known.version - 1:
-            raise VersionGoesBack(
-                f"{application!r} is at version {known.version}, {version} was decided long ago:"
-                " has its checkpoint been deleted? Use another application name"
+        records: list[TransactionRecord] = []
+        if self.applications.is_new_run(application, run):
+            records.append(RunStarted(application, run))
+        if not self.applications.is_new_version(application, version):
+            return Decision(tuple(records), None)
+        after = [self._after_group(now, each, who) for each, who in members]
+        ids = tuple(dict.fromkeys(transactional_id for transactional_id, _ in members))
+        records.append(GroupDecided(application, version, ids, now))
+        return Decision(tuple(records), tuple(after))
+
+    def _after_group(
+        self, now: Timestamp, transactional_id: str, who: ProducerIdentity
+    ) -> ProducerIdentity:
+        transaction = self.check(transactional_id, who)
+        if transaction.state is not State.ONGOING:
+            raise InvalidTransactionState(
+                f"{transactional_id!r} is {transaction.state}, it cannot be committed"
             )
-        if version <= known.version:
-            return Decision((), False)
-        for transactional_id, who in members:
-            transaction = self._of(transactional_id, who)
-            if transaction.state is not State.ONGOING:
-                raise InvalidTransactionState(
-                    f"{transactional_id!r} is {transaction.state}, it cannot be committed"
-                )
-        ids = tuple(transactional_id for transactional_id, _ in members)
-        return Decision((GroupDecided(application, version, ids, now),), True)
+        prepared = decision(transaction, now, commits=True, fences=True)
+        return ProducerIdentity(prepared.producer_id, prepared.epoch)
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -334,31 +363,26 @@ class TransactionMachine:
             case OffsetsAdded():
                 transaction = self._begun(record.transactional_id, record.at)
                 transaction.add_offsets(record.group_id, record.offsets)
+                added = [(each.topic, each.partition) for each in record.offsets]
+                self.pending_offsets.add(record.transactional_id, record.group_id, added)
             case Prepared():
-                transaction = self._transactions[record.transactional_id]
-                transaction.prepare(record)
-                self._prepared[record.transactional_id] = transaction
+                self._prepare(record)
             case Completed():
-                self._transactions[record.transactional_id].complete(record.at)
-                self._prepared.pop(record.transactional_id, None)
+                self._complete(record)
             case Forgotten():
                 self._transactions.pop(record.transactional_id, None)
             case RunStarted():
-                self._application(record.application).run = record.run
+                self.applications.run_started(record.application, record.run)
             case GroupDecided():
-                self._apply_group(record)
+                self.applications.decided(record.application, record.version)
+                for each in record.transactional_ids:
+                    transaction = self._transactions[each]
+                    # A new epoch: a repetition of this decision cannot be taken for the next one.
+                    self._prepare(decision(transaction, record.at, commits=True, fences=True))
             case TransactionKept():
                 self._keep(Transaction.restored(record))
             case ApplicationKept():
-                application = self._application(record.application)
-                application.run, application.version = record.run, record.version
-
-    def _apply_group(self, record: GroupDecided) -> None:
-        self._application(record.application).version = record.version
-        for transactional_id in record.transactional_ids:
-            transaction = self._transactions[transactional_id]
-            transaction.prepare(_prepared(transaction, record.at, commits=True, fences=False))
-            self._prepared[transactional_id] = transaction
+                self.applications.keep(record)
 
     def _transaction(self, transactional_id: str) -> Transaction:
         found = self._transactions.get(transactional_id)
@@ -366,32 +390,49 @@ class TransactionMachine:
             found = self._transactions[transactional_id] = Transaction(transactional_id)
         return found
 
-    def _application(self, name: str) -> Application:
-        return self._applications.setdefault(name, Application())
-
     def _begun(self, transactional_id: str, at: Timestamp) -> Transaction:
         transaction = self._transactions[transactional_id]
         if transaction.state is not State.ONGOING:
             transaction.begin(at)
-            heapq.heappush(self._deadlines, (transaction.deadline, transactional_id))
+            self._ongoing[transactional_id] = transaction
+            self._deadlines.add(transaction.deadline, transactional_id)
+            self.counts.started += 1
         transaction.changed_at = at
         return transaction
+
+    def _prepare(self, record: Prepared) -> None:
+        transaction = self._transactions[record.transactional_id]
+        transaction.prepare(record)
+        self._ongoing.pop(record.transactional_id, None)
+        self._prepared[record.transactional_id] = transaction
+
+    def _complete(self, record: Completed) -> None:
+        transaction = self._transactions[record.transactional_id]
+        for group_id, offsets in transaction.offsets.items():
+            self.pending_offsets.drop(record.transactional_id, group_id, offsets)
+        if transaction.commits:
+            self.counts.committed += 1
+        else:
+            self.counts.aborted += 1
+        transaction.complete(record.at)
+        self._prepared.pop(record.transactional_id, None)
 
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
+        for group_id, offsets in transaction.offsets.items():
+            self.pending_offsets.add(transactional_id, group_id, offsets)
         if transaction.state.is_prepared:
             self._prepared[transactional_id] = transaction
         elif transaction.state is State.ONGOING:
-            heapq.heappush(self._deadlines, (transaction.deadline, transactional_id))
+            self._ongoing[transactional_id] = transaction
+            self._deadlines.add(transaction.deadline, transactional_id)
 
     def snapshot(self) -> list[TransactionRecord]:
-        records: list[TransactionRecord] = [
-            ApplicationKept(name, known.run, known.version)
-            for name, known in sorted(self._applications.items())
-        ]
-        records.extend(t.kept() for _, t in sorted(self._transactions.items()))
-        return records
+        """The open ones in the order of their beginning, as `ongoing` has them."""
+        resting = (t for t in self._transactions.values() if t.state is not State.ONGOING)
+        kept = [t.kept() for t in (*resting, *self._ongoing.values())]
+        return [*self.applications.kept(), *kept]
 
     def encode(self, record: TransactionRecord) -> bytes:
         return encode(record)
@@ -402,37 +443,23 @@ class TransactionMachine:
     # --- time -------------------------------------------------------------------------------------
 
     def next_deadline(self) -> Timestamp | None:
-        self._drop_stale_deadlines()
-        soonest = [Timestamp(self._deadlines[0][0])] if self._deadlines else []
-        if self._transactions:
-            soonest.append(self._sweep_at)
-        return min(soonest, default=None)
+        soonest = self._deadlines.soonest()
+        if not self._transactions:
+            return soonest
+        return self._sweep_at if soonest is None else min(soonest, self._sweep_at)
 
     def on_deadline(self, now: Timestamp) -> Decision[TransactionRecord, tuple[MustEnd, ...]]:
         """Abort what has taken too long, and fence who did; forget ids long unused."""
-        records: list[TransactionRecord] = []
-        ending: list[MustEnd] = []
-        self._drop_stale_deadlines()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, transactional_id = heapq.heappop(self._deadlines)
-            transaction = self._transactions[transactional_id]
-            records.append(_prepared(transaction, now, commits=False, fences=True))
-            ending.append(MustEnd(transactional_id))
-            self._drop_stale_deadlines()
+        due = self._deadlines.due(now)
+        records: list[TransactionRecord] = [
+            decision(self._transactions[each], now, commits=False, fences=True) for each in due
+        ]
         records.extend(self._swept(now))
-        return Decision(tuple(records), tuple(ending))
+        return Decision(tuple(records), tuple(MustEnd(each) for each in due))
 
-    def _drop_stale_deadlines(self) -> None:
-        while self._deadlines:
-            deadline, transactional_id = self._deadlines[0]
-            transaction = self._transactions.get(transactional_id)
-            if (
-                transaction is not None
-                and transaction.state is State.ONGOING
-                and transaction.deadline == deadline
-            ):
-                return
-            heapq.heappop(self._deadlines)
+    def _is_deadline(self, deadline: int, transactional_id: str) -> bool:
+        transaction = self._ongoing.get(transactional_id)
+        return transaction is not None and transaction.deadline == deadline
 
     def _swept(self, now: Timestamp) -> list[Forgotten]:
         if now < self._sweep_at:
@@ -444,63 +471,3 @@ class TransactionMachine:
             if (transaction.state is State.EMPTY or transaction.state.is_complete)
             and transaction.changed_at < now - IDLE_MS_MAX
         ]
-
-    # --- checks -----------------------------------------------------------------------------------
-
-    def _of(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
-        """The transactional id's state, when `who` is its producer."""
-        transaction = self.get(transactional_id)
-        self._check(transaction, who)
-        return transaction
-
-    def _check(self, transaction: Transaction, who: ProducerIdentity) -> None:
-        if who.producer_id != transaction.producer_id:
-            if _is_previous(transaction, who):
-                raise ProducerFenced(f"producer {who.producer_id} was replaced")
-            raise UnknownProducer(
-                f"producer {who.producer_id} does not belong to {transaction.transactional_id!r}"
-            )
-        if who.epoch != transaction.epoch:
-            raise ProducerFenced(
-                f"{transaction.transactional_id!r} is at epoch {transaction.epoch}, not {who.epoch}"
-            )
-
-    def _open(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
-        """As `_of`, and something may be added to the transaction."""
-        transaction = self._of(transactional_id, who)
-        if transaction.state.is_prepared:
-            raise ConcurrentTransactions(
-                f"the transaction before this one of {transactional_id!r} is still being ended"
-            )
-        return transaction
-
-    @staticmethod
-    def _held(transaction: Transaction) -> set[TopicPartition]:
-        return transaction.partitions if transaction.state is State.ONGOING else set()
-
-
-def _is_previous(transaction: Transaction, who: ProducerIdentity) -> bool:
-    return (
-        who.producer_id == transaction.previous_producer_id
-        and who.epoch == transaction.previous_epoch
-    )
-
-
-def _is_known(transaction: Transaction, who: ProducerIdentity) -> bool:
-    is_current = who.producer_id == transaction.producer_id and who.epoch == transaction.epoch
-    return is_current or _is_previous(transaction, who)
-
-
-def _prepared(
-    transaction: Transaction, now: Timestamp, *, commits: bool, fences: bool, spare: int = -1
-) -> Prepared:
-    """The decision.  With `fences` the producer's epoch rises, and the markers carry the new one.
-
-    When epochs are used up the producer goes on under the `spare` id; without one it keeps the
-    last epoch, and its next `init` gives it a new id.
-    """
-    epoch = transaction.epoch + 1 if fences and transaction.epoch < EPOCH_MAX else transaction.epoch
-    producer_id, next_epoch = transaction.producer_id, epoch
-    if fences and epoch >= EPOCH_MAX and spare >= 0:
-        producer_id, next_epoch = spare, 0
-    return Prepared(transaction.transactional_id, commits, epoch, producer_id, next_epoch, now)

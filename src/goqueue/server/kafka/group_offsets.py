@@ -5,6 +5,7 @@ id is turned into the name at the door, and answers carry both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -175,12 +176,14 @@ def _committed_topic(
 
 
 async def handle_offset_fetch(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """What is committed is stable: a transaction's offsets are committed when it is."""
-    groups = tuple(_fetched(context, group) for group in request.groups)
+    """Positions; with `require_stable` none that an open transaction is going to move."""
+    groups = tuple(_fetched(context, group, request.require_stable) for group in request.groups)
     return build(OffsetFetchResponse, groups=groups)
 
 
-def _fetched(context: Context, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetched(
+    context: Context, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     broker, version = context.broker, context.header.api_version
     topics = None
     if group.topics is not None:
@@ -196,6 +199,8 @@ def _fetched(context: Context, group: OffsetFetchRequestGroup) -> OffsetFetchRes
         answers = _all_topics(broker, fetched, version)
     else:
         answers = tuple(_fetched_topic(topic, found, fetched) for topic, found in topics)
+    if require_stable:
+        answers = tuple(_stable(broker, group.group_id, topic) for topic in answers)
     return build(
         OffsetFetchResponseGroup,
         group_id=group.group_id,
@@ -230,6 +235,19 @@ def _fetched_topic(
             for index in topic.partition_indexes
         ),
     )
+
+
+def _stable(
+    broker: Broker, group_id: str, topic: OffsetFetchResponseTopic
+) -> OffsetFetchResponseTopic:
+    """With an error, and a reason to ask again, for each position that a transaction may move."""
+    partitions = tuple(
+        _fetched_partition(partition.partition_index, None, ErrorCode.unstable_offset_commit)
+        if broker.transactions.has_pending_offsets(group_id, topic.name, partition.partition_index)
+        else partition
+        for partition in topic.partitions
+    )
+    return replace(topic, partitions=partitions)
 
 
 def _all_topics(

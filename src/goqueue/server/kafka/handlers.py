@@ -18,6 +18,8 @@ from goqueue.server.kafka import (
     producers,
     start,
     topics,
+    transaction_admin,
+    transactions,
     versions,
 )
 from goqueue.server.kafka.context import Context
@@ -54,4 +56,12 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.DESCRIBE_GROUPS: group_admin.handle_describe_groups,
     ApiKey.DELETE_GROUPS: group_admin.handle_delete_groups,
     ApiKey.INIT_PRODUCER_ID: producers.handle_init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.handle_add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.handle_add_offsets_to_txn,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.handle_txn_offset_commit,
+    ApiKey.END_TXN: transactions.handle_end_txn,
+    ApiKey.WRITE_TXN_MARKERS: transaction_admin.handle_write_txn_markers,
+    ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.handle_describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: transaction_admin.handle_list_transactions,
+    ApiKey.DESCRIBE_PRODUCERS: transaction_admin.handle_describe_producers,
 }

@@ -18,8 +18,13 @@ from goqueue.model.errors import GoQueueError, InvalidRecord, PolicyViolation, S
 from goqueue.model.ids import TopicName
 from goqueue.server.kafka.connection import Slot
 from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.transactions import data_code
 from goqueue.txn import ProducerIdentity
-from goqueue.txn.errors import InvalidTransactionState
+from goqueue.txn.errors import (
+    ConcurrentTransactions,
+    InvalidTransactionState,
+    TransactionError,
+)
 from goqueue.wire.frames import RequestHeader
 from goqueue.wire.produce import (
     ProducePartition,
@@ -30,6 +35,7 @@ from goqueue.wire.produce import (
     encode_produce_response,
 )
 
+ABORTABLE_FROM: Final = 11
 ADDS_PARTITIONS_FROM: Final = 12  # KIP-890: from then on a Produce adds its partition itself
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
@@ -58,7 +64,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> N
                     await _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches)
             except GoQueueError as error:
-                results.append(_refused(item, kafka_code(error), str(error)))
+                results.append(_refused(item, _code(error, header.api_version), str(error)))
             else:
                 reply.wrote(results, item.index, partition, appended)
     reply.release()
@@ -94,12 +100,27 @@ async def _admit(
             "a transactional request holds transactional batches, and no other does"
         )
     first = header_at(batches, 0)
+    if first.base_sequence < 0:
+        raise InvalidRecord("a transactional batch has a sequence")
     await broker.transactions.admit(
         request.transactional_id,
         ProducerIdentity(first.producer_id, first.producer_epoch),
         (TopicName(partition.topic), partition.index),
         adds=version >= ADDS_PARTITIONS_FROM,
     )
+
+
+def _code(error: GoQueueError, version: int) -> ErrorCode:
+    """Of what a transaction forbids, what a client of this version knows how to get out of."""
+    match error:
+        case InvalidTransactionState() if version >= ABORTABLE_FROM:
+            return ErrorCode.transaction_abortable
+        case ConcurrentTransactions() if version < ADDS_PARTITIONS_FROM:
+            return ErrorCode.not_enough_replicas  # it tries again
+        case TransactionError():
+            return data_code(error)
+        case _:
+            return kafka_code(error)
 
 
 def _batches(item: ProducePartition) -> memoryview:

@@ -8,8 +8,9 @@ from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 
 from goqueue.model.errors import GoQueueError
 from goqueue.server.kafka.context import Context
-from goqueue.server.kafka.errors import kafka_code
-from goqueue.wire.messages import build
+from goqueue.server.kafka.errors import coordinator_code
+from goqueue.txn import ProducerIdentity
+from goqueue.wire.messages import build, milliseconds
 
 FIRST_EPOCH: Final = 0
 
@@ -17,22 +18,32 @@ FIRST_EPOCH: Final = 0
 async def handle_init_producer_id(
     context: Context, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """A new id each time: a producer without transactions has no past to be fenced from."""
-    if request.transactional_id is not None:
-        return _refused(_code_for_transactional_id(request.transactional_id))
+    """A new id each time, unless it is transactional: then the one before is fenced."""
     try:
+        if request.transactional_id is not None:
+            return await _init_transactional(context, request)
         producer_id = await context.broker.reserve_producer_id()
     except GoQueueError as error:
-        return _refused(kafka_code(error))
+        return _refused(coordinator_code(error))
     return build(InitProducerIdResponse, producer_id=producer_id, producer_epoch=FIRST_EPOCH)
 
 
-def _code_for_transactional_id(transactional_id: str) -> ErrorCode:
-    # The one code that every client takes for final: nobody may use transactions here.  At others,
-    # a missing coordinator or an unsupported version, librdkafka asks again until its time is up.
-    if transactional_id:
-        return ErrorCode.transactional_id_authorization_failed
-    return ErrorCode.invalid_request
+async def _init_transactional(
+    context: Context, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
+    has_id, has_epoch = request.producer_id >= 0, request.producer_epoch >= 0
+    if not request.transactional_id or has_id != has_epoch:
+        return _refused(ErrorCode.invalid_request)
+    if request.enable2_pc or request.keep_prepared_txn:
+        # Transactions that others decide, without a time-out: nobody may use them here.
+        return _refused(ErrorCode.transactional_id_authorization_failed)
+    expected = ProducerIdentity(request.producer_id, request.producer_epoch) if has_id else None
+    who = await context.broker.transactions.init(
+        request.transactional_id,
+        timeout_ms=milliseconds(request.transaction_timeout),
+        expected=expected,
+    )
+    return build(InitProducerIdResponse, producer_id=who.producer_id, producer_epoch=who.epoch)
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:
