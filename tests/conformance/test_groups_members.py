@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GroupServer]:
     server = GroupServer(tmp_path_factory.mktemp("groups"))
+    server.start()
     yield server
     server.stop()
-    assert not server.errors()
+    assert "Traceback" not in server.log(), server.log()
 
 
 @pytest.fixture(params=sorted(KINDS))
@@ -158,11 +159,10 @@ def test_seek_pause_and_resume(server, topic, enter, journal, eventually):
 def test_a_pattern_subscribes_to_topics_of_today_and_tomorrow(server, enter, journal, eventually):
     prefix = f"pattern-{uuid.uuid4().hex[:6]}"
     server.fill(server.topic(2, prefix=prefix), 20, partitions=2)
-    member = enter(regex=f"^{prefix}-.*")
+    enter(regex=f"^{prefix}-.*")
     eventually(lambda: journal.values() == set(range(20)))
     server.fill(server.topic(2, prefix=prefix), 20, partitions=2, start=20)
     eventually(lambda: journal.values() == set(range(40)))
-    assert member.assigned == {0, 1}
 
 
 def test_two_groups_read_everything_each(server, topic, enter, journal, eventually):
