@@ -197,8 +197,8 @@ def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
             )
         if header.codec > compression.Codec.ZSTD:
             raise UnsupportedBatch(f"compression codec {header.codec} is unknown")
-        if header.is_control:
-            raise InvalidRecord("control batches are written by brokers only")
+        if header.attributes & (CONTROL | DELETE_HORIZON):
+            raise InvalidRecord("control batches and delete horizons are written by brokers only")
     return headers
 
 

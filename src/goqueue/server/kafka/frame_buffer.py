@@ -1,8 +1,10 @@
 """Bytes in, whole frames out, with at most one copy of anything large.
 
-A frame is a request without its 4-byte length.  Small frames are cut out of one buffer that is
-used again and again; a frame that does not fit gets a buffer of its own, into which the rest is
-received directly: that is the buffer which the log later stamps and writes.
+A frame is a request without its 4-byte length.  Small frames are cut out of one buffer that all
+connections use in turn: an event loop receives into it and hands it over in one step, so a quiet
+connection holds only the bytes of a frame that is not whole.  A frame that does not fit gets a
+buffer of its own, into which the rest is received directly: that is the buffer which the log
+later stamps and writes.
 
 A length is a claim.  Beyond `OWN_BYTES` a frame's buffer grows with what has really come, so that
 four bytes from a stranger never cost a hundred megabytes.
@@ -16,14 +18,14 @@ from goqueue.wire.errors import MalformedRequest
 SHARED_BYTES: Final = 64 * 1024
 OWN_BYTES: Final = 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
+_SHARED: Final = bytearray(SHARED_BYTES)
 
 
 class FrameBuffer:
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
-        self._shared = bytearray(SHARED_BYTES)
-        self._filled = 0  # bytes of `_shared` that hold something
-        self._own: bytearray | None = None  # of a frame too large for what is left of `_shared`
+        self._begun = b""  # of a small frame that is not whole
+        self._own: bytearray | None = None  # of a frame too large for the shared buffer
         self._own_filled = 0
         self._own_size = 0  # of that frame when it is whole
         self.problem: MalformedRequest | None = None  # why no frame can follow those given so far
@@ -31,7 +33,7 @@ class FrameBuffer:
     @property
     def is_partial(self) -> bool:
         """Whether a frame has begun and is not whole."""
-        return self._own is not None or self._filled > 0
+        return self._own is not None or bool(self._begun)
 
     def space(self) -> memoryview:
         """Where the next bytes go."""
@@ -39,7 +41,8 @@ class FrameBuffer:
             if self._own_filled == len(self._own):
                 self._own = self._grown(self._own)
             return memoryview(self._own)[self._own_filled :]
-        return memoryview(self._shared)[self._filled :]
+        _SHARED[: len(self._begun)] = self._begun
+        return memoryview(_SHARED)[len(self._begun) :]
 
     def received(self, count: int) -> list[bytearray]:
         """`count` bytes were written into `space()`: gives the frames that are whole now.
@@ -54,44 +57,40 @@ class FrameBuffer:
                 return []
             whole, self._own = self._own, None
             return [whole]
-        self._filled += count
-        return self._cut()
+        return self._cut(len(self._begun) + count)
 
-    def _cut(self) -> list[bytearray]:
+    def _cut(self, filled: int) -> list[bytearray]:
         frames: list[bytearray] = []
-        shared, filled, at = self._shared, self._filled, 0
+        at = 0
+        self._begun = b""
         while filled - at >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(shared, at)
+            (size,) = _LENGTH.unpack_from(_SHARED, at)
             if not 0 < size <= self._frame_bytes_max:
                 self._refuse(size)
                 return frames
             start = at + _LENGTH.size
             if start + size <= filled:
-                frames.append(shared[start : start + size])
+                frames.append(_SHARED[start : start + size])
                 at = start + size
             elif _LENGTH.size + size > SHARED_BYTES:
-                self._give_own_buffer(size, start)
+                self._give_own_buffer(size, start, filled)
                 return frames
             else:
                 break
-        if at:
-            shared[: filled - at] = shared[at:filled]
-            self._filled = filled - at
+        self._begun = bytes(_SHARED[at:filled])
         return frames
 
     def _refuse(self, size: int) -> None:
-        self._filled = 0
         self.problem = MalformedRequest(
             f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
             " (setting kafka.request_bytes_max)"
         )
 
-    def _give_own_buffer(self, size: int, start: int) -> None:
+    def _give_own_buffer(self, size: int, start: int, filled: int) -> None:
         self._own_size = size
         self._own = bytearray(min(size, OWN_BYTES))
-        self._own_filled = self._filled - start
-        self._own[: self._own_filled] = self._shared[start : self._filled]
-        self._filled = 0
+        self._own_filled = filled - start
+        self._own[: self._own_filled] = _SHARED[start:filled]
 
     def _grown(self, full: bytearray) -> bytearray:
         """A copy with room for as much again: whoever still looks at `full` need not let go."""
