@@ -58,7 +58,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: "KafkaListener") -> None:
         self._listener = listener
         self._config = listener.config
-        self._frames = FrameBuffer(listener.config.request_bytes_max)
+        self._frames = FrameBuffer(listener.config.request_bytes_max, listener.receive_buffer)
         self._waiting: deque[bytearray] = deque()
         self._waiting_bytes = 0
         self._slots: deque[Slot] = deque()

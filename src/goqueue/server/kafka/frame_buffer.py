@@ -18,12 +18,14 @@ from goqueue.wire.errors import MalformedRequest
 SHARED_BYTES: Final = 64 * 1024
 OWN_BYTES: Final = 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
-_SHARED: Final = bytearray(SHARED_BYTES)
 
 
 class FrameBuffer:
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(self, frame_bytes_max: int, shared: bytearray | None = None) -> None:
+        """`shared` belongs to one event loop: its connections take turns with it."""
         self._frame_bytes_max = frame_bytes_max
+        self._shared = bytearray(SHARED_BYTES) if shared is None else shared
+        assert len(self._shared) == SHARED_BYTES
         self._begun = b""  # of a small frame that is not whole
         self._own: bytearray | None = None  # of a frame too large for the shared buffer
         self._own_filled = 0
@@ -41,8 +43,8 @@ class FrameBuffer:
             if self._own_filled == len(self._own):
                 self._own = self._grown(self._own)
             return memoryview(self._own)[self._own_filled :]
-        _SHARED[: len(self._begun)] = self._begun
-        return memoryview(_SHARED)[len(self._begun) :]
+        self._shared[: len(self._begun)] = self._begun
+        return memoryview(self._shared)[len(self._begun) :]
 
     def received(self, count: int) -> list[bytearray]:
         """`count` bytes were written into `space()`: gives the frames that are whole now.
@@ -64,20 +66,20 @@ class FrameBuffer:
         at = 0
         self._begun = b""
         while filled - at >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(_SHARED, at)
+            (size,) = _LENGTH.unpack_from(self._shared, at)
             if not 0 < size <= self._frame_bytes_max:
                 self._refuse(size)
                 return frames
             start = at + _LENGTH.size
             if start + size <= filled:
-                frames.append(_SHARED[start : start + size])
+                frames.append(self._shared[start : start + size])
                 at = start + size
             elif _LENGTH.size + size > SHARED_BYTES:
                 self._give_own_buffer(size, start, filled)
                 return frames
             else:
                 break
-        self._begun = bytes(_SHARED[at:filled])
+        self._begun = bytes(self._shared[at:filled])
         return frames
 
     def _refuse(self, size: int) -> None:
@@ -90,7 +92,7 @@ class FrameBuffer:
         self._own_size = size
         self._own = bytearray(min(size, OWN_BYTES))
         self._own_filled = filled - start
-        self._own[: self._own_filled] = _SHARED[start:filled]
+        self._own[: self._own_filled] = self._shared[start:filled]
 
     def _grown(self, full: bytearray) -> bytearray:
         """A copy with room for as much again: whoever still looks at `full` need not let go."""

@@ -17,6 +17,7 @@ from goqueue.server.kafka.connection import KafkaConnection, Slot, api_name
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
+from goqueue.server.kafka.frame_buffer import SHARED_BYTES
 from goqueue.server.kafka.handlers import HANDLERS
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.versions import refuse_api_versions
@@ -34,6 +35,7 @@ _log = structlog.get_logger("goqueue.kafka")
 class KafkaListener:
     def __init__(self, broker: Broker, config: KafkaConfig, metrics: Metrics) -> None:
         self.config = config
+        self.receive_buffer = bytearray(SHARED_BYTES)
         self._broker = broker
         self._metrics = metrics
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.doors.random)
@@ -42,7 +44,7 @@ class KafkaListener:
         self._listener: Listener | None = None
         self._reaper: asyncio.Task[None] | None = None
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
@@ -79,7 +81,7 @@ class KafkaListener:
         for connection in list(self._connections):
             connection.abort()
 
-    # --- connections ---------------------------------------------------------------------------------
+    # --- connections ------------------------------------------------------------------------------
 
     def admit(self, connection: KafkaConnection) -> bool:
         """Take a new connection in, unless there are too many."""
@@ -115,7 +117,7 @@ class KafkaListener:
                     _log.info("closing a connection", peer=connection.peer, reason=reason)
                     connection.abort()
 
-    # --- requests ------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def observe(self, api_key: int, seconds: float) -> None:
         self._metrics.observe_kafka_request(api_name(api_key), seconds)
