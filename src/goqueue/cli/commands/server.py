@@ -1,8 +1,9 @@
 """`goqueue server`: run a broker until it is told to stop."""
 
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,6 +14,9 @@ from goqueue.cli.session import Session
 if TYPE_CHECKING:
     from goqueue.cli.configuration import Merged
     from goqueue.model.config import Config
+
+# Compaction computes in a thread: this is how long it may keep the event loop waiting.
+SWITCH_SECONDS: Final = 0.001
 
 app = typer.Typer(add_completion=False)
 
@@ -132,6 +136,7 @@ def _run(merged: "Merged") -> None:
     pretend_missing("hypothesis")  # kio teaches it its types: a quarter of a second
     config = merged.config
     set_up(config.log_format, config.log_level)
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_serve(config))
