@@ -21,6 +21,7 @@ out only after its owner released it: by saying so, by leaving, or by being expe
 """
 
 import enum
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -35,6 +36,7 @@ from goqueue.groups.records import (
     MemberMoved,
     MemberState,
     TargetSet,
+    Wish,
 )
 from goqueue.groups.slots import NO_SLOTS, Slot, Slots, pack, unpack
 from goqueue.groups.topics import TopicFacts
@@ -84,6 +86,7 @@ class ConsumerGroup:
         self.current: dict[str, Current] = {}
         self.static: dict[str, str] = {}  # instance id -> member id
         self.owners: dict[Slot, str] = {}
+        self.wishes: Counter[Wish] = Counter()  # how many members have each
         self.classic_count = 0  # members that speak the classic protocol
         self.settled_count = 0  # members that stand at the target
 
@@ -95,6 +98,7 @@ class ConsumerGroup:
         twin.current = self.current.copy()
         twin.static = self.static.copy()
         twin.owners = self.owners.copy()
+        twin.wishes = self.wishes.copy()
         return twin
 
     @property
@@ -143,14 +147,17 @@ class ConsumerGroup:
             self.settled_count += self.stands_at_target(NEWCOMER)
         else:
             self.classic_count -= before.classic is not None
+            self._unwish(before.wish)
         self.members[member.member_id] = member
         self.classic_count += member.classic is not None
+        self.wishes[member.wish] += 1
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self.classic_count -= member.classic is not None
+        self._unwish(member.wish)
         current = self.current.pop(member_id)
         self.settled_count -= self.stands_at_target(current)
         for slot in current.owned:
@@ -158,6 +165,11 @@ class ConsumerGroup:
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static[member.instance_id] == member_id:
             del self.static[member.instance_id]
+
+    def _unwish(self, wish: Wish) -> None:
+        self.wishes[wish] -= 1
+        if not self.wishes[wish]:
+            del self.wishes[wish]
 
     def _set_target(self, record: TargetSet) -> None:
         for member_id, packed in record.targets.items():

@@ -135,7 +135,7 @@ def _write_consumer(
     draft.write(GroupDeleted(draft.group_id))
     for member in members:
         draft.write(ConsumerMemberSaved(draft.group_id, member))
-    topics = Wishes(desk.topics, members).topics()
+    topics = Wishes(desk.topics, {member.wish for member in members}).topics()
     draft.write(EpochBumped(draft.group_id, epoch, topics, now))
     draft.write(draft.consumer.target_set(epoch, "", held))
     for member in members:

@@ -6,7 +6,7 @@ statistics are not here: a restart may forget them.
 """
 
 import enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -105,6 +105,13 @@ class ClassicTraits(msgspec.Struct, frozen=True):
     version: int = 0  # of the embedded subscription; its assignment is answered in the same
 
 
+class Wish(NamedTuple):
+    """What a member wants to read; most members of a group want the same."""
+
+    names: tuple[TopicName, ...]  # sorted
+    regex: str | None
+
+
 class ConsumerMember(msgspec.Struct, frozen=True):
     member_id: str
     instance_id: str | None
@@ -116,6 +123,10 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     subscribed_regex: str | None
     assignor: str | None
     classic: ClassicTraits | None = None
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(self.subscribed_names, self.subscribed_regex)
 
 
 class ConsumerMemberSaved(msgspec.Struct, frozen=True, tag="consumer_member_saved"):

@@ -13,17 +13,17 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.desk import Desk
 from goqueue.groups.draft import Draft
 from goqueue.groups.errors import InvalidRegularExpression
-from goqueue.groups.records import ConsumerMember, EpochBumped
+from goqueue.groups.records import EpochBumped, Wish
 from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import TopicFacts, TopicsView
-from goqueue.model.ids import Timestamp, TopicName
+from goqueue.model.ids import Timestamp, TopicId, TopicName
 
 
 def retarget(desk: Desk, draft: Draft, now: Timestamp, reason: str) -> None:
     """Bump the epoch and see to it that a target for it is set."""
     group = draft.consumer
-    topics = Wishes(desk.topics, group.members.values()).topics()
+    topics = Wishes(desk.topics, group.wishes).topics()
     draft.write(EpochBumped(draft.group_id, group.epoch + 1, topics, now))
     desk.statistics.rebalance_started(draft.group_id, reason, now)
     if group.is_empty:
@@ -54,7 +54,7 @@ def on_target_deadline(desk: Desk, draft: Draft, now: Timestamp) -> None:
 
 def set_target(desk: Desk, draft: Draft, now: Timestamp) -> None:
     group = draft.consumer
-    wishes = Wishes(desk.topics, group.members.values())
+    wishes = Wishes(desk.topics, group.wishes)
     draft.write(group.target_set(group.epoch, *_targets(group, wishes)))
     desk.timers.clear(Timer(TimerKind.TARGET, draft.group_id))
     if len(group.members) >= desk.pace.large_group_members:
@@ -71,7 +71,7 @@ def note_settled(desk: Desk, draft: Draft, now: Timestamp) -> None:
 
 def topics_differ(desk: Desk, group: ConsumerGroup) -> bool:
     """Have the topics the group wants changed since its epoch?"""
-    return Wishes(desk.topics, group.members.values()).topics() != group.topics
+    return Wishes(desk.topics, group.wishes).topics() != group.topics
 
 
 def _targets(group: ConsumerGroup, wishes: "Wishes") -> tuple[str, dict[str, Slots]]:
@@ -79,7 +79,7 @@ def _targets(group: ConsumerGroup, wishes: "Wishes") -> tuple[str, dict[str, Slo
     members = [
         Subscriber(
             member_id=member.member_id,
-            topics=frozenset(topic.topic_id for topic in wishes.of(member)),
+            topics=wishes.ids(member.wish),
             had=group.targets.get(member.member_id, NO_SLOTS),
             instance_id=member.instance_id,
         )
@@ -98,27 +98,29 @@ def preferred_assignor(group: ConsumerGroup) -> str:
 
 
 class Wishes:
-    """What members want, resolved against the topics there are; each regex matched once."""
+    """What members want, resolved against the topics there are; each wish once."""
 
-    def __init__(self, view: TopicsView, members: Iterable[ConsumerMember]) -> None:
+    def __init__(self, view: TopicsView, wishes: Iterable[Wish]) -> None:
         self._view = view
-        self._members = list(members)
         self._matches: dict[str, frozenset[TopicName]] = {}
-        self._resolved: dict[tuple[tuple[TopicName, ...], str | None], list[TopicFacts]] = {}
+        self._resolved = {wish: self._resolve(wish) for wish in wishes}
+        self._ids = {
+            wish: frozenset(topic.topic_id for topic in topics)
+            for wish, topics in self._resolved.items()
+        }
 
     def topics(self) -> tuple[TopicFacts, ...]:
         """All that anybody wants, by name."""
-        wanted = {topic.name: topic for member in self._members for topic in self.of(member)}
+        wanted = {topic.name: topic for topics in self._resolved.values() for topic in topics}
         return tuple(wanted[name] for name in sorted(wanted))
 
-    def of(self, member: ConsumerMember) -> list[TopicFacts]:
-        """The existing topics this member wants, by name."""
-        key = (member.subscribed_names, member.subscribed_regex)
-        if key not in self._resolved:
-            names = set(member.subscribed_names) | self._matching(member.subscribed_regex)
-            found = (self._view.named(name) for name in sorted(names))
-            self._resolved[key] = [topic for topic in found if topic is not None]
-        return self._resolved[key]
+    def ids(self, wish: Wish) -> frozenset[TopicId]:
+        """The existing topics of one wish."""
+        return self._ids[wish]
+
+    def _resolve(self, wish: Wish) -> list[TopicFacts]:
+        found = map(self._view.named, {*wish.names, *self._matching(wish.regex)})
+        return [topic for topic in found if topic is not None]
 
     def _matching(self, regex: str | None) -> frozenset[TopicName]:
         if not regex:
