@@ -23,7 +23,13 @@ from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
 from goqueue.model.config import Config
-from goqueue.model.errors import OffsetOutOfRange, PolicyViolation, ShuttingDown, TopicNotFound
+from goqueue.model.errors import (
+    GoQueueError,
+    OffsetOutOfRange,
+    PolicyViolation,
+    ShuttingDown,
+    TopicNotFound,
+)
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, topic_name
@@ -59,6 +65,7 @@ class Broker:
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
+        self._is_new = False  # nothing was ever decided in this data directory
         self._stopping = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -89,7 +96,10 @@ class Broker:
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
         self._metadata = await self._hosted(METADATA_TOPIC, machine)
-        if not machine.cluster_id:
+        self.partitions.topic_exists = machine.has_id
+        self.partitions.topics_settled = self._metadata.settled
+        self._is_new = not machine.cluster_id
+        if self._is_new:
             cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
             await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
         groups = GroupMachine(self.config.groups, view_of(machine.topics.values()))
@@ -115,7 +125,7 @@ class Broker:
         return host
 
     def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
-        owners = {str(topic.name): topic.topic_id for topic in self.metadata.topics.values()}
+        known = {topic.topic_id for topic in self.metadata.topics.values()}
         for work in (
             self._host.run(),
             self.groups.host.run(),
@@ -125,12 +135,17 @@ class Broker:
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(self.metadata.topics.values),
             self.cleaner.run(self.metadata.topics.values),
-            self._remove_orphans(owners),
+            self._remove_orphans(known),
         ):
             self._running.append(tasks.create_task(work))
 
-    async def _remove_orphans(self, owners: dict[str, TopicId]) -> None:
-        await self.doors.disk.in_background(lambda: self.partitions.remove_orphans(owners))
+    async def _remove_orphans(self, known: set[TopicId]) -> None:
+        if self._is_new:  # who lost the metadata alone does not want to lose the rest
+            return
+        try:
+            await self.doors.disk.in_background(lambda: self.partitions.remove_orphans(known))
+        except GoQueueError as error:
+            _log.error("data of deleted topics left", problem=str(error))
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -231,10 +246,13 @@ class Broker:
         """Gone for clients when this returns; the files go in the background."""
         if is_internal(name):
             raise PolicyViolation(f"{name!r} is the broker's own topic")
-        topic = await self._host.submit(lambda metadata: metadata.delete_topic(name))
+        topic, committed = self._host.submit_now(lambda metadata: metadata.delete_topic(name))
+        abandoned = self.partitions.abandon(topic)  # at once: the name may be taken again
+        if committed is not None:
+            await committed
         await self.groups.topics_deleted((topic.name,))
         await self._tell_groups()
-        await self.partitions.delete(topic)
+        await self.partitions.delete(topic, abandoned)
         _log.info("topic deleted", topic=name)
         return topic
 

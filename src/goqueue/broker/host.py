@@ -77,12 +77,17 @@ class MachineHost(Generic[MachineT]):
     async def open(self) -> None:
         """Bring the machine to where it was."""
         snapshot = await self._disk.in_background(self._newest_snapshot)
-        offset = self._partition.log.start_offset
+        offset, end = self._partition.log.start_offset, self._partition.log.end_offset
+        first = snapshot.offset if snapshot is not None else 0
+        if not offset <= first <= end:
+            raise CorruptData(
+                f"{self._directory}: the newest readable snapshot goes up to offset {first}, and"
+                f" {self._partition.topic} has {offset} to {end}: restore both from a copy"
+            )
         if snapshot is not None:
-            offset = max(offset, snapshot.offset)
+            offset = snapshot.offset
             for data in snapshot.records:
                 self.machine.apply(self.machine.decode(data))
-        end = self._partition.log.end_offset
         while offset < end:
             chunk = await self._partition.read(offset, READ_BYTES, end)
             for record in batches.decode_all(chunk.data):
@@ -156,7 +161,7 @@ class MachineHost(Generic[MachineT]):
                 self._fire(now)
             time_is_up = self._clock.instant() >= snapshot_at and self._records_since_snapshot > 0
             if time_is_up or self._records_since_snapshot >= SNAPSHOT_RECORDS:
-                await self.take_snapshot()
+                await self._try_snapshot()
             if self._clock.instant() >= snapshot_at:
                 snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
 
@@ -186,6 +191,13 @@ class MachineHost(Generic[MachineT]):
             return
 
     # --- snapshots --------------------------------------------------------------------------------
+
+    async def _try_snapshot(self) -> None:
+        try:
+            await self.take_snapshot()
+        except GoQueueError as error:
+            # The log has everything; it is only longer than it need be.
+            _log.error("snapshot failed", machine=self._partition.topic, problem=str(error))
 
     async def take_snapshot(self) -> None:
         """Write the state down and let the log forget what the oldest kept snapshot holds."""

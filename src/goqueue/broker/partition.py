@@ -12,10 +12,10 @@ from typing import Final
 
 from goqueue.log import Appended, Chunk, Log, TimedOffset
 from goqueue.log.compaction import Result
-from goqueue.log.log import SyncPoint
+from goqueue.log.log import CheckpointPoint, SyncPoint
 from goqueue.model.batch import BatchHeader
-from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
-from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp
+from goqueue.model.errors import DiskFull, GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp, TopicId
 from goqueue.runtime import Disk
 
 LEADER_EPOCH: Final = Epoch(0)  # of a node that has no peers
@@ -54,6 +54,7 @@ class Partition:
     def __init__(
         self,
         topic: str,
+        topic_id: TopicId | None,
         index: PartitionId,
         log: Log,
         disk: Disk,
@@ -61,6 +62,7 @@ class Partition:
         on_flush: Callable[["Partition", float, GoQueueError | None], None],
     ) -> None:
         self.topic = topic
+        self.topic_id = topic_id  # None for the broker's own
         self.index = index
         self.log = log
         self.leader_epoch = LEADER_EPOCH
@@ -75,6 +77,7 @@ class Partition:
         self.bytes_out = 0
         self._work: asyncio.Future[None] | None = None  # what a disk thread does for this log
         self._flush_again = False
+        self._failure_told = False
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -86,7 +89,11 @@ class Partition:
     ) -> Appended:
         """Write checked batches.  They survive this process, not yet a power cut."""
         was_synced = not self.log.needs_sync
-        appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
+        try:
+            appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
+        except StorageFailed:
+            self._tell_if_failed()
+            raise
         if appended.is_repeat:
             return appended
         self._written(was_synced)
@@ -105,14 +112,18 @@ class Partition:
     ) -> Offset:
         """End a producer's transaction in this partition; `committed` tells when it is visible."""
         was_synced = not self.log.needs_sync
-        marker = self.log.append_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            commits=commits,
-            epoch=self.leader_epoch,
-            now=now,
-        )
+        try:
+            marker = self.log.append_marker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                commits=commits,
+                epoch=self.leader_epoch,
+                now=now,
+            )
+        except StorageFailed:
+            self._tell_if_failed()
+            raise
         self._written(was_synced)
         return marker
 
@@ -129,8 +140,8 @@ class Partition:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if offset < self.log.high_watermark:
             future.set_result(None)
-        elif self.log.failed is not None:
-            future.set_exception(StorageFailed(self.log.failed))
+        elif self.log.failed is not None or self.log.abandoned:
+            future.set_exception(self._refusal())
         else:
             self._commit_waiters.append((offset, future))
             self.demand_flush()
@@ -138,7 +149,7 @@ class Partition:
 
     def demand_flush(self) -> None:
         """Somebody waits: sync now, or again right after the sync that is under way."""
-        if not self.log.needs_sync or self.log.failed is not None:
+        if not self.log.needs_sync or self.log.failed is not None or self.log.abandoned:
             return
         if self._work is not None:
             self._flush_again = True
@@ -151,7 +162,7 @@ class Partition:
         while self.log.needs_sync:
             self.demand_flush()
             if self._work is None:
-                raise StorageFailed(self.log.failed or "flush did not start")
+                raise self._refusal()
             await asyncio.wait([self._work])
 
     async def flush_visible(self) -> None:
@@ -159,36 +170,55 @@ class Partition:
         if self.log.high_watermark < self.log.end_offset:
             await self.flush()
 
-    def _start(self, work: Callable[[], None], point: SyncPoint) -> None:
+    def _start(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
         """Run blocking work on the log; one at a time, or a sync could be believed too early."""
         assert self._work is None
         started = asyncio.get_running_loop().time()
         self._work = self._disk.in_background(work)
         self._work.add_done_callback(lambda done: self._done(done, point, started))
 
-    def _done(self, done: asyncio.Future[None], point: SyncPoint, started: float) -> None:
+    def _done(
+        self, done: asyncio.Future[None], point: SyncPoint | CheckpointPoint, started: float
+    ) -> None:
         self._work = None
         error = None if done.cancelled() else done.exception()
         took = done.get_loop().time() - started
-        if done.cancelled() or error is not None:
-            self._fail(
-                error if isinstance(error, GoQueueError) else StorageFailed(str(error)), took
-            )
-            return
-        self.log.synced(point)
-        self._on_flush(self, took, None)
-        self._advance(point.end_offset)
-        if self._flush_again:
+        if isinstance(error, DiskFull) and isinstance(point, CheckpointPoint):
+            self.log.put_back(point)  # no room for a checkpoint; syncs need none
+        elif done.cancelled() or error is not None:
+            self.log.fail(str(error) if error else "the disk was closed")
+        else:
+            sync = point.sync if isinstance(point, CheckpointPoint) else point
+            self.log.synced(sync)
+            self._on_flush(self, took, None)
+            self._advance(sync.end_offset)
+        self._tell_if_failed()
+        if self._flush_again or self._commit_waiters:
             self._flush_again = False
             self.demand_flush()
 
-    def _fail(self, error: GoQueueError, took: float) -> None:
-        self.log.fail(str(error))
-        self._on_flush(self, took, error)
+    def _tell_if_failed(self) -> None:
+        """Once the log is read-only, nobody need wait: nothing more becomes visible.
+
+        A sync that still runs may yet succeed for what was written before.
+        """
+        if self.log.failed is None or self._work is not None:
+            return
+        if not self._failure_told:
+            self._failure_told = True
+            self._on_flush(self, 0.0, StorageFailed(self.log.failed))
+        self._refuse_waiters()
+
+    def _refuse_waiters(self) -> None:
         waiting, self._commit_waiters = self._commit_waiters, []
         for _, future in waiting:
             if not future.done():
-                future.set_exception(StorageFailed(str(error)))
+                future.set_exception(self._refusal())
+
+    def _refusal(self) -> GoQueueError:
+        if self.log.abandoned:
+            return TopicNotFound(f"topic {self.topic!r} was deleted")
+        return StorageFailed(f"{self} is read-only: {self.log.failed}")
 
     def _advance(self, offset: Offset) -> None:
         """Raise the high watermark and tell everyone."""
@@ -240,41 +270,49 @@ class Partition:
 
     async def checkpoint(self) -> None:
         """Bring recovery's starting point up to now."""
-        await self._idle()
+        await self._ready_for_work()
         point = self.log.checkpoint_point()
-        await self._run(lambda: self.log.run_checkpoint(point), point.sync)
+        await self._run(lambda: self.log.run_checkpoint(point), point)
 
     async def remove_before(self, offset: Offset) -> int:
         """Delete records below `offset`, durably; gives the number of segments removed."""
-        await self._idle()
+        await self._ready_for_work()
         removal = self.log.remove_before(offset)
-        await self._run(lambda: self.log.run_removal(removal), removal.checkpoint.sync)
+        await self._run(lambda: self.log.run_removal(removal), removal.checkpoint)
         return len(removal.segments)
 
     async def replace_segments(self, compacted: Result) -> None:
         """Serve what compaction wrote instead of what it read."""
-        await self._idle()
+        await self._ready_for_work()
         replacement = self.log.replace_segments(
             compacted.old, compacted.new, compacted.report.cleaned_offset
         )
         await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint.sync)
 
+    async def _ready_for_work(self) -> None:
+        await self._idle()
+        if self.log.abandoned or self.log.failed is not None:
+            raise self._refusal()
+
     async def _idle(self) -> None:
         while self._work is not None:
             await asyncio.wait([self._work])
 
-    async def _run(self, work: Callable[[], None], point: SyncPoint) -> None:
+    async def _run(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
         self._start(work, point)
         assert self._work is not None
         await asyncio.shield(self._work)
 
-    async def abandon(self) -> None:
-        """The topic is being deleted: wake everyone, write nothing more."""
+    def abandon(self) -> None:
+        """The topic is being deleted: write nothing more, and let nobody wait."""
         self.log.abandoned = True
-        await self._idle()
-        self._fail(TopicNotFound(f"topic {self.topic!r} was deleted"), 0.0)
+        self._refuse_waiters()
         for waiter in self._waiters:
             waiter.wake()
+
+    async def let_go(self) -> None:
+        """After `abandon`: return when no thread uses the files."""
+        await self._idle()
         self.log.close()
 
     async def close(self) -> None:

@@ -6,6 +6,10 @@ its old segments are removed and compacted in the background, one log at a time.
     logs/{topic}/topic              which topic the directory belongs to, by its id
     logs/{topic}/{partition}/…      see `goqueue.log`
     deleted/{topic id}/             on its way out; removed in the background and at start-up
+
+A topic may be deleted while its partitions are being opened, and its name be taken by another one
+before its files are gone.  So a partition is found by its topic's id as well, and a directory is
+opened or moved away only for the id that is written in it.
 """
 
 import asyncio
@@ -23,13 +27,20 @@ from goqueue.log import framed, open_log
 from goqueue.log.log import Log
 from goqueue.log.recovery import Recovery
 from goqueue.model.config import StorageConfig
-from goqueue.model.errors import CorruptData, DiskFull, GoQueueError, PartitionNotFound
+from goqueue.model.errors import (
+    CorruptData,
+    DiskFull,
+    GoQueueError,
+    PartitionNotFound,
+    TopicNotFound,
+)
 from goqueue.model.ids import PartitionId, TopicId
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock, Disk, Doors
 
 TOPIC_KIND: Final = b"I"
 TOPIC_VERSION: Final = 1
+TOPIC_FILE: Final = "topic"
 FLUSH_CHECK_SECONDS: Final = 0.1
 
 Key = tuple[str, int]
@@ -46,11 +57,14 @@ class Partitions:
         self._logs = f"{data_dir}/logs"
         self._deleted = f"{data_dir}/deleted"
         self._open: dict[Key, Partition] = {}
-        self._claiming = threading.Lock()
-        self._opening: dict[Key, asyncio.Future[Partition]] = {}
+        self._opening: dict[tuple[Key, TopicId | None], asyncio.Future[Partition]] = {}
+        self._directories = threading.Lock()  # held while a topic's directory changes hands
+        self._removing = threading.Lock()
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
         self._has_room = True
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
+        self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
+        self.topics_settled: Callable[[], Awaitable[None]] = _nothing
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -64,7 +78,7 @@ class Partitions:
     async def get(self, topic: Topic, index: int) -> Partition:
         """The partition, opened and recovered when this is its first use."""
         partition = self._open.get((topic.name, index))
-        if partition is not None:
+        if partition is not None and partition.topic_id == topic.topic_id:
             return partition
         if not topic.has_partition(index):
             raise PartitionNotFound(
@@ -98,23 +112,29 @@ class Partitions:
         self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
     ) -> Partition:
         key = (topic, index)
-        waiting = self._opening.get(key)
+        waiting = self._opening.get((key, topic_id))
         if waiting is None:
-            waiting = asyncio.ensure_future(self._open_partition(key, settings, topic_id))
-            self._opening[key] = waiting
-            waiting.add_done_callback(lambda _: self._opening.pop(key, None))
+            work = self._open_partition(key, settings, topic_id)
+            waiting = asyncio.ensure_future(work)  # rule-ok: `close` waits for it
+            self._opening[key, topic_id] = waiting
+            waiting.add_done_callback(lambda _: self._opening.pop((key, topic_id), None))
         return await asyncio.shield(waiting)
 
     async def _open_partition(
         self, key: Key, settings: TopicSettings, topic_id: TopicId | None
     ) -> Partition:
         topic, index = key
+        if topic_id is not None:
+            await self.topics_settled()  # or a crash could leave data of a topic that never was
         log, recovery = await self._disk.in_background(
             lambda: self._open_log(topic, index, settings, topic_id)
         )
         self._tell_recovery(topic, index, recovery)
+        if topic_id is not None and not self.topic_exists(topic_id):
+            log.close()
+            raise TopicNotFound(f"topic {topic!r} was deleted")
         partition = Partition(
-            topic, PartitionId(index), log, self._disk, self._note_dirty, self._note_flush
+            topic, topic_id, PartitionId(index), log, self._disk, self._note_dirty, self._note_flush
         )
         self._open[key] = partition
         return partition
@@ -124,28 +144,36 @@ class Partitions:
     ) -> tuple[Log, Recovery]:
         """Blocking."""
         if topic_id is not None:
-            with self._claiming:  # a topic's partitions are opened side by side, by many threads
+            with self._directories:
                 self._claim_directory(topic, topic_id)
         return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings)
 
     def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
-        """Blocking.  A directory left by an earlier topic of the same name is moved away first."""
+        """Blocking.  A directory left by an earlier topic of the same name is moved away first.
+
+        One that has partitions and does not say whose they are is left to the operator: they may
+        well be this topic's.
+        """
+        if not self.topic_exists(topic_id):
+            raise TopicNotFound(f"topic {topic!r} was deleted")
         directory = f"{self._logs}/{topic}"
         owner = self._owner(topic)
         if owner == topic_id:
             return
-        if self._disk.list_directory(directory):
-            self._move_away(topic, str(owner or f"unknown-{self._clock.now()}"))
+        if owner is not None:
+            self._move_away(topic, owner)
+        elif any(name.isdigit() for name in self._disk.list_directory(directory)):
+            raise CorruptData(
+                f"{directory} has data, and the file {TOPIC_FILE!r} that says whose is missing:"
+                f" restore it (the topic's id is {topic_id}), or move the directory away"
+            )
         self._disk.make_directory(directory)
-        framed.store(self._disk, f"{directory}/topic", TOPIC_KIND, TOPIC_VERSION, topic_id)
+        framed.store(self._disk, f"{directory}/{TOPIC_FILE}", TOPIC_KIND, TOPIC_VERSION, topic_id)
 
     def _owner(self, topic: str) -> TopicId | None:
-        try:
-            path = f"{self._logs}/{topic}/topic"
-            return framed.load(self._disk, path, TOPIC_KIND, TOPIC_VERSION, TopicId)
-        except CorruptData as error:
-            _log.error("topic file damaged", topic=topic, problem=str(error))
-            return None
+        """Blocking.  None when there is no file that says; raises `CorruptData`."""
+        path = f"{self._logs}/{topic}/{TOPIC_FILE}"
+        return framed.load(self._disk, path, TOPIC_KIND, TOPIC_VERSION, TopicId)
 
     def _tell_recovery(self, topic: str, index: int, recovery: Recovery) -> None:
         if recovery.problems or recovery.cut_bytes:
@@ -167,43 +195,72 @@ class Partitions:
             if partition is not None:
                 partition.log.settings = topic.settings
 
-    async def delete(self, topic: Topic) -> None:
-        """Take the topic's data away.  What a crash leaves behind goes at the next start."""
-        for index in range(topic.partitions):
-            partition = self._open.pop((topic.name, index), None)
-            if partition is not None:
-                self._dirty.pop(partition, None)
-                await partition.abandon()
-        await self._disk.in_background(lambda: self._move_away(topic.name, str(topic.topic_id)))
-        await self._disk.in_background(self.remove_deleted)
+    def abandon(self, topic: Topic) -> list[Partition]:
+        """Let nobody find or use the topic's partitions; gives those that were open."""
+        keys = [(topic.name, index) for index in range(topic.partitions)]
+        abandoned = [self._open.pop(key) for key in keys if key in self._open]
+        for partition in abandoned:
+            self._dirty.pop(partition, None)
+            partition.abandon()
+        return abandoned
 
-    def _move_away(self, topic: str, name: str) -> None:
+    async def delete(self, topic: Topic, abandoned: list[Partition]) -> None:
+        """Take the topic's data away.  What a crash or an error leaves goes at the next start."""
+        for partition in abandoned:
+            await partition.let_go()
+        opening = [work for (_, owner), work in self._opening.items() if owner == topic.topic_id]
+        if opening:
+            await asyncio.wait(opening)
+        try:
+            await self._disk.in_background(lambda: self._remove_topic(topic.name, topic.topic_id))
+        except GoQueueError as error:
+            _log.error("deleted topic's data left", topic=topic.name, problem=str(error))
+
+    def _remove_topic(self, topic: str, topic_id: TopicId) -> None:
         """Blocking."""
-        source = f"{self._logs}/{topic}"
-        if self._disk.exists(source):
-            self._disk.make_directory(self._deleted)
-            self._disk.rename(source, f"{self._deleted}/{name}")
-            self._disk.sync_directory(self._logs)
-            self._disk.sync_directory(self._deleted)
+        with self._directories:
+            if self._owner(topic) == topic_id:
+                self._move_away(topic, topic_id)
+        self.remove_deleted()
+
+    def _move_away(self, topic: str, owner: TopicId) -> None:
+        """Blocking; with the directories locked."""
+        self._disk.make_directory(self._deleted)
+        target = f"{self._deleted}/{owner}"
+        while self._disk.exists(target):
+            target += "+"
+        self._disk.rename(f"{self._logs}/{topic}", target)
+        self._disk.sync_directory(self._logs)
+        self._disk.sync_directory(self._deleted)
 
     def remove_deleted(self) -> None:
         """Blocking."""
-        for name in self._disk.list_directory(self._deleted):
-            self._disk.remove_tree(f"{self._deleted}/{name}")
+        with self._removing:
+            for name in self._disk.list_directory(self._deleted):
+                self._disk.remove_tree(f"{self._deleted}/{name}")
 
-    def remove_orphans(self, topics: dict[str, TopicId]) -> None:
-        """Blocking.  Directories of topics whose deletion is decided but was not carried out."""
+    def remove_orphans(self, known: set[TopicId]) -> None:
+        """Blocking.  Directories of topics whose deletion is decided but was not carried out.
+
+        `known` are those of the start; one may be deleted since, and that not yet be durable.
+        """
         for name in self._disk.list_directory(self._logs):
-            is_current = name in topics and self._owner(name) == topics[name]
-            if name.startswith("__") or is_current:
+            if name.startswith("__"):
                 continue
-            owner = self._owner(name)
-            if owner is not None:
-                _log.info("removing data of a deleted topic", topic=name)
-                self._move_away(name, str(owner))
-            else:
-                _log.warning("directory is no topic's, left alone", path=f"{self._logs}/{name}")
+            try:
+                self._remove_orphan(name, known)
+            except GoQueueError as error:
+                _log.error("directory left alone", path=f"{self._logs}/{name}", problem=str(error))
         self.remove_deleted()
+
+    def _remove_orphan(self, name: str, known: set[TopicId]) -> None:
+        with self._directories:
+            owner = self._owner(name)
+            if owner is None:
+                _log.warning("directory is no topic's, left alone", path=f"{self._logs}/{name}")
+            elif owner not in known and not self.topic_exists(owner):
+                _log.info("removing data of a deleted topic", topic=name)
+                self._move_away(name, owner)
 
     def refuse_if_full(self) -> None:
         if not self._has_room:
@@ -231,23 +288,24 @@ class Partitions:
             await self._look_at_room()
             for partition in self:
                 if partition.log.needs_checkpoint and partition.log.failed is None:
-                    await self._guarded(partition, "checkpoint", partition.checkpoint)
+                    await _guarded("checkpoint", partition, partition.checkpoint)
 
     async def run_retention(self, topics: Callable[[], Iterable[Topic]]) -> None:
         while True:
             await self._clock.sleep(self._config.retention_check_ms / 1000)
             for topic in list(topics()):
-                await self._retain_topic(topic)
+                for index in range(topic.partitions):
+                    retain = functools.partial(self._retain_at, topic, index)
+                    await _guarded("retention", f"{topic.name}-{index}", retain)
 
-    async def _retain_topic(self, topic: Topic) -> None:
-        for index in range(topic.partitions):
-            partition = self._open.get((topic.name, index))
-            if partition is None:
-                check = functools.partial(self._may_have_old, topic, index)
-                if not await self._disk.in_background(check):
-                    continue
-                partition = await self.get(topic, index)
-            await self._guarded(partition, "retention", functools.partial(self.retain, partition))
+    async def _retain_at(self, topic: Topic, index: int) -> None:
+        partition = self._open.get((topic.name, index))
+        if partition is None:
+            check = functools.partial(self._may_have_old, topic, index)
+            if not await self._disk.in_background(check):
+                return
+            partition = await self.get(topic, index)
+        await self.retain(partition)
 
     def _may_have_old(self, topic: Topic, index: int) -> bool:
         """Blocking.  Whether a log that nobody uses is worth opening for retention's sake."""
@@ -268,9 +326,14 @@ class Partitions:
         """Roll an old active segment and remove what the topic need not keep."""
         now = self._clock.now()
         log = partition.log
-        if log.failed is None and log.is_old(now):
+        if log.failed is not None or log.abandoned:
+            return
+        if log.is_old(now):
             log.roll()
-        start = log.retention_start(now)
+        if log.knows_times:
+            start = log.retention_start(now)
+        else:
+            start = await self._disk.in_background(lambda: log.retention_start(now))
         if start > log.start_offset:
             before = log.start_offset
             removed = await partition.remove_before(start)
@@ -281,20 +344,6 @@ class Partitions:
                 from_offset=before,
                 to_offset=start,
                 segments=removed,
-            )
-
-    async def _guarded(
-        self, partition: Partition, what: str, work: Callable[[], Awaitable[None]]
-    ) -> None:
-        """One log's trouble must not stop the upkeep of the others."""
-        try:
-            await work()
-        except GoQueueError as error:
-            _log.error(
-                f"{what} failed",
-                topic=partition.topic,
-                partition=partition.index,
-                problem=str(error),
             )
 
     async def _look_at_room(self) -> None:
@@ -324,5 +373,22 @@ class Partitions:
         self.observe_flush(partition, seconds, error)
 
     async def close(self) -> None:
-        await asyncio.gather(*(partition.close() for partition in self))
+        """What cannot be brought in good order now is so at the next start."""
+        if self._opening:
+            await asyncio.wait(self._opening.values())
+        await asyncio.gather(
+            *(_guarded("closing", partition, partition.close) for partition in self)
+        )
         self._open.clear()
+
+
+async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]) -> None:
+    """One log's trouble must not stop the upkeep of the others."""
+    try:
+        await work()
+    except GoQueueError as error:
+        _log.error(f"{what} failed", partition=str(where), problem=str(error))
+
+
+async def _nothing() -> None:
+    return

@@ -92,7 +92,7 @@ class Metadata:
         self._cluster_id = ""
         self._next_producer_id = 0
 
-    # --- reading -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def cluster_id(self) -> str:
@@ -115,13 +115,16 @@ class Metadata:
             raise TopicNotFound(f"there is no topic {name!r}")
         return topic
 
+    def has_id(self, topic_id: TopicId) -> bool:
+        return topic_id in self._by_id
+
     def topic_by_id(self, topic_id: TopicId) -> Topic:
         topic = self._by_id.get(topic_id)
         if topic is None:
             raise TopicIdNotFound(f"there is no topic with id {topic_id}")
         return topic
 
-    # --- deciding ----------------------------------------------------------------------------------
+    # --- deciding ---------------------------------------------------------------------------------
 
     def name_cluster(self, cluster_id: str) -> Decision[MetadataRecord, str]:
         if self._cluster_id:
@@ -195,7 +198,7 @@ class Metadata:
         if other is not None:
             raise PolicyViolation(f"topic {name!r} differs from {other!r} only by '.' and '_'")
 
-    # --- the machine -------------------------------------------------------------------------------
+    # --- the machine ------------------------------------------------------------------------------
 
     def apply(self, record: MetadataRecord) -> None:
         match record:

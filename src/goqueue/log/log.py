@@ -190,9 +190,7 @@ class Log:
         self._epochs_changed |= self.epochs.assign(epoch, first)
         appended = Appended(first, Offset(offset - 1), now if stamps_time else Timestamp(-1))
         if headers[0].has_producer:
-            self.producers.wrote(
-                headers[0], first, appended.last_offset, appended.append_time, now
-            )
+            self.producers.wrote(headers[0], first, appended.last_offset, appended.append_time, now)
         return appended
 
     def _refuse_if_closed(self) -> None:

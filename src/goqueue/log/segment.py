@@ -102,11 +102,11 @@ class DamageFound(CorruptData):
 
 class Segment:
     __slots__ = (
-        "_has_state",
         "_unindexed_bytes",
         "base_offset",
         "first_timestamp",
         "gone",
+        "has_state",
         "log",
         "max_timestamp",
         "max_timestamp_offset",
@@ -134,12 +134,12 @@ class Segment:
         segment = cls(disk, directory, base_offset)
         segment.next_offset = next_offset
         segment.sealed = True
-        segment._has_state = False
+        segment.has_state = False
         return segment
 
     def _forget(self) -> None:
         self.sealed = False
-        self._has_state = True  # timestamps are known; otherwise the time index is to be asked
+        self.has_state = True  # timestamps are known; otherwise the time index is to be asked
         self.next_offset = self.base_offset
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
@@ -216,12 +216,12 @@ class Segment:
         self.first_timestamp = tail.first_timestamp
         self.opened_at = tail.opened_at
         self._unindexed_bytes = 0
-        self._has_state = True
+        self.has_state = True
         self.sealed = False
 
     def newest(self) -> Timestamp:
         """The largest timestamp in the segment; a sealed one asks its time index, once."""
-        if not self._has_state:
+        if not self.has_state:
             try:
                 self._load_state()
             except CorruptData:
@@ -236,7 +236,7 @@ class Segment:
         if count > 1:
             self.max_timestamp_offset = Offset(self.base_offset + self.times.entry(count - 2)[1])
         self.max_timestamp = Timestamp(last[0])
-        self._has_state = True
+        self.has_state = True
 
     def clear_indexes(self) -> None:
         self.offsets.cut(0)
@@ -464,10 +464,10 @@ class Segment:
         if self.sealed:
             fresh.seal()
         self.offsets, self.times = fresh.offsets, fresh.times
-        if not self._has_state:
+        if not self.has_state:
             self.max_timestamp = fresh.max_timestamp
             self.max_timestamp_offset = fresh.max_timestamp_offset
-            self._has_state = True
+            self.has_state = True
 
 
 def _candidates(window: bytes) -> Iterator[int]:

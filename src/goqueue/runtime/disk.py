@@ -189,6 +189,10 @@ class RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             return os.open(self._path, flags, 0o640)
+        except FileNotFoundError as error:
+            if create:
+                raise StorageFailed(f"{self._path}: its directory is gone") from error
+            raise
         except OSError as error:
             if error.errno not in _NO_HANDLE:
                 raise

@@ -149,8 +149,13 @@ class SimFile:
     def _open(self, *, create: bool = False) -> Node:
         self._disk.refuse_if_dead()
         if self._node is None:
-            with _translating(f"opening {self._path}"):
-                self._node = self._disk.open_node(self._path, create=create)
+            try:
+                with _translating(f"opening {self._path}"):
+                    self._node = self._disk.open_node(self._path, create=create)
+            except FileNotFoundError as error:
+                if create:
+                    raise StorageFailed(f"{self._path}: its directory is gone") from error
+                raise
             if self._size < 0:
                 self._size = len(self._node.content)
         return self._node
