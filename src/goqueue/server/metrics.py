@@ -30,6 +30,7 @@ BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.0, 5.0),
 )
+Counts = tuple[int, int, int, int]  # messages in, bytes in, messages out, bytes out
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -145,7 +146,7 @@ _COUNTERS: Final = (
 )
 
 
-def _counts(partition: Partition) -> tuple[int, int, int, int]:
+def _counts(partition: Partition) -> Counts:
     return (
         partition.messages_in,
         partition.bytes_in,
@@ -159,6 +160,8 @@ class _BrokerCollector(Collector):
         self._broker = broker
         self._started = started
         self._per_partition = per_partition
+        self._seen: dict[Partition, Counts] = {}  # at the last scrape
+        self._retired: dict[str, list[int]] = {}  # what closed partitions of a topic had counted
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is known before the broker runs, and nobody registers these names twice."""
@@ -168,7 +171,11 @@ class _BrokerCollector(Collector):
         broker = self._broker
         topics = broker.topics(internal=True)
         opened = list(broker.partitions)
+        self._retire({partition: _counts(partition) for partition in opened})
         totals = {str(topic.name): _Totals() for topic in topics}
+        for topic, counts in self._retired.items():
+            if topic in totals:
+                totals[topic].counts = list(counts)
         for partition in opened:
             totals.setdefault(partition.topic, _Totals()).add(partition)
         yield from _counter_families(totals)
@@ -177,13 +184,26 @@ class _BrokerCollector(Collector):
         partitions = GaugeMetricFamily(
             "goqueue_topic_partitions", "Partitions of a topic.", labels=["topic"]
         )
-        for topic in topics:
-            partitions.add_metric([topic.name], topic.partitions)
+        for each in topics:
+            partitions.add_metric([each.name], each.partitions)
         yield partitions
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
         yield _build_info()
         if self._per_partition:
             yield from _partition_families(opened)
+
+    def _retire(self, current: dict[Partition, Counts]) -> None:
+        """Keep what partitions had counted that are no longer open, while their topic lives."""
+        for partition, counts in self._seen.items():
+            if partition not in current:
+                before = self._retired.get(partition.topic, [0, 0, 0, 0])
+                self._retired[partition.topic] = [
+                    a + b for a, b in zip(before, counts, strict=True)
+                ]
+        self._seen = current
+        for topic in list(self._retired):
+            if self._broker.metadata.find(topic) is None:
+                del self._retired[topic]
 
 
 def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:

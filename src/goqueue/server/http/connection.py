@@ -91,7 +91,7 @@ class HttpConnection(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             self._refuse(error)
         else:
-            if self._unseen_bytes > HEAD_BYTES_MAX + len(data):
+            if self._unseen_bytes > HEAD_BYTES_MAX:
                 self._answer_and_close(431, "head_too_large", f"more than {HEAD_BYTES_MAX} bytes")
 
     def _refuse_upgrade(self) -> None:
@@ -107,18 +107,24 @@ class HttpConnection(HttpToolsProtocol):
             self._answer_and_close(400, "invalid_http", "this is no HTTP/1.1 request")
 
     def _answer_and_close(self, status: int, code: str, message: str) -> None:
+        """Say what is wrong, unless an earlier request is still to be answered first."""
         _log.debug("bad request", peer=self.client, code=code)
-        if not self._is_answering():
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if not cycle.more_body:  # its request came whole: answer that, then close
+                cycle.keep_alive = False
+                self.flow.pause_reading()
+                return
+            has_begun = cycle.response_started
+        else:
+            has_begun = False
+        if not has_begun:
             body = f'{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}'.encode()
             self.transport.write(
                 b"HTTP/1.1 %d Bad Request\r\ncontent-type: application/json\r\n"
                 b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (status, len(body), body)
             )
         self.transport.close()
-
-    def _is_answering(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
 
     # --- parser callbacks ------------------------------------------------------------------------
 

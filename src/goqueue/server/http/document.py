@@ -4,7 +4,12 @@ Litestar writes most of it.  Added here is what it cannot know: the body of a pu
 which is decoded by hand for speed, and what some operations answer beside their usual.
 """
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +20,7 @@ from litestar.openapi.spec import Tag
 from litestar.types import Method
 
 from goqueue._version import __version__
+from goqueue.server.http import health, message_bodies, messages, topics
 from goqueue.server.http.message_bodies import PublishRequest
 
 DOCUMENT_PATH: Final = "/openapi.json"
@@ -75,6 +81,7 @@ def document(app: Litestar) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(app.openapi_schema.to_schema()))
     _add_publish_body(found)
     _add_multi_status(found)
+    _add_meanings(found["components"]["schemas"])
     return found
 
 
@@ -105,6 +112,38 @@ def _add_multi_status(found: dict[str, Any]) -> None:
         **answers["200"],
         "description": "Some messages were refused: `results` has an `error` for each of those.",
     }
+
+
+def _add_meanings(schemas: dict[str, Any]) -> None:
+    """Fields are described where they stand, by the text below them."""
+    for struct in _structs():
+        properties = schemas.get(struct.__name__, {}).get("properties", {})
+        for name, meaning in _field_texts(struct).items():
+            if name in properties:
+                properties[name] = {**properties[name], "description": meaning}
+
+
+def _structs() -> Iterator[type[msgspec.Struct]]:
+    for module in (health, message_bodies, messages, topics):
+        for each in vars(module).values():
+            if isinstance(each, type) and issubclass(each, msgspec.Struct):
+                yield each
+
+
+def _field_texts(struct: type[msgspec.Struct]) -> dict[str, str]:
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
+    assert isinstance(definition, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, text in pairwise(definition.body):
+        match field, text:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(meaning))),
+            ):
+                found[name] = meaning
+            case _:
+                pass
+    return found
 
 
 HANDLERS = [get_document]

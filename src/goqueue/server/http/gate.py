@@ -24,6 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})
 BODY_BYTES_AT_ONCE_MAX: Final = 256 * 1024 * 1024  # of all requests together
+CLIENT_LEFT: Final = 499  # in the metrics, for a request whose client did not wait for the answer
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
@@ -107,6 +108,8 @@ class _Passing:
 
     async def receive(self) -> Event:
         event = await self._receive()
+        if event["type"] == "http.disconnect" and not self.status:
+            self.status = CLIENT_LEFT
         body = event.get("body")
         if body:
             self.body_bytes += len(body)
@@ -115,7 +118,7 @@ class _Passing:
 
     async def send(self, event: Event) -> None:
         if event["type"] == "http.response.start":
-            self.status = event["status"]
+            self.status = self.status or event["status"]
             headers = [*event["headers"], *_HEADERS]
             if not any(name == b"content-security-policy" for name, _ in headers):
                 headers.append(_STRICT_POLICY)

@@ -6,6 +6,7 @@ to stop its server, asks for `serving`.
 """
 
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -25,7 +26,8 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE):
+        test = getattr(item, "function", None)
+        if item.path.is_relative_to(HERE) and inspect.iscoroutinefunction(test):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 

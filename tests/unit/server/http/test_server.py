@@ -1,0 +1,218 @@
+"""Health, version, numbers, pages, and what every answer has in common."""
+
+import asyncio
+import contextlib
+import re
+
+import httpx
+import pytest
+
+Client = httpx.AsyncClient
+
+
+async def test_health_in_all_its_spellings(client: Client):
+    assert (await client.get("/health")).json()["status"] == "ok"
+    for path in ("/healthz", "/livez", "/readyz"):
+        answer = await client.get(path)
+        assert answer.status_code == 200
+        assert answer.json()["status"] == "pass"
+        assert answer.json()["uptime_seconds"] >= 0
+
+
+async def test_ready_only_while_serving(serving):
+    async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
+        assert "checks" not in (await client.get("/readyz")).json()
+        assert (await client.get("/readyz?verbose")).json()["checks"] == {"server": "pass"}
+        server.listener.health.add_check("disk", lambda: "disk is full")
+        refused = await client.get("/readyz?verbose=true")
+        assert refused.status_code == 503
+        assert refused.json()["checks"] == {"server": "pass", "disk": "disk is full"}
+        server.listener.ready = False
+        assert (await client.get("/readyz")).status_code == 503
+        assert (await client.get("/livez")).status_code == 200
+
+
+async def test_version_and_stats(client: Client):
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", (await client.get("/version")).json()["version"])
+    await client.post("/topics", json={"name": "t", "num_partitions": 2})
+    body = {"messages": [{"value": "x", "partition": 1}, {"value": "y", "partition": 1}]}
+    await client.post("/topics/t/messages", json=body)
+    stats = (await client.get("/stats")).json()
+    assert stats["topics"] == 1
+    assert stats["topic_stats"]["t"]["total_messages"] == 2
+    assert stats["topic_stats"]["t"]["total_size_bytes"] == stats["total_size_bytes"] > 0
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+async def test_pages_need_nothing_from_elsewhere(client: Client, path: str):
+    page = await client.get(path)
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r"""(src|href)=["'](https?:)?//""", page.text)
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    for link in set(re.findall(r'(?:src|href)="(/[^"]*)"', page.text)):
+        assert (await client.get(link)).status_code == 200, link
+
+
+async def test_the_page_shows_every_operation(client: Client):
+    document = (await client.get("/openapi.json")).json()
+    page = (await client.get("/docs")).text
+    operations = [(m, p) for p, methods in document["paths"].items() for m in methods]
+    assert len(operations) > 15
+    for method, path in operations:
+        assert f'data-method="{method.upper()}" data-path="{path}"' in page
+
+
+async def test_the_document_says_what_fields_mean(client: Client):
+    schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
+    assert "null when it does" in schemas["PartitionInfo"]["properties"]["read_only"]["description"]
+    assert schemas["PublishRequest"]["properties"]["messages"]["minItems"] == 1
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+async def test_every_error_has_the_same_shape(client: Client):
+    for method, path, status in (
+        ("GET", "/nowhere", 404),
+        ("GET", "/topics/none", 404),
+        ("PUT", "/topics", 405),
+        ("POST", "/health", 405),
+        ("GET", "/topics?limit=x", 400),
+        ("POST", "/topics", 400),
+    ):
+        answer = await client.request(method, path)
+        assert answer.status_code == status, (method, path)
+        assert answer.headers["content-type"].startswith("application/json")
+        error = answer.json()["error"]
+        assert set(error) == {"code", "message", "details"}
+        assert error["code"]
+        assert error["message"]
+
+
+async def test_answers_forbid_what_a_browser_need_not_do(client: Client):
+    for path in ("/topics", "/nowhere"):
+        headers = (await client.get(path)).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert "access-control-allow-origin" not in headers
+
+
+async def test_a_page_of_another_origin_cannot_write(client: Client, server):
+    body = {"name": "t"}
+    for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        answer = await client.post("/topics", json=body, headers=headers)
+        assert answer.status_code == 403
+        assert answer.json()["error"]["code"] == "foreign_origin"
+    own = {"origin": server.url, "sec-fetch-site": "same-origin"}
+    assert (await client.post("/topics", json=body, headers=own)).status_code == 201
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+
+async def test_too_many_requests_at_once_are_told_to_come_back(serving):
+    async with (
+        serving(connections_max=3) as server,
+        httpx.AsyncClient(base_url=server.url, limits=httpx.Limits(max_connections=50)) as client,
+    ):
+        await client.post("/topics", json={"name": "t", "num_partitions": 1})
+        path = "/topics/t/partitions/0/messages?wait=500ms"
+        answers = await asyncio.gather(*(client.get(path) for _ in range(6)))
+        statuses = sorted(answer.status_code for answer in answers)
+        assert statuses[0] == 200
+        assert statuses[-1] == 503
+        refused = next(answer for answer in answers if answer.status_code == 503)
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["error"]["code"] == "overloaded"
+        assert (await client.get("/livez")).status_code == 200
+
+
+async def test_connections_far_beyond_the_limit_are_closed(serving):
+    async with serving(connections_max=2) as server:
+        opened = [await asyncio.open_connection(*server.address) for _ in range(6)]
+        async with asyncio.timeout(5):
+            assert await opened[-1][0].read() == b""
+        for _, writer in opened:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /" + b"x" * 100_000, b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000, b"431"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"\x00\x01\x02\x03", b"400"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n", b"400"),
+        (
+            b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"400",
+        ),
+        (b"POST /topics HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
+    ],
+)
+async def test_what_is_no_request_costs_its_connection_only(
+    client: Client, server, sent: bytes, status: bytes
+):
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(sent)
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    assert answer.split(b" ", 2)[1] == status
+    assert b'{"error":{"code":"' in answer
+    writer.close()
+    assert (await client.get("/health")).status_code == 200
+
+
+async def test_an_endless_header_is_cut_off(client: Client, server):
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 1_000_000)
+    async with asyncio.timeout(5):
+        with contextlib.suppress(ConnectionResetError):  # when bytes were left unread
+            assert (await reader.read()).startswith(b"HTTP/1.1 431")
+    writer.close()
+    assert (await client.get("/health")).status_code == 200
+
+
+async def test_an_upgrade_is_answered_over_http_1(server):
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(
+        b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade, http2-settings\r\n"
+        b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"
+    )
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 200")
+    writer.close()
+
+
+async def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
+    monkeypatch.setattr("goqueue.server.http.connection.ARRIVAL_SECONDS_MAX", 0.1)
+    for sent in (
+        b"",
+        b"GET / HT",
+        b"POST /topics HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+    ):
+        reader, writer = await asyncio.open_connection(*server.address)
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        writer.close()
+
+
+async def test_pipelined_requests_are_answered_in_order(server):
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(
+        b"GET /version HTTP/1.1\r\nhost: x\r\n\r\nGET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+        b"GET /nowhere HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    writer.close()
+    places = [answer.index(each) for each in (b'"version"', b'"status":"ok"', b"no_such_path")]
+    assert places == sorted(places)
