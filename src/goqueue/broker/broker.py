@@ -65,7 +65,6 @@ class Broker:
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
-        self._is_new = False  # nothing was ever decided in this data directory
         self._stopping = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -98,8 +97,8 @@ class Broker:
         self._metadata = await self._hosted(METADATA_TOPIC, machine)
         self.partitions.topic_exists = machine.has_id
         self.partitions.topics_settled = self._metadata.settled
-        self._is_new = not machine.cluster_id
-        if self._is_new:
+        if not machine.cluster_id:
+            await disk.in_background(self.partitions.refuse_unknown_topics)
             cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
             await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
         groups = GroupMachine(self.config.groups, view_of(machine.topics.values()))
@@ -140,8 +139,6 @@ class Broker:
             self._running.append(tasks.create_task(work))
 
     async def _remove_orphans(self, known: set[TopicId]) -> None:
-        if self._is_new:  # who lost the metadata alone does not want to lose the rest
-            return
         try:
             await self.doors.disk.in_background(lambda: self.partitions.remove_orphans(known))
         except GoQueueError as error:

@@ -253,6 +253,16 @@ class Partitions:
                 _log.error("directory left alone", path=f"{self._logs}/{name}", problem=str(error))
         self.remove_deleted()
 
+    def refuse_unknown_topics(self) -> None:
+        """Blocking.  Without metadata every topic would be an orphan, and removed as one."""
+        for name in self._disk.list_directory(self._logs):
+            if not name.startswith("__") and self._disk.exists(f"{self._logs}/{name}/{TOPIC_FILE}"):
+                raise CorruptData(
+                    f"{self._logs} holds topic {name!r}, and the metadata that should know it is"
+                    " missing: restore logs/__metadata and snapshots/, or start with an empty"
+                    " data directory"
+                )
+
     def _remove_orphan(self, name: str, known: set[TopicId]) -> None:
         with self._directories:
             owner = self._owner(name)

@@ -239,8 +239,9 @@ def test_lost_metadata_does_not_take_the_data_with_it():
             await publish(broker, "t", "one")
         doors.disk.remove_tree(f"{LOGS}/__metadata")
         doors.disk.remove_tree("/data/snapshots")
-        async with running(doors):
-            await doors.clock.sleep(100)
+        with pytest.raises(CorruptData, match="restore logs/__metadata"):
+            async with running(doors):
+                pass
         assert doors.disk.exists(f"{LOGS}/t/0/{0:020d}.log")
 
     with World(0) as world:
