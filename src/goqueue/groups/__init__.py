@@ -6,6 +6,7 @@
     classic_join, classic_sync      consumer_beat: the one request
     classic_phases: what follows    targets, assignors, balance: who should have what
                                     reconcile: how a member gets there
+                                    standings: members that the broker walks there
     conversion, mixed: both protocols in one group
     offsets, commits: positions     descriptions: for administrators
 
@@ -25,7 +26,7 @@ from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer_beat import BeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
 from goqueue.groups.machine import GroupMachine
-from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol
+from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol, ReaderTraits
 from goqueue.groups.replies import (
     Beat,
     GroupDecision,
@@ -39,6 +40,7 @@ from goqueue.groups.replies import (
     Wakeup,
 )
 from goqueue.groups.slots import NO_SLOTS, Slot, Slots
+from goqueue.groups.standings import Changes, Standing
 from goqueue.groups.statistics import RebalanceStatistics, Statistics
 from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
@@ -47,6 +49,7 @@ __all__ = [
     "AssignmentPace",
     "Beat",
     "BeatRequest",
+    "Changes",
     "CommitRequest",
     "CommittedOffset",
     "FetchRequest",
@@ -68,9 +71,11 @@ __all__ = [
     "Parked",
     "PartitionResult",
     "Protocol",
+    "ReaderTraits",
     "RebalanceStatistics",
     "Slot",
     "Slots",
+    "Standing",
     "Statistics",
     "SyncRequest",
     "Synced",

@@ -89,6 +89,7 @@ class ConsumerGroup:
         self.wishes: Counter[Wish] = Counter()  # how many members have each
         self.classic_count = 0  # members that speak the classic protocol
         self.settled_count = 0  # members that stand at the target
+        self.released_count = 0  # slots that an owner gave up, ever; for those who wait for one
 
     def copy(self) -> "ConsumerGroup":
         twin = ConsumerGroup.__new__(ConsumerGroup)
@@ -162,6 +163,7 @@ class ConsumerGroup:
         self.settled_count -= self.stands_at_target(current)
         for slot in current.owned:
             del self.owners[slot]
+        self.released_count += len(current.owned)
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static[member.instance_id] == member_id:
             del self.static[member.instance_id]
@@ -188,8 +190,10 @@ class ConsumerGroup:
             unpack(record.assigned),
             unpack(record.revoking),
         )
-        for slot in before.owned - after.owned:
+        released = before.owned - after.owned
+        for slot in released:
             del self.owners[slot]
+        self.released_count += len(released)
         for slot in after.owned - before.owned:
             assert slot not in self.owners, f"{slot} of {self.owners[slot]} given again"
             self.owners[slot] = record.member_id

@@ -28,11 +28,17 @@ from goqueue.groups.errors import (
     GroupMaxSizeReached,
     InvalidGroupId,
     InvalidGroupRequest,
+    InvalidSessionTimeout,
     UnknownMember,
     UnreleasedInstance,
 )
 from goqueue.groups.reconcile import check_epoch, next_step
-from goqueue.groups.records import ConsumerMember, ConsumerMemberSaved, MemberState
+from goqueue.groups.records import (
+    ConsumerMember,
+    ConsumerMemberSaved,
+    MemberState,
+    ReaderTraits,
+)
 from goqueue.groups.replies import Beat
 from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.groups.targets import note_settled, retarget
@@ -54,6 +60,7 @@ class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     subscribed_regex: str | None = None
     assignor: str | None = None
     owned: Slots | None = None
+    reader: ReaderTraits | None = None  # said at the join, and only there
 
 
 def check_request(desk: Desk, request: BeatRequest) -> None:
@@ -72,10 +79,15 @@ def check_request(desk: Desk, request: BeatRequest) -> None:
     if request.subscribed_regex:
         desk.topics.matching(request.subscribed_regex)  # raises if it is none
     if request.member_epoch == JOIN_EPOCH:
-        _check_join(request)
+        _check_join(desk, request)
 
 
-def _check_join(request: BeatRequest) -> None:
+def _check_join(desk: Desk, request: BeatRequest) -> None:
+    shortest, longest = desk.config.session_timeout_ms_min, desk.config.session_timeout_ms_max
+    if request.reader and not shortest <= request.reader.session_timeout_ms <= longest:
+        raise InvalidSessionTimeout(
+            f"session of {request.reader.session_timeout_ms} ms, {shortest} to {longest} allowed"
+        )
     if request.owned:
         raise InvalidGroupRequest("a member that joins owns nothing yet")
     if request.subscribed_names is None and not request.subscribed_regex:
@@ -192,6 +204,7 @@ def _updated(desk: Desk, before: ConsumerMember | None, request: BeatRequest) ->
         subscribed_names=before.subscribed_names if names is None else tuple(sorted(set(names))),
         subscribed_regex=before.subscribed_regex if regex is None else regex or None,
         assignor=request.assignor or before.assignor,
+        reader=request.reader if request.member_epoch == JOIN_EPOCH else before.reader,
     )
 
 

@@ -43,9 +43,8 @@ def check_size(desk: Desk, draft: Draft) -> None:
 
 def touch(desk: Desk, group: ConsumerGroup, member_id: str, now: Timestamp) -> None:
     member = group.members[member_id]
-    timeout_ms = (
-        member.classic.session_timeout_ms if member.classic else desk.config.session_timeout_ms
-    )
+    traits = member.classic or member.reader
+    timeout_ms = traits.session_timeout_ms if traits else desk.config.session_timeout_ms
     desk.touch(group.group_id, member_id, timeout_ms, now)
 
 

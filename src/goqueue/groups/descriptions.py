@@ -9,7 +9,7 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.desk import Desk
 from goqueue.groups.draft import Group
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
-from goqueue.groups.records import GroupDeleted, GroupRecord, OffsetsDeleted
+from goqueue.groups.records import GroupDeleted, GroupRecord, OffsetsDeleted, ReaderTraits
 from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
@@ -22,6 +22,8 @@ class GroupListing(msgspec.Struct, frozen=True):
     protocol_type: str
     state: str
     group_type: str  # "classic" or "consumer"
+    epoch: int = 0  # or the generation
+    member_count: int = 0
 
 
 class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,7 @@ class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
     rack_id: str | None = None
     metadata: bytes = b""  # classic: what it says of itself in the group's protocol
     assignment: bytes = b""  # classic: what the leader gave it
+    reader: ReaderTraits | None = None  # of one that polls over HTTP
     member_epoch: int = 0
     subscribed_names: tuple[TopicName, ...] = ()
     subscribed_regex: str | None = None
@@ -74,9 +77,12 @@ def list_groups(
 def _listings(desk: Desk) -> Iterator[GroupListing]:
     for group in desk.groups.values():
         if isinstance(group, ClassicGroup):
-            yield GroupListing(group.group_id, group.protocol_type, group.state, CLASSIC)
+            kind, epoch = group.protocol_type, group.generation
+            count = len(group.members)
+            yield GroupListing(group.group_id, kind, group.state, CLASSIC, epoch, count)
         else:
-            yield GroupListing(group.group_id, CONSUMER, group.state, CONSUMER)
+            epoch, count = group.epoch, len(group.members)
+            yield GroupListing(group.group_id, CONSUMER, group.state, CONSUMER, epoch, count)
     for group_id in desk.offsets.groups():
         if group_id not in desk.groups:  # offsets alone
             yield GroupListing(group_id, "", "Empty", CLASSIC)
@@ -143,6 +149,7 @@ def _describe_member(group: ConsumerGroup, member_id: str) -> MemberDescription:
         client_host=member.client_host,
         member_type=CONSUMER if member.classic is None else CLASSIC,
         rack_id=member.rack_id,
+        reader=member.reader,
         member_epoch=current.epoch,
         subscribed_names=member.subscribed_names,
         subscribed_regex=member.subscribed_regex,

@@ -22,6 +22,7 @@ from goqueue.groups import (
     consumer_members,
     descriptions,
     mixed,
+    standings,
 )
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_join import JoinRequest
@@ -44,6 +45,7 @@ from goqueue.groups.offsets import PartitionKey
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import (
     ClassicState,
+    ConsumerMember,
     GroupDeleted,
     GroupRecord,
     MemberState,
@@ -62,6 +64,7 @@ from goqueue.groups.replies import (
     Token,
     Wakeup,
 )
+from goqueue.groups.standings import Changes, Standing
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import on_target_deadline, retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
@@ -86,6 +89,7 @@ class GroupMachine:
         self._is_awake = False
         self._owed = 0  # records of the last decision that were not applied
         self._last: Outcome[Any] = Outcome(None)
+        self._changes = Changes()
         self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
 
     # --- classic protocol -------------------------------------------------------------------------
@@ -166,6 +170,25 @@ class GroupMachine:
         consumer_beat.check_request(self._desk, request)
         draft = self._desk.draft(request.group_id)
         return self._decided(draft.decide(consumer_beat.beat(self._desk, draft, now, request)))
+
+    def standing(self, group_id: GroupId, member_id: str) -> Standing:
+        """Where a member of a consumer group stands; raises `UnknownMember`."""
+        return standings.standing(self._desk, group_id, member_id)
+
+    def holder(self, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
+        """The member of a consumer group that has this instance id."""
+        return standings.holder(self._desk, group_id, instance_id)
+
+    def would_move(self, group_id: GroupId, member_id: str) -> bool:
+        """Has the member reason to heartbeat before its time?"""
+        return standings.would_move(self._desk, group_id, member_id)
+
+    def take_changes(self) -> Changes:
+        """What happened to consumer groups since the last call."""
+        if not self._changes:
+            return self._changes
+        changes, self._changes = self._changes, Changes()
+        return changes
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -252,7 +275,10 @@ class GroupMachine:
         if isinstance(record, OffsetRecord):
             self._desk.offsets.apply(record)
             return
-        group = step(self._desk.groups.get(record.group_id), record)
+        before = self._desk.groups.get(record.group_id)
+        released_before = standings.released_count(before)
+        group = step(before, record)
+        self._changes.note(record, released_before, group)
         if group is None:
             self._desk.groups.pop(record.group_id, None)
         else:

@@ -112,6 +112,14 @@ class Wish(NamedTuple):
     regex: str | None
 
 
+class ReaderTraits(msgspec.Struct, frozen=True):
+    """What a member has beside, when the broker reads for it: it polls over HTTP."""
+
+    session_timeout_ms: int
+    auto_commit_interval_ms: int | None = None  # None: it commits for itself
+    starts_at_end: bool = False  # in partitions where nothing is committed
+
+
 class ConsumerMember(msgspec.Struct, frozen=True):
     member_id: str
     instance_id: str | None
@@ -123,6 +131,7 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     subscribed_regex: str | None
     assignor: str | None
     classic: ClassicTraits | None = None
+    reader: ReaderTraits | None = None
 
     @property
     def wish(self) -> Wish:

@@ -3,11 +3,14 @@
 Kept in memory only, for metrics: the shell reads them, a restart begins anew.
 """
 
+import bisect
+
 import msgspec
 
 from goqueue.model.ids import GroupId, Timestamp
 
 SMOOTHING = 0.3  # weight of the newest duration in the moving average
+DURATION_MS_BOUNDS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
 
 
 class RebalanceStatistics(msgspec.Struct):
@@ -34,12 +37,25 @@ class RebalanceStatistics(msgspec.Struct):
         )
 
 
+class Durations:
+    """How many rebalances took how long."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(DURATION_MS_BOUNDS) + 1)  # up to each bound, and beyond them
+        self.sum_ms = 0
+
+    def add(self, duration_ms: int) -> None:
+        self.counts[bisect.bisect_left(DURATION_MS_BOUNDS, duration_ms)] += 1
+        self.sum_ms += duration_ms
+
+
 class Statistics:
     """The counters of every group, and their sum in `total`."""
 
     def __init__(self) -> None:
         self.total = RebalanceStatistics()
         self.groups: dict[GroupId, RebalanceStatistics] = {}
+        self.durations = Durations()
         self._since: dict[GroupId, Timestamp] = {}  # rebalances under way
 
     def rebalance_started(self, group_id: GroupId, reason: str, now: Timestamp) -> None:
@@ -52,6 +68,7 @@ class Statistics:
     def rebalance_finished(self, group_id: GroupId, now: Timestamp) -> None:
         since = self._since.pop(group_id, None)
         if since is not None:
+            self.durations.add(now - since)
             for counters in self._of(group_id):
                 counters._finish(now - since, now)
 
