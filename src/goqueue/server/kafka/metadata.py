@@ -171,6 +171,8 @@ def _described_part(
                 leader_epoch=LEADER_EPOCH,
                 replica_nodes=nodes,
                 isr_nodes=nodes,
+                eligible_leader_replicas=(),  # Java's client stumbles over null
+                last_known_elr=(),
             )
             for index in indexes
         ),
