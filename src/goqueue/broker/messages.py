@@ -102,6 +102,11 @@ class Patience:
         self._deadline = clock.instant() + wait_ms * 1_000_000
         self._ended = False
 
+    @property
+    def is_ended(self) -> bool:
+        """Its owner said so; not merely that the time is over."""
+        return self._ended
+
     def end(self) -> None:
         """Nobody waits any more."""
         self._ended = True

@@ -1,40 +1,52 @@
 """The HTTP application: all routes at `/`, and those of the API at `/v1` too."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi import OpenAPIConfig
 
 from goqueue.broker import Broker
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
-from goqueue.server.http import document, errors, health, messages, pages, topics
-from goqueue.server.http.document import openapi_config
+from goqueue.server.http import errors, health, message_bodies, messages, pages, topics
+from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
 
 
 def create_app(
-    broker: Broker, config: HttpConfig, metrics: Metrics, health_state: Health, polls: LongPolls
+    broker: Broker, config: HttpConfig, metrics: Metrics, readiness: Health, polls: LongPolls
 ) -> Litestar:
-    api: list[Any] = [*topics.HANDLERS, *messages.HANDLERS]
     verbs = Messages(broker)
     given = {
         "broker": broker,
         "verbs": verbs,
         "merged": MergedReader(broker, verbs),
         "metrics": metrics,
-        "health": health_state,
+        "health": readiness,
         "polls": polls,
     }
+
+    def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:
+        return _application({**given, "document": document}, config, openapi_config)
+
+    document = ApiDocument(make_app, (health, message_bodies, messages, topics))
+    return make_app(None)
+
+
+def _application(
+    given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
+) -> Litestar:
+    api: list[Any] = [*topics.HANDLERS, *messages.HANDLERS]
     return Litestar(
         [
             *pages.HANDLERS,
-            *document.HANDLERS,
             *health.HANDLERS,
             *api,
             Router("/v1", route_handlers=api, include_in_schema=False),
@@ -48,10 +60,22 @@ def create_app(
             Exception: errors.on_bug,
         },
         request_max_body_size=config.body_bytes_max,
-        openapi_config=openapi_config(),
+        openapi_config=openapi_config,
         logging_config=None,
         debug=False,
     )
+
+
+def allowed_methods(app: Litestar, path: str) -> list[str]:
+    """What may be done at a path; nothing when there is none."""
+    found = []
+    for method in ("DELETE", "GET", "PATCH", "POST"):
+        try:
+            app.asgi_router.handle_routing(path=path, method=method)
+        except HTTPException:
+            continue
+        found.append(method)
+    return found
 
 
 def _constant(value: object) -> Provide:

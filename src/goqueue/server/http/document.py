@@ -7,23 +7,24 @@ which is decoded by hand for speed, and what some operations answer beside their
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Request, Response, get
+from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Tag
 from litestar.types import Method
 
 from goqueue._version import __version__
-from goqueue.server.http import health, message_bodies, messages, topics
+from goqueue.model.settings import SETTINGS
 from goqueue.server.http.message_bodies import PublishRequest
-
-DOCUMENT_PATH: Final = "/openapi.json"
+from goqueue.server.http.notation import NAME_PATTERN
 
 DESCRIPTION: Final = """\
 A durable log that is used as a stream and as a queue.
@@ -49,15 +50,42 @@ _PUBLISH_EXAMPLE: Final = {
 }
 
 
-def openapi_config() -> OpenAPIConfig:
-    return OpenAPIConfig(
-        "GoQueue",
-        __version__,
-        description=DESCRIPTION,
-        tags=TAGS,
-        use_handler_docstrings=True,
-        operation_id_creator=_operation_id,
-    )
+class ApiDocument:
+    """The document, made when first asked for.
+
+    That takes an application of its own, because one that knows its document also serves pages
+    which load their scripts from elsewhere.
+    """
+
+    def __init__(
+        self, make_app: Callable[[OpenAPIConfig], Litestar], modules: Sequence[ModuleType]
+    ) -> None:
+        self._make_app = make_app
+        self._modules = modules  # where the types of bodies are
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        config = OpenAPIConfig(
+            "GoQueue",
+            __version__,
+            description=DESCRIPTION,
+            tags=TAGS,
+            use_handler_docstrings=True,
+            operation_id_creator=_operation_id,
+            render_plugins=[JsonRenderPlugin()],
+        )
+        schema = self._make_app(config).openapi_schema.to_schema()
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+        _add_publish_body(found)
+        _add_multi_status(found)
+        structs = list(_structs(self._modules))
+        _add_strictness(found["components"]["schemas"], structs)
+        _add_meanings(found["components"]["schemas"], structs)
+        return found
+
+    @cached_property
+    def json(self) -> bytes:
+        return msgspec.json.encode(self.content, order="deterministic")
 
 
 def _operation_id(handler: HTTPRouteHandler, _: Method, path: list[str | Any]) -> str:
@@ -65,24 +93,6 @@ def _operation_id(handler: HTTPRouteHandler, _: Method, path: list[str | Any]) -
     if len(handler.paths) == 1:
         return handler.handler_name
     return f"{handler.handler_name}_{path[0]}"
-
-
-@get(DOCUMENT_PATH, tags=["server"], summary="This document", include_in_schema=False)
-async def get_document(request: Request[Any, Any, Any]) -> Response[bytes]:
-    return Response(document_json(request.app), media_type="application/json")
-
-
-@lru_cache(maxsize=4)
-def document_json(app: Litestar) -> bytes:
-    return msgspec.json.encode(document(app), order="deterministic")
-
-
-def document(app: Litestar) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(app.openapi_schema.to_schema()))
-    _add_publish_body(found)
-    _add_multi_status(found)
-    _add_meanings(found["components"]["schemas"])
-    return found
 
 
 def _publish(found: dict[str, Any]) -> dict[str, Any]:
@@ -114,17 +124,29 @@ def _add_multi_status(found: dict[str, Any]) -> None:
     }
 
 
-def _add_meanings(schemas: dict[str, Any]) -> None:
+def _add_strictness(schemas: dict[str, Any], structs: list[type[msgspec.Struct]]) -> None:
+    """Say where unknown fields and names are refused."""
+    for struct in structs:
+        if struct.__struct_config__.forbid_unknown_fields and struct.__name__ in schemas:
+            schemas[struct.__name__]["additionalProperties"] = False
+    names = sorted(SETTINGS)
+    schemas["ChangeSettings"]["properties"]["unset"]["items"] = {"type": "string", "enum": names}
+    for name, field in (("ChangeSettings", "set"), ("CreateTopic", "settings")):
+        schemas[name]["properties"][field]["propertyNames"] = {"enum": names}
+    schemas["CreateTopic"]["properties"]["name"]["pattern"] = NAME_PATTERN
+
+
+def _add_meanings(schemas: dict[str, Any], structs: list[type[msgspec.Struct]]) -> None:
     """Fields are described where they stand, by the text below them."""
-    for struct in _structs():
+    for struct in structs:
         properties = schemas.get(struct.__name__, {}).get("properties", {})
         for name, meaning in _field_texts(struct).items():
             if name in properties:
                 properties[name] = {**properties[name], "description": meaning}
 
 
-def _structs() -> Iterator[type[msgspec.Struct]]:
-    for module in (health, message_bodies, messages, topics):
+def _structs(modules: Sequence[ModuleType]) -> Iterator[type[msgspec.Struct]]:
+    for module in modules:
         for each in vars(module).values():
             if isinstance(each, type) and issubclass(each, msgspec.Struct):
                 yield each
@@ -144,6 +166,3 @@ def _field_texts(struct: type[msgspec.Struct]) -> dict[str, str]:
             case _:
                 pass
     return found
-
-
-HANDLERS = [get_document]

@@ -46,24 +46,28 @@ class Gate:
         metrics: Metrics,
         requests_max: int,
         connection_count: Callable[[], int],
+        allowed_methods: Callable[[str], list[str]],
     ) -> None:
         self._app = app
         self._clock = clock
         self._metrics = metrics
         self._requests_max = requests_max
         self._connection_count = connection_count
+        self._allowed_methods = allowed_methods
         self._requests = 0
         self._body_bytes = 0  # received and not yet answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "there is no other kind of connection here"
-        passing = _Passing(scope, receive, send, self._take_bytes)
+        passing = _Passing(scope, receive, send, self)
         started = self._clock.instant()
         self._requests += 1
         try:
             refusal = self._refusal(scope)
             if refusal is not None:
                 await _answer(passing.send, *refusal)
+            elif scope["method"] == "OPTIONS":
+                await self._answer_options(scope, passing.send)
             else:
                 await self._app(scope, passing.receive, passing.send)
         finally:
@@ -88,7 +92,18 @@ class Gate:
             return 403, Problem("foreign_origin", text)
         return None
 
-    def _take_bytes(self, count: int) -> None:
+    async def _answer_options(self, scope: Scope, send: Send) -> None:
+        if not self._allowed_methods(scope["path"]):
+            await _answer(send, 404, Problem("no_such_path", "Not Found"))
+            return
+        headers = [self.allow_header(scope["path"])]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    def allow_header(self, path: str) -> tuple[bytes, bytes]:
+        return b"allow", ", ".join(["OPTIONS", *self._allowed_methods(path)]).encode()
+
+    def take_bytes(self, count: int) -> None:
         self._body_bytes += count
         if self._body_bytes > BODY_BYTES_AT_ONCE_MAX:
             raise Overloaded(f"more than {BODY_BYTES_AT_ONCE_MAX} bytes of request bodies at once")
@@ -97,14 +112,13 @@ class Gate:
 class _Passing:
     """One request on its way through."""
 
-    def __init__(
-        self, scope: Scope, receive: Receive, send: Send, take_bytes: Callable[[int], None]
-    ) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
         self.status = 0
         self.body_bytes = 0
         self._receive = receive
         self._send = send
-        self._take_bytes = take_bytes
+        self._gate = gate
+        self._path = scope["path"]
 
     async def receive(self) -> Event:
         event = await self._receive()
@@ -113,7 +127,7 @@ class _Passing:
         body = event.get("body")
         if body:
             self.body_bytes += len(body)
-            self._take_bytes(len(body))
+            self._gate.take_bytes(len(body))
         return event
 
     async def send(self, event: Event) -> None:
@@ -122,6 +136,8 @@ class _Passing:
             headers = [*event["headers"], *_HEADERS]
             if not any(name == b"content-security-policy" for name, _ in headers):
                 headers.append(_STRICT_POLICY)
+            if event["status"] == 405:
+                headers.append(self._gate.allow_header(self._path))
             event["headers"] = headers
         await self._send(event)
 

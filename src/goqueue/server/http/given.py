@@ -8,6 +8,7 @@ from litestar.params import SkipValidation
 from goqueue.broker import Broker
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
+from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
@@ -16,5 +17,6 @@ TheBroker: TypeAlias = NamedDependency[SkipValidation[Broker]]
 TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
 TheMergedReader: TypeAlias = NamedDependency[SkipValidation[MergedReader]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
+TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
 ThePolls: TypeAlias = NamedDependency[SkipValidation[LongPolls]]

@@ -11,7 +11,7 @@ from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
 from goqueue.server.http.errors import ErrorBody, responses
 from goqueue.server.http.given import TheBroker, TheHealth, TheMetrics
-from goqueue.server.http.times import time_text
+from goqueue.server.http.notation import time_text
 from goqueue.server.metrics import CONTENT_TYPE
 
 

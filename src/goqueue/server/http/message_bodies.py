@@ -28,7 +28,7 @@ from goqueue.broker.messages import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
 from goqueue.server.http.errors import Problem
-from goqueue.server.http.times import INT64_MAX, parse_time, time_text
+from goqueue.server.http.notation import INT64_MAX, parse_time, time_text
 
 MESSAGES_MAX: Final = 10_000  # of one request
 HEADERS_MAX: Final = 1_000  # of one message

@@ -38,7 +38,7 @@ from goqueue.server.http.message_bodies import (
     message_body,
     priority_name,
 )
-from goqueue.server.http.times import (
+from goqueue.server.http.notation import (
     OFFSET_PATTERN,
     OFFSET_TIME_PATTERN,
     TIME_PATTERN,

@@ -5,18 +5,17 @@ internet.  The script is served as a file of its own, so that the pages' securit
 forbid every other one.
 """
 
+import asyncio
 import html
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Request, Response, get
+from litestar import Response, get
 
 from goqueue._version import __version__
 from goqueue.broker import Broker
-from goqueue.server.http.document import document
-from goqueue.server.http.given import TheBroker
+from goqueue.server.http.given import TheBroker, TheDocument
 
 API_PAGE_PATH: Final = "/docs"
 SCRIPT_PATH: Final = "/docs/api.js"
@@ -98,9 +97,14 @@ def _page(title: str, body: str) -> Response[str]:
 # --- the API page -------------------------------------------------------------------------------
 
 
+@get("/openapi.json", include_in_schema=False)
+async def api_document(document: TheDocument) -> Response[bytes]:
+    return Response(await asyncio.to_thread(lambda: document.json), media_type="application/json")
+
+
 @get(API_PAGE_PATH, include_in_schema=False)
-async def api_page(request: Request[Any, Any, Any]) -> Response[str]:
-    return _page("GoQueue API", _api(request.app))
+async def api_page(document: TheDocument) -> Response[str]:
+    return _page("GoQueue API", _api(await asyncio.to_thread(lambda: document.content)))
 
 
 @get(SCRIPT_PATH, include_in_schema=False)
@@ -108,9 +112,7 @@ async def api_script() -> Response[str]:
     return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")
 
 
-@lru_cache(maxsize=4)
-def _api(app: Litestar) -> str:
-    found = document(app)
+def _api(found: dict[str, Any]) -> str:
     sections = "".join(_sections(found))
     about = html.escape(found["info"]["description"]).replace("\n* ", "<br>• ")
     return f"""
@@ -228,4 +230,4 @@ for (const form of document.forms) {
 """
 
 
-HANDLERS = [landing_page, api_page, api_script]
+HANDLERS = [landing_page, api_document, api_page, api_script]

@@ -14,7 +14,7 @@ from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
 from goqueue.server.http.errors import responses, write_responses
 from goqueue.server.http.given import TheBroker
-from goqueue.server.http.times import time_text
+from goqueue.server.http.notation import NAME_PATTERN, time_text
 
 HOUR_MS: Final = 3_600_000
 RETENTION_HOURS_MAX: Final = 24 * 366 * 1000
@@ -154,7 +154,7 @@ TopicPath = Annotated[
     str,
     PathParameter(
         description="The topic's name.",
-        schema_extra={"pattern": "^[a-zA-Z0-9._-]{1,249}$", "examples": ["orders"]},
+        schema_extra={"pattern": NAME_PATTERN, "examples": ["orders"]},
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Times, waits and offsets as callers write them."""
+"""Names, times, waits and offsets as callers write them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,6 +9,7 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset, Timestamp
 
 INT64_MAX: Final = 2**63 - 1
+NAME_PATTERN: Final = "^[a-zA-Z0-9._-]{1,249}$"
 TIME_PATTERN: Final = r"^(\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
 OFFSET_TIME_PATTERN: Final = r"^(earliest|latest|newest|\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
 WAIT_PATTERN: Final = r"^\d{1,9}(ms|s|m|h)?$"
