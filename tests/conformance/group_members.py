@@ -12,7 +12,6 @@ import inspect
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -455,8 +454,9 @@ KINDS: dict[str, type[Member]] = {
 def main(kind: str, address: str, group: str, topic: str) -> None:
     """A member that says what it is assigned, until it is killed."""
     member = KINDS[kind](address, group, [topic], Journal())
+    idle = threading.Event()
     while True:
-        time.sleep(POLL_S)
+        idle.wait(POLL_S)
         print(*sorted(member.assigned), flush=True)
 
 

@@ -110,6 +110,7 @@ def test_a_killed_member_loses_its_partitions_after_its_session(
 
 def test_a_static_member_restarts_without_a_rebalance(topic, enter, journal, eventually):
     first = enter("first", instance="one")
+    eventually(lambda: divided(first))
     second = enter("second", instance="two")
     eventually(lambda: divided(first, second))
     had = second.assigned

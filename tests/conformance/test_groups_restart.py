@@ -1,7 +1,6 @@
 """The broker is killed and started again while members of every client read and commit."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +48,7 @@ class Traffic:
             )
             self.sent += 1
             self._producer.poll(0)
-            time.sleep(PAUSE_S)
+            self._stopping.wait(PAUSE_S)
 
     def stop(self) -> int:
         """Wait until all is acknowledged; how many messages that were."""
