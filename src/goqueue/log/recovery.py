@@ -4,6 +4,10 @@ Sealed segments before the checkpoint's are not even opened.  From the checkpoin
 is read and its checksum verified, the indexes are written anew, and the log is cut at the first
 batch that is not sound: it was never acknowledged, since acknowledged bytes were synced whole.
 
+What the checkpoint knows to be durable is never cut, and neither is anything while there is no
+checkpoint to tell: damage there stays where it is, for readers to be told of.  When the end of the
+log itself is gone, a new segment begins where the log ended: no offset is given out twice.
+
 Blocking: run it in the background.
 """
 
@@ -22,7 +26,7 @@ from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import EPOCHS_FILE, Log, note_marker
 from goqueue.log.producers import Producers
-from goqueue.log.segment import LOG, Segment
+from goqueue.log.segment import LOG, DamageFound, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
@@ -63,10 +67,13 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     believed = saved if _restore_aborted(aborted, saved, report) else None
     producers = Producers(believed.producers, believed.unsettled) if believed else Producers()
     known_end = believed.tail.next_offset if believed else Offset(0)
-    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, cleaned)
+    durable_end = saved.tail.next_offset if saved else None
+    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable_end, cleaned)
     segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
     producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
+    if durable_end is not None and segments[-1].next_offset < durable_end:
+        touched.append(_resumed(disk, directory, segments, durable_end, report))
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
     log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
@@ -125,12 +132,16 @@ def _verify_tail(
                     f"{segment.log.path}: does not follow the segment before it, which ends at"
                     f" offset {before.next_offset}"
                 )
-                segments = _remove_from(disk, segments, index, report)
-                break
+                overlaps = segment.base_offset < before.next_offset
+                if overlaps or not taken_in.was_durable(before.next_offset):
+                    segments = _remove_from(disk, segments, index, report)
+                    break
+                before.next_offset = segment.base_offset
             with contextlib.suppress(DiskFull):  # who misses an index entry makes it anew
                 before.seal()
         start = _restored_size(segment, saved)
-        if not _verify(segment, start, taken_in, report):
+        is_last = index == len(segments) - 1
+        if not _verify(segment, start, taken_in, report, is_last=is_last):
             segments = _remove_from(disk, segments, index + 1, report)
             break
     return segments, segments[first:]
@@ -172,6 +183,7 @@ class _TakenIn:
         producers: Producers,
         aborted: AbortIndex,
         known_end: Offset,
+        durable_end: Offset | None,
         cleaned_offset: Offset,
     ) -> None:
         self.settings = settings
@@ -180,6 +192,11 @@ class _TakenIn:
         self._aborted = aborted
         self._cleaned_offset = cleaned_offset  # compaction leaves gaps below
         self._known_end = known_end  # the checkpoint knows what was written below
+        self._durable_end = durable_end  # None when no checkpoint says
+
+    def was_durable(self, offset: Offset) -> bool:
+        """Whether there was a durable batch at `offset`; when in doubt, yes."""
+        return self._durable_end is None or offset < self._durable_end
 
     def follows(self, offset: Offset, expected: Offset) -> bool:
         """Whether a batch may come here.  What lies behind a lost one was not acked either."""
@@ -221,8 +238,10 @@ def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Reco
     return False
 
 
-def _verify(segment: Segment, position: int, taken_in: _TakenIn, report: Recovery) -> bool:
-    """Take in the batches from `position` on; False when the segment had to be cut."""
+def _verify(
+    segment: Segment, position: int, taken_in: _TakenIn, report: Recovery, *, is_last: bool
+) -> bool:
+    """Take in the batches from `position` on; False when what follows is not to be kept."""
     size = segment.size
     report.verified_bytes += size - position
     while position < size:
@@ -240,6 +259,14 @@ def _verify(segment: Segment, position: int, taken_in: _TakenIn, report: Recover
             )
             taken_in.take(data, header)
         if not headers:
+            was_durable = taken_in.was_durable(segment.next_offset)
+            damage = segment.damage_at(position, segment.next_offset, None)
+            if was_durable and damage.end < size:
+                report.problems.append(str(DamageFound(segment.log.path, damage)))
+                position, segment.next_offset = damage.end, damage.next_offset
+                continue
+            if was_durable and not is_last:
+                return True  # the next segment tells how much is missing
             report.cut_bytes += size - position
             report.problems.append(f"{segment.log.path}: cut at {position} of {size} bytes")
             segment.log.truncate(position)
@@ -272,6 +299,23 @@ def _sound_headers(data: Buffer, segment: Segment, taken_in: _TakenIn) -> list[B
         found.append(header)
         position, next_offset = header.end, header.next_offset
     return found
+
+
+def _resumed(
+    disk: Disk, directory: str, segments: list[Segment], end: Offset, report: Recovery
+) -> Segment:
+    """A new active segment, where a log ended that has lost its last records."""
+    last = segments[-1]
+    report.problems.append(
+        f"{last.log.path}: ends before offset {last.next_offset}, {end - last.next_offset} records"
+        " that were synced are missing"
+    )
+    last.next_offset = end
+    with contextlib.suppress(DiskFull):
+        last.seal()
+    segments.append(Segment(disk, directory, end))
+    segments[-1].create()
+    return segments[-1]
 
 
 def _remove_from(

@@ -102,6 +102,7 @@ class DamageFound(CorruptData):
 
 class Segment:
     __slots__ = (
+        "_noted_timestamp",
         "_unindexed_bytes",
         "base_offset",
         "first_timestamp",
@@ -146,6 +147,7 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP  # of the first batch
         self.opened_at = NO_TIMESTAMP  # when the first batch was written, if that is known
         self._unindexed_bytes = 0
+        self._noted_timestamp = NO_TIMESTAMP  # in the time index; it may have a larger one
 
     @property
     def size(self) -> int:
@@ -187,9 +189,9 @@ class Segment:
                 self._note_time()
 
     def _note_time(self) -> None:
-        last = self.times.last()
-        if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
+        if self.max_timestamp > self._noted_timestamp:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self._noted_timestamp = self.max_timestamp
 
     def seal(self) -> None:
         """Write down what a reader of a sealed segment needs.  Raises `DiskFull`."""
@@ -329,7 +331,7 @@ class Segment:
                 if limit is not None and expected >= limit:
                     return
             if at == 0:
-                damage = self._damage_at(position, expected, rules)
+                damage = self.damage_at(position, expected, rules)
                 yield damage
                 position, expected = damage.end, damage.next_offset
             position += at
@@ -401,7 +403,7 @@ class Segment:
 
     # --- damage ----------------------------------------------------------------------------------
 
-    def _damage_at(self, position: int, expected: Offset, rules: Rules | None) -> Damage:
+    def damage_at(self, position: int, expected: Offset, rules: Rules | None) -> Damage:
         """How far the damage at `position` goes.
 
         To where the damaged batch says it ends, if what lies there follows on; else to the next
@@ -414,7 +416,7 @@ class Segment:
             header = _header_in(window, at)
             if (
                 header is not None
-                and expected <= header.base_offset < self.next_offset
+                and header.base_offset >= expected
                 and self._reaches_end(window, at, header.base_offset, rules)
             ):
                 return Damage(position, position + at, expected, header.base_offset)
@@ -441,7 +443,8 @@ class Segment:
                     high = middle
             if low < self.offsets.count:
                 key, found = self.offsets.entry(low)
-                return min(found, self.size), Offset(self.base_offset + key)
+                if found < self.size:
+                    return found, Offset(self.base_offset + key)
         return self.size, self.next_offset
 
     def _rebuild_indexes(self) -> None:
@@ -461,6 +464,8 @@ class Segment:
                     position=found.position,
                     interval_bytes=REBUILT_INTERVAL_BYTES,
                 )
+        if fresh.offsets.count == 0:
+            fresh.offsets.append(0, 0)  # nothing is sound; an index without entries is missing
         if self.sealed:
             fresh.seal()
         self.offsets, self.times = fresh.offsets, fresh.times
