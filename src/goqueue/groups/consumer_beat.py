@@ -7,6 +7,7 @@ epoch >0: I am here; this is what I own, if it changed; this is what I want, if 
 import msgspec
 
 from goqueue.groups.assignors import check_assignor
+from goqueue.groups.config import GroupsConfig
 from goqueue.groups.consumer import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -43,6 +44,8 @@ from goqueue.groups.replies import Beat
 from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.groups.targets import note_settled, retarget
 from goqueue.model.ids import GroupId, Timestamp, TopicName
+
+HEARTBEAT_MS_A_MEMBER = 10  # a hundred heartbeats a second, however large the group
 
 
 class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,9 +234,15 @@ def _reconcile(
     return Beat(
         member_id,
         after.epoch,
-        desk.config.heartbeat_interval_ms,
+        _heartbeat_interval_ms(desk.config, len(group.members)),
         after.assigned if tell else None,
     )
+
+
+def _heartbeat_interval_ms(config: GroupsConfig, members: int) -> int:
+    """Short for a small group, since a rebalance is only noticed at the next heartbeat."""
+    wanted = max(config.heartbeat_interval_ms_min, members * HEARTBEAT_MS_A_MEMBER)
+    return min(config.heartbeat_interval_ms, wanted)
 
 
 def _leave(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:

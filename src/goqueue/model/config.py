@@ -100,7 +100,10 @@ class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_timeout_ms_max: int = 1_800_000
     """The longest session a classic member may choose."""
     heartbeat_interval_ms: int = 3_000
-    """How often consumer-protocol members are told to come."""
+    """How often members of large consumer-protocol groups are told to come."""
+    heartbeat_interval_ms_min: int = 300
+    """How often members of small ones are: a rebalance is noticed at the next heartbeat. In
+    between it grows with the group, so that no group sends more than a hundred a second."""
     initial_rebalance_delay_ms: int = 3_000
     """How long a classic group that was empty waits for more members before its first generation.
     Longer saves rebalances when a fleet starts; 0 suits tests and single consumers."""

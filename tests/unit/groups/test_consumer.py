@@ -30,8 +30,15 @@ def test_the_first_member_has_all_partitions_in_the_first_answer(host: Host) -> 
     reply = ConsumerClient(host).beat()
     assert reply.assigned == slots(ORDERS, 0, 1, 2, 3)
     assert reply.member_epoch == 1
-    assert reply.heartbeat_interval_ms == 3_000
     assert host.state() == "Stable"
+
+
+def test_a_small_group_comes_often_and_a_large_one_seldom(host: Host) -> None:
+    clients = [ConsumerClient(host) for _ in range(400)]
+    intervals = [client.beat().heartbeat_interval_ms for client in clients]
+    assert intervals[0] == 300, "so that a rebalance settles in less than a second"
+    assert intervals[99] == 1_000
+    assert intervals[-1] == 3_000
 
 
 def test_a_partition_is_handed_over_only_when_its_owner_let_go(host: Host) -> None:
