@@ -1,0 +1,67 @@
+"""Queue delivery: any topic worked off by any number of workers, each message acked by itself.
+
+`machine` has the verbs; start there.  Then:
+
+    ledger      one group's book of one partition: floor, cursors, what is held
+    leases      hand-outs, and who holds how many
+    handing     a choice of messages becomes a hand-out
+    settling    how a delivery ends: ack, nack, reject, extend, release, time-out
+    lanes       five priorities and whose turn it is; lane_index: where they lie in a partition
+    letters     dead letters and their story
+    receipts    the text by which a consumer names a delivery
+    records     what is on disk; keeping: a ledger in a snapshot
+
+The shell around it is `goqueue.broker.queues`.
+"""
+
+from goqueue.queue.errors import (
+    DeadLetterNotFound,
+    InvalidQueueSetting,
+    QueueError,
+    QueueGroupNotFound,
+    ReceiptExpired,
+    ReceiptMalformed,
+    ReceiptUnknown,
+    TooManyInFlight,
+)
+from goqueue.queue.letters import Story, letters_topic
+from goqueue.queue.machine import QueueMachine
+from goqueue.queue.records import QueueRecord, Where
+from goqueue.queue.replies import (
+    Delivered,
+    GroupStats,
+    InFlight,
+    LaneStats,
+    PartitionStats,
+    Peeked,
+    Settled,
+    SettleOutcome,
+    Totals,
+)
+from goqueue.queue.settings import QueueSettings
+
+__all__ = [
+    "DeadLetterNotFound",
+    "Delivered",
+    "GroupStats",
+    "InFlight",
+    "InvalidQueueSetting",
+    "LaneStats",
+    "PartitionStats",
+    "Peeked",
+    "QueueError",
+    "QueueGroupNotFound",
+    "QueueMachine",
+    "QueueRecord",
+    "QueueSettings",
+    "ReceiptExpired",
+    "ReceiptMalformed",
+    "ReceiptUnknown",
+    "SettleOutcome",
+    "Settled",
+    "Story",
+    "TooManyInFlight",
+    "Totals",
+    "Where",
+    "letters_topic",
+]

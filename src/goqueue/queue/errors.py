@@ -1,0 +1,46 @@
+"""Why a queue's request is refused."""
+
+from goqueue.model.errors import GoQueueError
+
+
+class QueueError(GoQueueError):
+    """The base of all refusals here; never raised itself."""
+
+    code = "queue_error"
+
+
+class ReceiptMalformed(QueueError):
+    """The text is not a receipt."""
+
+    code = "receipt_malformed"
+
+
+class ReceiptUnknown(QueueError):
+    """No such delivery was ever made."""
+
+    code = "receipt_unknown"
+
+
+class ReceiptExpired(QueueError):
+    """The message was handed out again, waits to be, or is finished: this delivery is over."""
+
+    code = "receipt_expired"
+
+
+class TooManyInFlight(QueueError):
+    """The consumer or its group holds as many messages as it may; ack some first."""
+
+    code = "too_many_in_flight"
+    retriable = True
+
+
+class InvalidQueueSetting(QueueError):
+    code = "invalid_queue_setting"
+
+
+class QueueGroupNotFound(QueueError):
+    code = "queue_group_not_found"
+
+
+class DeadLetterNotFound(QueueError):
+    code = "dead_letter_not_found"

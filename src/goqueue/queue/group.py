@@ -1,0 +1,41 @@
+"""One group that works topics off as queues."""
+
+from collections.abc import Iterator
+
+from goqueue.model.ids import GroupId, TopicName
+from goqueue.queue.leases import LeaseBook
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.replies import Totals
+from goqueue.queue.settings import QueueSettings
+
+Place = tuple[TopicName, int]  # a topic's partition
+
+
+class QueueGroup:
+    def __init__(self, group_id: GroupId, settings: QueueSettings) -> None:
+        self.group_id = group_id
+        self.settings = settings
+        self.ledgers: dict[Place, Ledger] = {}
+        self.book = LeaseBook()
+        self.totals = Totals()
+
+    def room(self, consumer: str) -> int:
+        """How many messages the consumer may still be handed; 0 or less when it has too many."""
+        held = self.book.consumers.get(consumer, 0)
+        return min(
+            self.settings.max_in_flight_consumer - held,
+            self.settings.max_in_flight_group - self.book.in_flight,
+        )
+
+    def ledgers_of(self, topic: TopicName) -> Iterator[Ledger]:
+        return (ledger for (name, _), ledger in self.ledgers.items() if name == topic)
+
+    def put(self, place: Place, ledger: Ledger) -> None:
+        """Take a ledger in, for another one that may be there."""
+        self.drop(place)
+        self.ledgers[place] = ledger
+
+    def drop(self, place: Place) -> None:
+        ledger = self.ledgers.pop(place, None)
+        if ledger is not None:
+            ledger.clear()

@@ -1,0 +1,74 @@
+"""Where the messages of each lane lie in one partition; shared by all groups.
+
+Only offsets of lanes other than the normal one are kept: the normal lane is the rest.  A batch
+that does not hold the text `gq-priority` has none of them, which one search over its bytes tells.
+
+         start                                        end
+    ───────|────────────────────────────────────────────|─────────────>
+     pruned: below           known: lanes hold it          not looked at
+     every group's floor     or it is normal
+"""
+
+from array import array
+from bisect import bisect_left
+from typing import Final
+
+from goqueue.model.record import Record
+from goqueue.queue.lanes import LANES, NORMAL, PRIORITY_HEADER, lane_of
+
+MARK: Final = PRIORITY_HEADER.encode()
+PRUNE_ENTRIES_MIN: Final = 4096
+
+
+class LaneIndex:
+    def __init__(self, start: int) -> None:
+        self.start = start  # invariant: start <= end
+        self.end = start
+        self._lanes = [array("q") for _ in range(LANES)]  # the normal one stays empty
+
+    def note(self, records: list[Record], next_offset: int) -> None:
+        """Take in what lies between `end` and `next_offset`; `records` may hold more than that."""
+        for record in records:
+            if record.headers and record.offset >= self.end:
+                lane = lane_of_record(record)
+                if lane != NORMAL:
+                    self._lanes[lane].append(record.offset)
+        self.end = max(self.end, next_offset)
+
+    def next(self, lane: int, offset: int) -> int | None:
+        """The lane's first message at or after `offset`, as far as is known."""
+        offsets = self._lanes[lane]
+        place = bisect_left(offsets, offset)
+        return offsets[place] if place < len(offsets) else None
+
+    def some(self, lane: int, offset: int, count: int) -> list[int]:
+        offsets = self._lanes[lane]
+        place = bisect_left(offsets, offset)
+        return offsets[place : place + count].tolist()
+
+    def count(self, lane: int, first: int, end: int) -> int:
+        """The lane's messages in [first, end); of the normal lane, all that are in no other."""
+        if lane == NORMAL:
+            others = sum(self.count(each, first, end) for each in range(LANES) if each != NORMAL)
+            return max(0, end - first) - others
+        offsets = self._lanes[lane]
+        return max(0, bisect_left(offsets, end) - bisect_left(offsets, first))
+
+    def prune(self, floor: int) -> None:
+        """Forget what lies below `floor`, once that is worth moving the rest."""
+        for offsets in self._lanes:
+            gone = bisect_left(offsets, floor)
+            if gone >= PRUNE_ENTRIES_MIN and gone * 2 >= len(offsets):
+                del offsets[:gone]
+        self.start = min(max(self.start, floor), self.end)
+
+    @property
+    def size(self) -> int:
+        return sum(len(offsets) for offsets in self._lanes)
+
+
+def lane_of_record(record: Record) -> int:
+    for name, value in record.headers:
+        if name == PRIORITY_HEADER:
+            return lane_of(value)
+    return NORMAL

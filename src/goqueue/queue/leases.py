@@ -1,0 +1,53 @@
+"""Hand-outs, and who holds how many messages."""
+
+from goqueue.model.ids import Timestamp
+from goqueue.queue.ranges import Ranges
+
+
+class Lease:
+    """Messages of one partition that one consumer was handed at once, or a part of them.
+
+    A part that was extended has a lease of its own, with the number of the hand-out.
+    """
+
+    __slots__ = (
+        "consumer",
+        "deadline",
+        "handed_at",
+        "lease_id",
+        "ranges",
+        "remaining",
+        "visibility_ms",
+    )
+
+    def __init__(
+        self, lease_id: int, consumer: str, handed_at: Timestamp, deadline: Timestamp
+    ) -> None:
+        self.lease_id = lease_id
+        self.consumer = consumer
+        self.handed_at = handed_at
+        self.deadline = deadline
+        self.visibility_ms = deadline - handed_at  # that was given last
+        self.ranges: Ranges = ()  # as handed out; some of it may be over
+        self.remaining = 0  # messages still in flight
+
+
+class LeaseBook:
+    """How many messages each consumer of a group holds."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.consumers: dict[str, int] = {}
+
+    def took(self, consumer: str, count: int) -> None:
+        self.in_flight += count
+        self.consumers[consumer] = self.consumers.get(consumer, 0) + count
+
+    def gave(self, consumer: str, count: int) -> None:
+        self.in_flight -= count
+        left = self.consumers[consumer] - count
+        assert left >= 0
+        if left:
+            self.consumers[consumer] = left
+        else:
+            del self.consumers[consumer]

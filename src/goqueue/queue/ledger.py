@@ -1,0 +1,494 @@
+"""One group's book of one partition: what is finished, and what is not yet.
+
+                floor                                  cursors (one a lane)
+    ──────────────|──────────────────────────────────────|──────────────────────>
+      finished      finished, except what is held:         never handed out:
+                    in flight, waiting, ready,             costs no memory
+                    parked, dead
+
+Nothing is kept of a finished message, nor of one that was never handed out: an offset between the
+floor and its lane's cursor that is not held is finished.  So memory follows what is in flight: one
+entry of a dictionary (about 100 bytes) a message, one `Lease` a hand-out.
+
+What is held is one of
+
+    a Lease       in flight; the lease says whose, and until when
+    a time        waits for its retry, and is ready from then on (READY: at once)
+    PARKED        passed over because another message of its key is held
+    DEAD          on its way to the dead letters
+
+Only `apply` in `machine.py` calls what is under "changing".  The heaps are derived from `held`, and
+an entry of theirs that `held` does not bear out any more is skipped.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from goqueue.model.ids import Offset, Timestamp, TopicId
+from goqueue.queue.lanes import LANES, NORMAL
+from goqueue.queue.leases import Lease, LeaseBook
+from goqueue.queue.ranges import Ranges, each_offset
+from goqueue.queue.records import (
+    Died,
+    Extended,
+    Handed,
+    HistoryKept,
+    LeaseKept,
+    Letter,
+    Returned,
+    Where,
+)
+
+READY: Final = 0
+PARKED: Final = -1
+DEAD: Final = -2
+
+NO_LEASE: Final = -1  # not the last hand-out ended it: no receipt is good for it
+SETTLED_MAX: Final = 1_000  # finished messages whose last lease is remembered, to refuse older ones
+STALE_MAX: Final = 1_000  # entries of leases that are over, before they are swept out
+FLOOR_STEPS_MAX: Final = 1_000  # before looking for the lowest of what is held
+
+
+class History:
+    """Of a message that came back at least once."""
+
+    __slots__ = ("consumer", "error", "failures", "first_at", "hand_outs", "last_at", "lease_id")
+
+    def __init__(self, first_at: Timestamp) -> None:
+        self.hand_outs = 1
+        self.failures = 0
+        self.first_at = first_at
+        self.last_at = first_at
+        self.consumer = ""
+        self.error = ""
+        self.lease_id = -1  # the last one
+
+    def kept(self, offset: int) -> HistoryKept:
+        return HistoryKept(
+            offset,
+            self.hand_outs,
+            self.failures,
+            self.first_at,
+            self.last_at,
+            self.consumer,
+            self.error,
+            self.lease_id,
+        )
+
+
+class Ledger:
+    def __init__(self, where: Where, topic_id: TopicId, floor: int, book: LeaseBook) -> None:
+        self.where = where
+        self.topic_id = topic_id
+        self.floor = Offset(floor)  # invariant: everything below is finished
+        self.fence = 0  # leases with lower numbers are void
+        self.moves = 0  # how often the floor was moved by decree: what was planned before is void
+        self.cursors = [floor] * LANES  # invariant: all of a lane below its cursor was handed out
+        self.held: dict[int, Lease | int] = {}
+        self.lanes: dict[int, int] = {}  # of what is held, unless normal
+        self.history: dict[int, History] = {}
+        self.letters: dict[int, Letter] = {}  # of those that are DEAD
+        self.keys: dict[int, int] = {}  # of what is held, when keys have order
+        self.busy: dict[int, deque[int]] = {}  # key in flight (or waiting) to those parked for it
+        self.parked_count = 0
+        self.settled: dict[int, int] = {}  # finished offset to its last lease, oldest first
+        self.leases: dict[Lease, None] = {}
+        self.in_flight = [0] * LANES
+        self.handed = [0] * LANES  # since the broker started
+        self.alarm: int | None = None  # when the machine is going to look at this ledger
+        self._book = book
+        self._ready: list[list[int]] = [[] for _ in range(LANES)]  # heaps of offsets
+        self._waiting: list[tuple[int, int]] = []  # heap of (visible at, offset)
+        self._expiring: list[tuple[int, int, Lease]] = []  # heap of (deadline, number, lease)
+        self._stale = 0  # entries there whose lease is over
+        self._serial = 0
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def attempt(self, offset: int) -> int:
+        """How often the message was handed out, counting the hand-out at hand."""
+        history = self.history.get(offset)
+        return history.hand_outs if history is not None else 1
+
+    def attempts_so_far(self, offset: int) -> int:
+        """How often a message that is in nobody's hands was handed out."""
+        history = self.history.get(offset)
+        return history.hand_outs if history is not None else 0
+
+    def failures(self, offset: int) -> int:
+        history = self.history.get(offset)
+        return history.failures if history is not None else 0
+
+    def lease_of(self, offset: int) -> Lease | None:
+        held = self.held.get(offset)
+        return held if isinstance(held, Lease) else None
+
+    def lane(self, offset: int) -> int:
+        return self.lanes.get(offset, NORMAL)
+
+    def is_ready(self, offset: int, now: int) -> bool:
+        held = self.held.get(offset)
+        return isinstance(held, int) and READY <= held <= now
+
+    def is_key_busy(self, key: int) -> bool:
+        return key in self.busy
+
+    def has_ready(self, lane: int, now: int) -> bool:
+        self.ripen(now)
+        heap = self._ready[lane]
+        while heap and not self.is_ready(heap[0], now):
+            heapq.heappop(heap)
+        return bool(heap)
+
+    def next_alarm(self) -> int | None:
+        """When the next lease runs out or the next waiting message is ready."""
+        expiring, waiting = self._expiring, self._waiting
+        while expiring and not _is_current(expiring[0]):
+            heapq.heappop(expiring)
+            self._stale -= 1
+        while waiting and self.held.get(waiting[0][1]) != waiting[0][0]:
+            heapq.heappop(waiting)
+        if expiring and waiting:
+            return min(expiring[0][0], waiting[0][0])
+        return expiring[0][0] if expiring else waiting[0][0] if waiting else None
+
+    def expired(self, now: int, count: int) -> list[tuple[Lease, list[int]]]:
+        """Leases that ran out by `now`, with what is still in flight, of about `count` messages."""
+        found: dict[Lease, list[int]] = {}
+        due: list[tuple[int, int, Lease]] = []
+        while count > 0 and self._expiring and self._expiring[0][0] <= now:
+            entry = heapq.heappop(self._expiring)
+            lease = entry[2]
+            if _is_current(entry) and lease not in found:
+                due.append(entry)
+                found[lease] = list(self.in_lease(lease))[:count]
+                count -= len(found[lease])
+        for entry in due:  # it stays due until the decision about it is applied
+            heapq.heappush(self._expiring, entry)
+        return list(found.items())
+
+    def in_lease(self, lease: Lease) -> Iterator[int]:
+        held = self.held
+        return (offset for offset in each_offset(lease.ranges) if held.get(offset) is lease)
+
+    def waiting_by_lane(self, now: int) -> list[int]:
+        """Messages that wait for their retry or their key; for figures, so it takes its time."""
+        counts = [0] * LANES
+        for offset, held in self.held.items():
+            if isinstance(held, int) and (held == PARKED or held > now):
+                counts[self.lane(offset)] += 1
+        return counts
+
+    def ready_by_lane(self, now: int) -> list[int]:
+        """Messages that came back or were passed over, and may go now; takes its time too."""
+        counts = [0] * LANES
+        for offset, held in self.held.items():
+            if isinstance(held, int) and READY <= held <= now:
+                counts[self.lane(offset)] += 1
+        return counts
+
+    # --- choosing: `held` stays as it is ----------------------------------------------------------
+
+    def ripen(self, now: int) -> bool:
+        """Let waiting messages whose time has come be found by `take_ready`."""
+        waiting = self._waiting
+        has_any = False
+        while waiting and waiting[0][0] <= now:
+            visible_at, offset = heapq.heappop(waiting)
+            if self.held.get(offset) == visible_at:
+                self._note_ready(offset)
+                has_any = True
+        return has_any
+
+    def take_ready(self, lane: int, count: int, now: int) -> list[int]:
+        """Up to `count` ready offsets, lowest first; who does not use them puts them back."""
+        self.ripen(now)
+        heap, found = self._ready[lane], list[int]()
+        while heap and len(found) < count:
+            offset = heapq.heappop(heap)
+            while heap and heap[0] == offset:  # noted twice: it came back twice
+                heapq.heappop(heap)
+            if self.is_ready(offset, now):
+                found.append(offset)
+        return found
+
+    def put_back(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            if self.held.get(offset, PARKED) in (PARKED, DEAD) or self.lease_of(offset) is not None:
+                continue
+            self._note_ready(offset)
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    def hand(self, record: Handed) -> None:
+        lease = Lease(record.lease_id, record.consumer, record.at, record.deadline)
+        held, ranges = self.held, list[tuple[int, int]]()
+        for first, last, lane in record.fresh:
+            for offset in range(first, last + 1):
+                held[offset] = lease
+            ranges.append((first, last))
+            if lane != NORMAL:
+                self.lanes.update(dict.fromkeys(range(first, last + 1), lane))
+            self._count_handed(lane, last - first + 1)
+        for offset in record.again:
+            self._hand_again(lease, offset)
+        self._take_lease(lease, (*ranges, *((offset, offset) for offset in record.again)))
+        for offset, key in record.keys:
+            self.keys[offset] = key
+            self.busy.setdefault(key, deque())
+        self._pass_over(record)
+        self.cursors = list(record.cursors)
+        self._advance()
+
+    def _hand_again(self, lease: Lease, offset: int) -> None:
+        self.held[offset] = lease
+        self._count_handed(self.lane(offset), 1)
+        history = self.history.get(offset)
+        if history is not None:
+            history.hand_outs += 1
+            history.last_at = lease.handed_at
+            history.consumer = lease.consumer
+
+    def _count_handed(self, lane: int, count: int) -> None:
+        self.in_flight[lane] += count
+        self.handed[lane] += count
+
+    def _take_lease(self, lease: Lease, ranges: Ranges) -> None:
+        lease.ranges = ranges
+        lease.remaining = sum(last - first + 1 for first, last in ranges)
+        if not lease.remaining:
+            return
+        self.leases[lease] = None
+        self._book.took(lease.consumer, lease.remaining)
+        self._watch(lease)
+
+    def _pass_over(self, record: Handed) -> None:
+        for offset, lane in record.passed:
+            self._note_lane(offset, lane)
+            self._make_ready(offset)
+        for offset, lane, key in record.parked:
+            self._note_lane(offset, lane)
+            self.keys[offset] = key
+            if key in self.busy:
+                self.held[offset] = PARKED
+                self.busy[key].append(offset)
+                self.parked_count += 1
+            else:  # freed since that was planned
+                self.busy[key] = deque()
+                self._make_ready(offset)
+
+    def finish(self, ranges: Ranges) -> None:
+        """These are done with, whatever they were."""
+        if self.history or self.lanes or self.keys or self.letters:
+            for offset in each_offset(ranges):
+                self._drop(offset)
+        else:
+            self._finish_plain(ranges)
+        self._advance()
+
+    def _finish_plain(self, ranges: Ranges) -> None:
+        """As `_drop` for each, when all there is to know of them is their lease."""
+        held = self.held
+        latest: Lease | int | None = None
+        count = 0
+        for first, last in ranges:
+            for offset in range(first, last + 1):
+                was = held.pop(offset, None)
+                if was is not latest:
+                    self._leave(latest, count, NORMAL)
+                    latest, count = was, 0
+                count += 1
+        self._leave(latest, count, NORMAL)
+
+    def give_back(self, record: Returned) -> None:
+        for offset, visible_at in zip(record.offsets, record.visible_at, strict=True):
+            lease = self.lease_of(offset)
+            assert lease is not None, "only what is in flight can come back"
+            self._leave(lease, 1, self.lane(offset))
+            history = self._note_history(offset, lease)
+            history.failures += record.is_failure
+            history.last_at = record.at
+            history.error = record.error or history.error
+            if visible_at > record.at:
+                self.held[offset] = visible_at
+                heapq.heappush(self._waiting, (visible_at, offset))
+            else:
+                self._make_ready(offset)
+
+    def _note_history(self, offset: int, lease: Lease) -> History:
+        history = self.history.get(offset)
+        if history is None:
+            history = self.history[offset] = History(lease.handed_at)
+        history.consumer = lease.consumer
+        history.lease_id = lease.lease_id
+        return history
+
+    def extend(self, record: Extended) -> None:
+        """Give some messages, which have the same lease or not, another deadline."""
+        by_lease: dict[Lease, list[int]] = {}
+        for offset in record.offsets:
+            lease = self.lease_of(offset)
+            assert lease is not None, "only what is in flight can be extended"
+            by_lease.setdefault(lease, []).append(offset)
+        for lease, offsets in by_lease.items():
+            part = lease if len(offsets) == lease.remaining else self._split(lease, offsets)
+            part.visibility_ms = record.deadline - record.at
+            self._postpone(part, record.deadline)
+
+    def _postpone(self, lease: Lease, deadline: Timestamp) -> None:
+        if lease.deadline != deadline:
+            lease.deadline = deadline
+            self._stale += 1  # its entry in the heap
+            self._watch(lease)
+
+    def _split(self, lease: Lease, offsets: list[int]) -> Lease:
+        part = Lease(lease.lease_id, lease.consumer, lease.handed_at, lease.deadline)
+        part.ranges = tuple((offset, offset) for offset in offsets)
+        part.remaining = len(offsets)
+        lease.remaining -= len(offsets)
+        self.held.update(dict.fromkeys(offsets, part))
+        self.leases[part] = None
+        self._watch(part)
+        return part
+
+    def die(self, record: Died) -> None:
+        for letter in record.letters:
+            offset = letter.offset
+            lease = self.lease_of(offset)
+            if lease is not None:
+                self._leave(lease, 1, self.lane(offset))
+                self._note_history(offset, lease).hand_outs = letter.attempts
+            was, self.held[offset] = self.held.get(offset), DEAD
+            self.letters[offset] = letter
+            self._free_key(offset, was_parked=was == PARKED)
+
+    def move_floor(self, floor: int, fence: int) -> None:
+        """Everything below is finished; when it moves back, everything from there on is not."""
+        self.moves += 1
+        is_back = floor < self.floor
+        for offset in sorted(self.held) if is_back else sorted(o for o in self.held if o < floor):
+            if is_back or self.held.get(offset) != DEAD:  # a dead one is still to be buried
+                self._drop(offset)
+        if is_back:
+            self.fence = fence
+            self.settled.clear()
+            self.cursors = [floor] * LANES
+        self.cursors = [max(cursor, floor) for cursor in self.cursors]
+        self.floor = Offset(floor)
+        self._advance()
+
+    def resume(self, now: Timestamp) -> None:
+        """Nobody could ack or extend for a while: each lease lasts its whole time from now on."""
+        for lease in self.leases:
+            deadline = Timestamp(now + lease.visibility_ms)
+            self._postpone(lease, max(deadline, lease.deadline))
+
+    def advance_to(self, cursors: tuple[int, ...]) -> None:
+        """The lanes have nothing below these that is to be handed out."""
+        self.cursors = [max(pair) for pair in zip(self.cursors, cursors, strict=True)]
+        self._advance()
+
+    def clear(self) -> None:
+        """Nobody holds anything of it any more."""
+        for lease in self.leases:
+            self._book.gave(lease.consumer, lease.remaining)
+        self.leases.clear()
+        self.held.clear()
+
+    # --- from a snapshot --------------------------------------------------------------------------
+
+    def restore_lease(self, kept: LeaseKept) -> None:
+        lease = Lease(kept.lease_id, kept.consumer, kept.handed_at, kept.deadline)
+        lease.visibility_ms = kept.visibility_ms
+        for offset in each_offset(kept.ranges):
+            self.held[offset] = lease
+            self.in_flight[self.lane(offset)] += 1
+        self._take_lease(lease, kept.ranges)
+
+    def restore_waiting(self, offset: int, visible_at: int) -> None:
+        self.held[offset] = visible_at
+        if visible_at == READY:
+            self._note_ready(offset)
+        else:
+            heapq.heappush(self._waiting, (visible_at, offset))
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _watch(self, lease: Lease) -> None:
+        self._serial += 1
+        heapq.heappush(self._expiring, (lease.deadline, self._serial, lease))
+        if self._stale > STALE_MAX and self._stale * 2 > len(self._expiring):
+            self._expiring = [entry for entry in self._expiring if _is_current(entry)]
+            heapq.heapify(self._expiring)
+            self._stale = 0
+
+    def _note_lane(self, offset: int, lane: int) -> None:
+        if lane != NORMAL:
+            self.lanes[offset] = lane
+
+    def _make_ready(self, offset: int) -> None:
+        self.held[offset] = READY
+        self._note_ready(offset)
+
+    def _note_ready(self, offset: int) -> None:
+        heapq.heappush(self._ready[self.lane(offset)], offset)
+
+    def _leave(self, lease: Lease | int | None, count: int, lane: int) -> None:
+        """Some messages are no longer in flight; nothing happens if they never were."""
+        if not isinstance(lease, Lease):
+            return
+        self.in_flight[lane] -= count
+        lease.remaining -= count
+        self._book.gave(lease.consumer, count)
+        if not lease.remaining:
+            del self.leases[lease]
+            self._stale += 1
+
+    def _drop(self, offset: int) -> None:
+        was = self.held.pop(offset, None)
+        if was is None:
+            return
+        self._leave(was, 1, self.lane(offset))
+        if self.history.pop(offset, None) is not None:
+            self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
+        self.letters.pop(offset, None)
+        self._free_key(offset, was_parked=was == PARKED)
+        self.lanes.pop(offset, None)
+
+    def _remember(self, offset: int, lease_id: int) -> None:
+        self.settled.pop(offset, None)
+        self.settled[offset] = lease_id
+        if len(self.settled) > SETTLED_MAX:
+            del self.settled[next(iter(self.settled))]
+
+    def _free_key(self, offset: int, *, was_parked: bool) -> None:
+        """The next message of the key may go, unless this one was only waiting for it itself."""
+        key = self.keys.pop(offset, None)
+        if key is None:
+            return
+        parked = self.busy[key]
+        if was_parked:
+            parked.remove(offset)
+            self.parked_count -= 1
+        elif parked:
+            self.parked_count -= 1
+            self._make_ready(parked.popleft())
+        else:
+            del self.busy[key]
+
+    def _advance(self) -> None:
+        """Raise the floor over what is finished."""
+        limit, floor, held = min(self.cursors), int(self.floor), self.held
+        steps = min(limit, floor + FLOOR_STEPS_MAX) if held else floor
+        while floor < steps and floor not in held:
+            floor += 1
+        if floor < limit and floor not in held:
+            floor = min(limit, min(held, default=limit))
+        self.floor = Offset(max(floor, self.floor))
+
+
+def _is_current(entry: tuple[int, int, Lease]) -> bool:
+    deadline, _, lease = entry
+    return lease.remaining > 0 and lease.deadline == deadline

@@ -1,0 +1,140 @@
+"""Dead letters: how a dead message tells its story, and which ones were taken out again.
+
+A dead letter is the message as it was, key, value, headers and timestamp, and headers more:
+
+    gq-dlq-id                 group/topic/partition/offset of the message; no two are alike
+    gq-dlq-topic, -partition, -offset      where it was
+    gq-dlq-group, -consumer   whose it was last
+    gq-dlq-reason, -error     max_failures, rejected or expired; what a consumer said
+    gq-dlq-attempts, -failures
+    gq-dlq-first-delivery, -last-delivery, -time       epoch milliseconds
+"""
+
+from typing import Final
+
+import msgspec
+
+from goqueue.model.ids import Offset
+from goqueue.model.names import NAME_LENGTH_MAX
+from goqueue.model.record import Headers, Record
+from goqueue.queue.ranges import RangeSet
+from goqueue.queue.records import Letter, Where
+
+SUFFIX: Final = ".dlq"
+PREFIX: Final = "gq-dlq-"
+ID_HEADER: Final = f"{PREFIX}id"
+ERROR_LENGTH_MAX: Final = 1_000
+
+
+class Story(msgspec.Struct, frozen=True):
+    """A dead letter's headers, read."""
+
+    letter_id: str
+    topic: str
+    partition: int
+    offset: int
+    group_id: str
+    consumer: str
+    reason: str
+    error: str
+    attempts: int
+    failures: int
+    first_delivery: int | None
+    last_delivery: int | None
+    died_at: int
+
+
+class LetterBox:
+    """One partition of dead letters."""
+
+    def __init__(self) -> None:
+        self.floor = Offset(0)  # everything below was taken out
+        self.taken = RangeSet()  # above the floor
+        self.end = Offset(0)  # everything that was buried below is noted as such
+
+    def take(self, ranges: tuple[tuple[int, int], ...], floor: int) -> None:
+        for first, last in ranges:
+            self.taken.add(first, last)
+        self.floor = Offset(self.taken.after(max(self.floor, floor)))
+        self.taken.forget_below(self.floor)
+
+    def is_taken(self, offset: int) -> bool:
+        return offset < self.floor or offset in self.taken
+
+    def count(self, start: int, end: int) -> int:
+        """Letters in [start, end) that are still there; what is no letter is counted too."""
+        first = max(start, self.floor)
+        return max(0, end - first) - self.taken.count(first, max(first, end))
+
+
+def letters_topic(topic: str) -> str:
+    return topic[: NAME_LENGTH_MAX - len(SUFFIX)] + SUFFIX
+
+
+def source_topic(topic: str) -> str:
+    return topic.removesuffix(SUFFIX)
+
+
+def letter_id(where: Where, offset: int) -> str:
+    return f"{where.group_id}/{where.topic}/{where.partition}/{offset}"
+
+
+def told(where: Where, letter: Letter, record: Record) -> Record:
+    """The record as a dead letter."""
+    story: dict[str, object] = {
+        "id": letter_id(where, letter.offset),
+        "topic": where.topic,
+        "partition": where.partition,
+        "offset": letter.offset,
+        "group": where.group_id,
+        "consumer": letter.consumer,
+        "reason": letter.reason,
+        "error": letter.error,
+        "attempts": letter.attempts,
+        "failures": letter.failures,
+        "first-delivery": letter.first_at if letter.first_at >= 0 else "",
+        "last-delivery": letter.last_at if letter.last_at >= 0 else "",
+        "time": letter.died_at,
+    }
+    headers = tuple((PREFIX + name, str(value).encode()) for name, value in story.items())
+    return msgspec.structs.replace(record, headers=(*record.headers, *headers))
+
+
+def original(record: Record) -> Record:
+    """A dead letter as it was before it died."""
+    return msgspec.structs.replace(record, headers=_own_headers(record.headers))
+
+
+def _own_headers(headers: Headers) -> Headers:
+    return tuple(header for header in headers if not header[0].startswith(PREFIX))
+
+
+def story_of(record: Record) -> Story | None:
+    """None when the record was put there by somebody else."""
+    told = {
+        name.removeprefix(PREFIX): (value or b"").decode(errors="replace")
+        for name, value in record.headers
+        if name.startswith(PREFIX)
+    }
+    if not told.get("id"):
+        return None
+    return Story(
+        letter_id=told["id"],
+        topic=told.get("topic", ""),
+        partition=_number(told, "partition") or 0,
+        offset=_number(told, "offset") or 0,
+        group_id=told.get("group", ""),
+        consumer=told.get("consumer", ""),
+        reason=told.get("reason", ""),
+        error=told.get("error", ""),
+        attempts=_number(told, "attempts") or 0,
+        failures=_number(told, "failures") or 0,
+        first_delivery=_number(told, "first-delivery"),
+        last_delivery=_number(told, "last-delivery"),
+        died_at=_number(told, "time") or 0,
+    )
+
+
+def _number(told: dict[str, str], name: str) -> int | None:
+    text = told.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

@@ -1,0 +1,478 @@
+"""The queue machine: every group's ledgers, every deadline, one log.
+
+    verb(now, …) ──> Decision(records, reply)       reads state
+    apply(record)                                   changes it
+    next_deadline() / on_deadline(now)              leases run out, waiting messages become ready
+
+Messages themselves stay in their topics.  Who holds the machine reads them, chooses (`Take`), and
+has the choice decided by `hand`; and carries out `dead`: each message there is to be written to the
+dead letters and then reported by `bury`, any number of times, before and after a crash, until it
+succeeds.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
+from goqueue.model.machine import Decision
+from goqueue.queue import keeping, settling
+from goqueue.queue.errors import QueueGroupNotFound, ReceiptUnknown
+from goqueue.queue.group import Place, QueueGroup
+from goqueue.queue.handing import HandOut, Take, hand
+from goqueue.queue.ledger import DEAD, Ledger
+from goqueue.queue.letters import LetterBox
+from goqueue.queue.ranges import Ranges, each_offset, ranges_of
+from goqueue.queue.receipts import Claim, Claims
+from goqueue.queue.records import (
+    Buried,
+    Died,
+    Extended,
+    Finished,
+    FloorMoved,
+    Forgotten,
+    GroupConfigured,
+    GroupForgotten,
+    Handed,
+    LedgerKept,
+    Letter,
+    LettersKept,
+    LettersTaken,
+    Numbered,
+    Opened,
+    QueueRecord,
+    Resumed,
+    Returned,
+    Where,
+    decode,
+    encode,
+)
+from goqueue.queue.settings import QueueSettings
+from goqueue.queue.settling import Outcomes
+from goqueue.queue.totals import count_died, count_finished, count_returned
+
+EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
+
+Records = Sequence[QueueRecord]
+Ending = Callable[[QueueGroup, Ledger, list[Claim], Outcomes], Records]
+
+
+class Due(msgspec.Struct, frozen=True):
+    """What a deadline brought."""
+
+    groups: frozenset[GroupId]  # that have something to hand out now
+    has_dead: bool
+
+
+class QueueMachine:
+    """All queue groups of a broker.  Verbs raise `QueueError` to refuse; then nothing changes."""
+
+    def __init__(self) -> None:
+        self.groups: dict[GroupId, QueueGroup] = {}
+        self.letter_boxes: dict[Place, LetterBox] = {}
+        self.next_lease_id = 1
+        self._dying: dict[Ledger, None] = {}  # those that have dead messages
+        self._alarms: list[tuple[int, int, Ledger]] = []  # heap of (when, number, whose)
+        self._serial = 0
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def group(self, group_id: GroupId) -> QueueGroup:
+        found = self.groups.get(group_id)
+        if found is None:
+            raise QueueGroupNotFound(f"there is no queue group {group_id!r}")
+        return found
+
+    def ledger(self, where: Where) -> Ledger | None:
+        group = self.groups.get(where.group_id)
+        return None if group is None else group.ledgers.get((where.topic, where.partition))
+
+    def ledgers(self) -> Iterator[Ledger]:
+        return (ledger for group in self.groups.values() for ledger in group.ledgers.values())
+
+    def dead(self) -> list[tuple[Ledger, list[Letter]]]:
+        """Messages that are to become dead letters, and are not yet."""
+        return [(ledger, list(ledger.letters.values())) for ledger in self._dying]
+
+    def letter_box(self, topic: TopicName, partition: int) -> LetterBox:
+        return self.letter_boxes.get((topic, partition)) or LetterBox()
+
+    def in_flight(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
+        """Receipts, as it were, for what is in flight in a range of offsets."""
+        ledger = self.ledger(where)
+        if ledger is None:
+            return {}
+        spans = range(first, last + 1)
+        offsets: Iterable[int] = spans if len(spans) <= len(ledger.held) else sorted(ledger.held)
+        claims: Claims = {}
+        place = 0
+        for offset in offsets:
+            lease = ledger.lease_of(offset) if offset in spans else None
+            if lease is not None and consumer in (None, lease.consumer):
+                some = claims.setdefault((where, lease.lease_id), [])
+                some.append(Claim(offset, ledger.attempt(offset), place))
+                place += 1
+        return claims
+
+    # --- groups and ledgers -----------------------------------------------------------------------
+
+    def configure(
+        self, group_id: GroupId, settings: QueueSettings
+    ) -> Decision[QueueRecord, QueueSettings]:
+        settings.check()
+        group = self.groups.get(group_id)
+        if group is not None and group.settings == settings:
+            return Decision((), settings)
+        return Decision((GroupConfigured(group_id, settings),), settings)
+
+    def open(self, where: Where, topic_id: TopicId, floor: Offset) -> Decision[QueueRecord, None]:
+        """Begin in a partition, or anew in a topic that was deleted and made again."""
+        ledger = self.ledger(where)
+        if ledger is not None and ledger.topic_id == topic_id:
+            return Decision((), None)
+        records: list[QueueRecord] = []
+        if where.group_id not in self.groups:
+            records.append(GroupConfigured(where.group_id, QueueSettings()))
+        return Decision((*records, Opened(where, topic_id, floor)), None)
+
+    def move_floor(self, where: Where, floor: Offset) -> Decision[QueueRecord, None]:
+        ledger = self.ledger(where)
+        if ledger is None or ledger.floor == floor:
+            return Decision((), None)
+        return Decision((FloorMoved(where, floor, self.next_lease_id),), None)
+
+    def forget_group(self, group_id: GroupId) -> Decision[QueueRecord, None]:
+        self.group(group_id)
+        return Decision((GroupForgotten(group_id),), None)
+
+    def forget_topic(self, topic: TopicName) -> Decision[QueueRecord, None]:
+        is_known = any(name == topic for name, _ in self.letter_boxes) or any(
+            name == topic for group in self.groups.values() for name, _ in group.ledgers
+        )
+        return Decision((Forgotten(topic),) if is_known else (), None)
+
+    def resume(self, now: Timestamp) -> Decision[QueueRecord, None]:
+        """After a restart: what ran out while nobody could ack it has not failed."""
+        has_leases = any(ledger.leases for ledger in self.ledgers())
+        return Decision((Resumed(now),) if has_leases else (), None)
+
+    # --- handing out ------------------------------------------------------------------------------
+
+    def hand(
+        self,
+        now: Timestamp,
+        group: QueueGroup,
+        consumer: str,
+        takes: Sequence[Take],
+        visibility_ms: int | None = None,
+    ) -> Decision[QueueRecord, HandOut | None]:
+        """Give the consumer what was chosen; None when the choice is void: choose again."""
+        if any(take.moves != take.ledger.moves for take in takes):
+            return Decision((), None)
+        lease_id = self.next_lease_id
+        deadline = Timestamp(now + (visibility_ms or group.settings.visibility_ms))
+        drops = group.settings.expired == "drop"
+        records: list[QueueRecord] = []
+        for take in takes:
+            records += hand(take, lease_id, consumer, now, deadline, drops=drops)
+        return Decision(records, HandOut(lease_id, deadline))
+
+    # --- endings: one outcome a receipt -----------------------------------------------------------
+
+    def ack(self, claims: Claims, count: int) -> Decision[QueueRecord, Outcomes]:
+        return self._settle(
+            claims, count, lambda _, ledger, some, out: settling.ack(ledger, some, out), is_ack=True
+        )
+
+    def nack(
+        self, now: Timestamp, claims: Claims, count: int, *, delay_ms: int | None, reason: str
+    ) -> Decision[QueueRecord, Outcomes]:
+        def ending(
+            group: QueueGroup, ledger: Ledger, some: list[Claim], outcomes: Outcomes
+        ) -> Records:
+            records, verdicts = settling.fail(
+                ledger,
+                group.settings,
+                now,
+                _offsets(some),
+                "nacked",
+                delay_ms=delay_ms,
+                error=reason,
+            )
+            for claim in some:
+                outcomes[claim.place] = verdicts[claim.offset]
+            return records
+
+        return self._settle(claims, count, ending)
+
+    def reject(
+        self, now: Timestamp, claims: Claims, count: int, *, reason: str
+    ) -> Decision[QueueRecord, Outcomes]:
+        return self._settle(
+            claims,
+            count,
+            lambda _, ledger, some, out: _same(
+                settling.reject(ledger, now, _offsets(some), reason), some, out, settling.REJECTED
+            ),
+        )
+
+    def extend(
+        self, now: Timestamp, claims: Claims, count: int, *, visibility_ms: int
+    ) -> Decision[QueueRecord, Outcomes]:
+        verdict = settling.Verdict("extended", deadline=Timestamp(now + visibility_ms))
+        return self._settle(
+            claims,
+            count,
+            lambda _, ledger, some, out: _same(
+                settling.extend(ledger, now, _offsets(some), visibility_ms), some, out, verdict
+            ),
+        )
+
+    def release(
+        self, now: Timestamp, claims: Claims, count: int, *, delay_ms: int = 0
+    ) -> Decision[QueueRecord, Outcomes]:
+        verdict = settling.Verdict("released", visible_at=Timestamp(now + delay_ms))
+        return self._settle(
+            claims,
+            count,
+            lambda _, ledger, some, out: _same(
+                settling.release(ledger, now, _offsets(some), delay_ms), some, out, verdict
+            ),
+        )
+
+    def _settle(
+        self, claims: Claims, count: int, ending: Ending, *, is_ack: bool = False
+    ) -> Decision[QueueRecord, Outcomes]:
+        outcomes: Outcomes = [UNKNOWN] * count
+        records: list[QueueRecord] = []
+        for (where, lease_id), some in claims.items():
+            ledger = self.ledger(where)
+            if ledger is None or not 0 < lease_id < self.next_lease_id:
+                continue
+            good = list(settling.good_claims(ledger, lease_id, some, outcomes, is_ack=is_ack))
+            if good:
+                records += ending(self.groups[where.group_id], ledger, good, outcomes)
+        return Decision(records, outcomes)
+
+    def consumer_gone(
+        self, now: Timestamp, group_id: GroupId, consumer: str, *, failed: bool
+    ) -> Decision[QueueRecord, int]:
+        """Everything it holds comes back; gives how many messages that are."""
+        group = self.group(group_id)
+        records: list[QueueRecord] = []
+        count = 0
+        for ledger in group.ledgers.values():
+            mine = [lease for lease in ledger.leases if lease.consumer == consumer]
+            offsets = [offset for lease in mine for offset in ledger.in_lease(lease)]
+            count += len(offsets)
+            if failed:
+                records += settling.fail(ledger, group.settings, now, offsets, "lost")[0]
+            else:
+                records += settling.release(ledger, now, offsets)
+        return Decision(records, count)
+
+    # --- dead letters -----------------------------------------------------------------------------
+
+    def bury(
+        self, where: Where, offsets: Iterable[int], topic: TopicName, end: Offset
+    ) -> Decision[QueueRecord, None]:
+        """Dead messages are written to `topic`, in the same partition, durably and below `end`."""
+        return Decision((Buried(where, ranges_of(sorted(offsets)), topic, end),), None)
+
+    def take_letters(
+        self, topic: TopicName, partition: int, ranges: Ranges, floor: Offset
+    ) -> Decision[QueueRecord, None]:
+        """Dead letters leave: those in `ranges`, and all below `floor`."""
+        return Decision((LettersTaken(topic, partition, ranges, floor),), None)
+
+    # --- deadlines --------------------------------------------------------------------------------
+
+    def next_deadline(self) -> Timestamp | None:
+        alarms = self._alarms
+        while alarms and alarms[0][2].alarm != alarms[0][0]:
+            heapq.heappop(alarms)
+        return Timestamp(alarms[0][0]) if alarms else None
+
+    def on_deadline(self, now: Timestamp) -> Decision[QueueRecord, Due]:
+        records: list[QueueRecord] = []
+        woken: set[GroupId] = set()
+        due: list[Ledger] = []
+        room = EXPIRED_MAX
+        while (deadline := self.next_deadline()) is not None and deadline <= now and room > 0:
+            ledger = heapq.heappop(self._alarms)[2]
+            ledger.alarm = None
+            due.append(ledger)
+            ripened = ledger.ripen(now)
+            expired = self._expire(ledger, now, room)
+            room -= sum(len(r.offsets) for r in expired if isinstance(r, Returned))
+            room -= sum(len(r.letters) for r in expired if isinstance(r, Died))
+            records += expired
+            if ripened or expired:
+                woken.add(ledger.where.group_id)
+        for ledger in due:
+            self._arm(ledger)
+        has_dead = any(isinstance(record, Died) for record in records)
+        return Decision(records, Due(frozenset(woken), has_dead))
+
+    def _expire(self, ledger: Ledger, now: Timestamp, count: int) -> list[QueueRecord]:
+        settings = self.groups[ledger.where.group_id].settings
+        offsets = [offset for _, some in ledger.expired(now, count) for offset in some]
+        error = "not acknowledged in time"
+        return settling.fail(ledger, settings, now, offsets, "expired", error=error)[0]
+
+    def _arm(self, ledger: Ledger) -> None:
+        alarm = ledger.next_alarm()
+        if alarm is not None and (ledger.alarm is None or alarm < ledger.alarm):
+            ledger.alarm = alarm
+            self._serial += 1
+            heapq.heappush(self._alarms, (alarm, self._serial, ledger))
+
+    # --- applying ---------------------------------------------------------------------------------
+
+    def apply(self, record: QueueRecord) -> None:
+        match record:
+            case Handed() | Finished() | Returned() | Extended() | Died() | Buried() | FloorMoved():
+                self._apply_to_ledger(record)
+            case GroupConfigured(group_id=group_id, settings=settings):
+                group = self.groups.get(group_id)
+                if group is None:
+                    self.groups[group_id] = QueueGroup(group_id, settings)
+                else:
+                    group.settings = settings
+            case GroupForgotten(group_id=group_id):
+                group = self.groups.pop(group_id)
+                for place in list(group.ledgers):
+                    self._drop(group, place)
+            case Opened(where=where, topic_id=topic_id, floor=floor):
+                book = self.groups[where.group_id].book
+                self._put(Ledger(where, topic_id, floor, book))
+            case LedgerKept():
+                self._put(keeping.restored(record, self.groups[record.where.group_id].book))
+            case Forgotten(topic=topic):
+                self._forget_topic(topic)
+            case Resumed(at=at):
+                for ledger in self.ledgers():
+                    ledger.resume(at)
+                    self._arm(ledger)
+            case LettersTaken(topic=topic, partition=partition, ranges=ranges, floor=floor):
+                self._box(topic, partition).take(ranges, floor)
+            case LettersKept(topic=topic, partition=partition):
+                box = self._box(topic, partition)
+                box.take(record.taken, record.floor)
+                box.end = record.end
+            case Numbered(next_lease_id=next_lease_id):
+                self.next_lease_id = next_lease_id
+
+    def _apply_to_ledger(
+        self, record: Handed | Finished | Returned | Extended | Died | Buried | FloorMoved
+    ) -> None:
+        where = record.where
+        group = self.groups[where.group_id]
+        ledger = group.ledgers[where.topic, where.partition]
+        totals = group.totals
+        match record:
+            case Handed():
+                ledger.hand(record)
+                self.next_lease_id = max(self.next_lease_id, record.lease_id + 1)
+                fresh = sum(last - first + 1 for first, last, _ in record.fresh)
+                totals.handed += fresh + len(record.again)
+                totals.retried += sum(ledger.attempt(offset) > 1 for offset in record.again)
+            case Finished(ranges=ranges, cursors=cursors):
+                ledger.finish(ranges)
+                if cursors:
+                    ledger.advance_to(cursors)
+                count_finished(totals, record)
+            case Returned():
+                ledger.give_back(record)
+                count_returned(totals, record)
+            case Extended():
+                ledger.extend(record)
+                totals.extended += len(record.offsets)
+            case Died():
+                ledger.die(record)
+                self._dying[ledger] = None
+                count_died(totals, record)
+            case Buried():
+                self._bury(ledger, record)
+            case FloorMoved(floor=floor, fence=fence):
+                ledger.move_floor(floor, fence)
+                self._note_dying(ledger)
+        self._arm(ledger)
+
+    def _bury(self, ledger: Ledger, record: Buried) -> None:
+        dead = [offset for offset in each_offset(record.ranges) if ledger.held.get(offset) == DEAD]
+        ledger.finish(ranges_of(dead))
+        box = self._box(record.letters_topic, record.where.partition)
+        box.end = max(box.end, record.letters_end)
+        self._note_dying(ledger)
+
+    def _note_dying(self, ledger: Ledger) -> None:
+        if ledger.letters:
+            self._dying[ledger] = None
+        else:
+            self._dying.pop(ledger, None)
+
+    def _box(self, topic: TopicName, partition: int) -> LetterBox:
+        return self.letter_boxes.setdefault((topic, partition), LetterBox())
+
+    def _put(self, ledger: Ledger) -> None:
+        group, place = (
+            self.groups[ledger.where.group_id],
+            (
+                ledger.where.topic,
+                ledger.where.partition,
+            ),
+        )
+        self._drop(group, place)
+        group.ledgers[place] = ledger
+        self._note_dying(ledger)
+        self._arm(ledger)
+
+    def _drop(self, group: QueueGroup, place: Place) -> None:
+        ledger = group.ledgers.pop(place, None)
+        if ledger is not None:
+            ledger.clear()
+            ledger.alarm = None
+            self._dying.pop(ledger, None)
+
+    def _forget_topic(self, topic: TopicName) -> None:
+        for group in self.groups.values():
+            for place in [place for place in group.ledgers if place[0] == topic]:
+                self._drop(group, place)
+        for place in [place for place in self.letter_boxes if place[0] == topic]:
+            del self.letter_boxes[place]
+
+    # --- keeping ----------------------------------------------------------------------------------
+
+    def snapshot(self) -> list[QueueRecord]:
+        groups = [GroupConfigured(each.group_id, each.settings) for each in self.groups.values()]
+        boxes = [
+            LettersKept(topic, partition, box.floor, box.taken.ranges, box.end)
+            for (topic, partition), box in self.letter_boxes.items()
+        ]
+        ledgers = [keeping.kept(ledger) for ledger in self.ledgers()]
+        return [Numbered(self.next_lease_id), *groups, *boxes, *ledgers]
+
+    def encode(self, record: QueueRecord) -> bytes:
+        return encode(record)
+
+    def decode(self, data: bytes) -> QueueRecord:
+        return decode(data)
+
+
+UNKNOWN: Final = ReceiptUnknown("no such delivery was ever made")
+
+
+def _offsets(claims: list[Claim]) -> list[int]:
+    """In order, and each once: a request may name a receipt twice."""
+    return sorted({claim.offset for claim in claims})
+
+
+def _same(
+    records: Records, claims: list[Claim], outcomes: Outcomes, verdict: settling.Verdict
+) -> Records:
+    for claim in claims:
+        outcomes[claim.place] = verdict
+    return records

@@ -1,0 +1,244 @@
+"""What the queue machine writes to `__ledgers`.
+
+Offsets travel as ranges: a thousand messages handed out or finished together are one pair of
+numbers.  A message's life, and the records that move it:
+
+                        Handed               Finished
+    never handed out ──────────> in flight ───────────> finished
+                                  │     ^                  ^
+                         Returned │     │ Handed           │ Buried
+                                  v     │                  │
+                              waiting, ready ── Died ──> dead
+
+`Died` is the decision that a message becomes a dead letter; it is carried out, again and again if
+need be, until `Buried`.  In between it is neither delivered nor lost.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from goqueue.model.errors import CorruptData
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
+from goqueue.queue.ranges import Ranges
+from goqueue.queue.settings import QueueSettings
+
+FORMAT_VERSION: Final = 1
+
+Reason = Literal["max_failures", "rejected", "expired"]
+Cause = Literal["nacked", "expired", "released", "lost"]  # lost: its consumer died
+Cursors = tuple[int, ...]
+
+
+class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One group's ledger for one partition."""
+
+    group_id: GroupId
+    topic: TopicName
+    partition: int
+
+
+class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The story of one dead message."""
+
+    offset: Offset
+    reason: Reason
+    error: str  # the last one that a consumer told
+    consumer: str  # the last one that had it
+    attempts: int
+    failures: int
+    first_at: Timestamp  # handed out; -1 when it never was
+    last_at: Timestamp
+    died_at: Timestamp
+
+
+class GroupConfigured(msgspec.Struct, frozen=True, tag="group"):
+    group_id: GroupId
+    settings: QueueSettings
+
+
+class GroupForgotten(msgspec.Struct, frozen=True, tag="group_forgotten"):
+    group_id: GroupId
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened"):
+    """The group begins here in this partition, whatever it knew of a topic of that name."""
+
+    where: Where
+    topic_id: TopicId
+    floor: Offset
+
+
+class Handed(msgspec.Struct, frozen=True, tag="handed"):
+    where: Where
+    lease_id: int
+    consumer: str
+    at: Timestamp
+    deadline: Timestamp
+    fresh: tuple[tuple[int, int, int], ...]  # first, last, lane; for the first time
+    again: tuple[int, ...]  # came back, or were passed over
+    cursors: Cursors  # of the lanes, after this
+    passed: tuple[tuple[int, int], ...] = ()  # offset and lane; passed over and ready
+    parked: tuple[tuple[int, int, int], ...] = ()  # offset, lane, key; passed over: key in flight
+    keys: tuple[tuple[int, int], ...] = ()  # offset and key of fresh ones, when keys have order
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    where: Where
+    ranges: Ranges
+    is_ack: bool = True  # or dropped: past its time to live, or gone from the log
+    cursors: Cursors = ()  # moved past what is not to be handed out; none: as they were
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    where: Where
+    offsets: tuple[int, ...]
+    visible_at: tuple[int, ...]  # one for each; 0 for at once
+    cause: Cause
+    at: Timestamp
+    error: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether this counts against the message."""
+        return self.cause != "released"
+
+
+class Extended(msgspec.Struct, frozen=True, tag="extended"):
+    where: Where
+    offsets: tuple[int, ...]
+    at: Timestamp
+    deadline: Timestamp
+
+
+class Died(msgspec.Struct, frozen=True, tag="died"):
+    where: Where
+    letters: tuple[Letter, ...]
+    cause: Cause | Literal["rejected", "outdated"]
+
+
+class Buried(msgspec.Struct, frozen=True, tag="buried"):
+    """The messages are in the dead letters, up to `letters_end` of that partition."""
+
+    where: Where
+    ranges: Ranges
+    letters_topic: TopicName
+    letters_end: Offset
+
+
+class FloorMoved(msgspec.Struct, frozen=True, tag="floor"):
+    """Everything below is finished; when it moves back, everything from there on is not."""
+
+    where: Where
+    floor: Offset
+    fence: int  # the first lease that is not void when the floor moves back
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    """The topic is gone: all ledgers of it, and what was taken from it as dead letters."""
+
+    topic: TopicName
+
+
+class LettersTaken(msgspec.Struct, frozen=True, tag="taken"):
+    """Dead letters that were driven back to their source, or purged."""
+
+    topic: TopicName  # of the dead letters
+    partition: int
+    ranges: Ranges
+    floor: Offset = Offset(0)  # everything below is taken or deleted
+
+
+class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
+    """The broker was away: each consumer gets its whole time anew."""
+
+    at: Timestamp
+
+
+# --- snapshots ----------------------------------------------------------------------------------
+
+
+class LeaseKept(msgspec.Struct, frozen=True, array_like=True):
+    lease_id: int
+    consumer: str
+    handed_at: Timestamp
+    deadline: Timestamp
+    visibility_ms: int
+    ranges: Ranges
+
+
+class HistoryKept(msgspec.Struct, frozen=True, array_like=True):
+    offset: int
+    hand_outs: int
+    failures: int
+    first_at: Timestamp
+    last_at: Timestamp
+    consumer: str
+    error: str
+    lease_id: int
+
+
+class LedgerKept(msgspec.Struct, frozen=True, tag="ledger"):
+    where: Where
+    topic_id: TopicId
+    floor: Offset
+    fence: int
+    cursors: Cursors
+    leases: tuple[LeaseKept, ...]
+    waiting: tuple[tuple[int, int], ...]  # offset and when it is visible; 0 for at once
+    lanes: tuple[tuple[int, int], ...]  # of what is held, unless normal
+    keys: tuple[tuple[int, int], ...]  # offset and key of what is held and not parked
+    parked: tuple[tuple[int, tuple[int, ...]], ...]  # key to offsets in order
+    history: tuple[HistoryKept, ...]
+    letters: tuple[Letter, ...]
+    settled: tuple[tuple[int, int], ...]
+
+
+class LettersKept(msgspec.Struct, frozen=True, tag="letters"):
+    """Of one partition of dead letters: what was taken, and up to where it was written."""
+
+    topic: TopicName
+    partition: int
+    floor: Offset
+    taken: Ranges
+    end: Offset
+
+
+class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
+    next_lease_id: int
+
+
+QueueRecord: TypeAlias = (
+    GroupConfigured
+    | GroupForgotten
+    | Opened
+    | Handed
+    | Finished
+    | Returned
+    | Extended
+    | Died
+    | Buried
+    | FloorMoved
+    | Forgotten
+    | LettersTaken
+    | Resumed
+    | LedgerKept
+    | LettersKept
+    | Numbered
+)
+
+_encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
+_decoder: msgspec.msgpack.Decoder[QueueRecord] = msgspec.msgpack.Decoder(QueueRecord)
+
+
+def encode(record: QueueRecord) -> bytes:
+    return bytes((FORMAT_VERSION,)) + _encoder.encode(record)
+
+
+def decode(data: bytes) -> QueueRecord:
+    if not data or data[0] != FORMAT_VERSION:
+        raise CorruptData(f"queue record of format {data[:1].hex() or 'none'}, 01 expected")
+    try:
+        return _decoder.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise CorruptData(f"queue record: {error}") from error

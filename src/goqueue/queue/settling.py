@@ -1,0 +1,168 @@
+"""How a delivery ends: ack, nack, reject, extend, release, or its time runs out.
+
+A receipt stands for one delivery.  It is good while that delivery's lease holds the message:
+
+    the lease holds it                           good
+    another lease holds it, or none does yet     expired: it was taken away
+    nothing holds it: it is finished             a repeated ack succeeds again; all else: expired
+    it never was in anybody's hands              unknown
+
+A failed delivery (nack, time-out, the consumer's death) counts; after `max_failures` of them the
+message dies.  Being released, politely or by a restart, does not.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from goqueue.model.ids import Timestamp
+from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptUnknown
+from goqueue.queue.handing import letter_of
+from goqueue.queue.leases import Lease
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.letters import ERROR_LENGTH_MAX
+from goqueue.queue.ranges import ranges_of
+from goqueue.queue.receipts import Claim
+from goqueue.queue.records import Cause, Died, Extended, Finished, Letter, QueueRecord, Returned
+from goqueue.queue.replies import Action
+from goqueue.queue.settings import QueueSettings
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    action: Action
+    visible_at: Timestamp | None = None
+    deadline: Timestamp | None = None
+
+
+Outcomes = list[Verdict | QueueError]  # one for each receipt, in the request's order
+
+ACKED: Final = Verdict("acked")
+REJECTED: Final = Verdict("rejected")
+DEAD: Final = Verdict("dead")
+
+
+# --- whose receipts are good --------------------------------------------------------------------
+
+
+def good_claims(
+    ledger: Ledger, lease_id: int, claims: Iterable[Claim], outcomes: Outcomes, *, is_ack: bool
+) -> Iterator[Claim]:
+    """The claims whose lease holds the message; the others get their outcome."""
+    held, has_history = ledger.held, bool(ledger.history)
+    for claim in claims:
+        lease = held.get(claim[0])
+        if (
+            lease.__class__ is Lease
+            and lease.lease_id == lease_id
+            and (not has_history or ledger.attempt(claim[0]) == claim[1])
+        ):
+            yield claim
+        else:
+            refusal = _refusal(ledger, lease_id, claim, is_ack=is_ack)
+            outcomes[claim.place] = ACKED if refusal is None else refusal
+
+
+def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> QueueError | None:
+    """Why the claim is not good; None for the ack of what is finished."""
+    offset = claim.offset
+    shown = f"{ledger.where.topic}-{ledger.where.partition} offset {offset}"
+    lease = ledger.lease_of(offset)
+    if lease is not None and lease.lease_id == lease_id:
+        return ReceiptUnknown(f"{shown}: attempt {claim.attempt} was never made")
+    if offset in ledger.held:
+        return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over, another follows")
+    if offset >= max(ledger.cursors):
+        return ReceiptUnknown(f"{shown} was never handed out")
+    is_last = ledger.settled.get(offset, lease_id) == lease_id
+    if is_ack and is_last and lease_id >= ledger.fence:
+        return None
+    return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over")
+
+
+# --- endings ------------------------------------------------------------------------------------
+
+
+def ack(ledger: Ledger, claims: Iterable[Claim], outcomes: Outcomes) -> list[QueueRecord]:
+    offsets = []
+    for offset, _, place in claims:
+        offsets.append(offset)
+        outcomes[place] = ACKED
+    if not offsets:
+        return []
+    offsets.sort()
+    return [Finished(ledger.where, ranges_of(offsets))]
+
+
+def fail(
+    ledger: Ledger,
+    settings: QueueSettings,
+    now: Timestamp,
+    offsets: Iterable[int],
+    cause: Cause,
+    *,
+    delay_ms: int | None = None,
+    error: str = "",
+) -> tuple[list[QueueRecord], dict[int, Verdict]]:
+    """Deliveries failed: their messages come back after a while, or die."""
+    letters: list[Letter] = []
+    back: list[int] = []
+    visible: list[int] = []
+    verdicts: dict[int, Verdict] = {}
+    for offset in offsets:
+        failures = ledger.failures(offset) + 1
+        if failures >= settings.max_failures:
+            lease = ledger.lease_of(offset)
+            assert lease is not None, "only what is in flight can fail"
+            letters.append(letter_of(ledger, lease, offset, now, "max_failures", error))
+            verdicts[offset] = DEAD
+            continue
+        wait_ms = delay_ms
+        if wait_ms is None:
+            wait_ms = settings.backoff_ms(failures, chance(offset, failures))
+        visible_at = Timestamp(now + wait_ms) if wait_ms else Timestamp(0)
+        back.append(offset)
+        visible.append(visible_at)
+        verdicts[offset] = Verdict("requeued", visible_at=visible_at or now)
+    records: list[QueueRecord] = []
+    if letters:
+        records.append(Died(ledger.where, tuple(letters), cause))
+    if back:
+        told = error[:ERROR_LENGTH_MAX]
+        records.append(Returned(ledger.where, tuple(back), tuple(visible), cause, now, told))
+    return records, verdicts
+
+
+def reject(
+    ledger: Ledger, now: Timestamp, offsets: Iterable[int], reason: str
+) -> list[QueueRecord]:
+    letters = []
+    for offset in offsets:
+        lease = ledger.lease_of(offset)
+        assert lease is not None, "only what is in flight can be rejected"
+        letters.append(letter_of(ledger, lease, offset, now, "rejected", reason))
+    return [Died(ledger.where, tuple(letters), "rejected")] if letters else []
+
+
+def release(
+    ledger: Ledger, now: Timestamp, offsets: Iterable[int], delay_ms: int = 0
+) -> list[QueueRecord]:
+    back = tuple(offsets)
+    if not back:
+        return []
+    visible_at = now + delay_ms if delay_ms else 0
+    return [Returned(ledger.where, back, (visible_at,) * len(back), "released", now)]
+
+
+def extend(
+    ledger: Ledger, now: Timestamp, offsets: Iterable[int], visibility_ms: int
+) -> list[QueueRecord]:
+    held = tuple(offsets)
+    return [Extended(ledger.where, held, now, Timestamp(now + visibility_ms))] if held else []
+
+
+def chance(offset: int, failures: int) -> float:
+    """A number in [0, 1) that looks random and is the same whenever the same is decided."""
+    mixed = (offset * 0x9E37_79B9_7F4A_7C15 + failures * 0xD1B5_4A32_D192_ED03) & (2**64 - 1)
+    mixed = ((mixed ^ (mixed >> 31)) * 0xBF58_476D_1CE4_E5B9) & (2**64 - 1)
+    return (mixed >> 40) / 2**24

@@ -1,0 +1,37 @@
+"""What was done since the broker started; counted as records are applied."""
+
+from goqueue.queue.records import Died, Finished, Returned
+from goqueue.queue.replies import Totals
+
+
+def count_finished(totals: Totals, record: Finished) -> None:
+    count = sum(last - first + 1 for first, last in record.ranges)
+    if record.is_ack:
+        totals.acked += count
+    else:
+        totals.dropped += count
+
+
+def count_returned(totals: Totals, record: Returned) -> None:
+    count = len(record.offsets)
+    match record.cause:
+        case "nacked":
+            totals.nacked += count
+        case "expired" | "lost":
+            totals.expired += count
+        case "released":
+            totals.released += count
+
+
+def count_died(totals: Totals, record: Died) -> None:
+    for letter in record.letters:
+        totals.dead[letter.reason] = totals.dead.get(letter.reason, 0) + 1
+    match record.cause:
+        case "nacked":
+            totals.nacked += len(record.letters)
+        case "expired" | "lost":
+            totals.expired += len(record.letters)
+        case "rejected":
+            totals.rejected += len(record.letters)
+        case "released" | "outdated":
+            pass
