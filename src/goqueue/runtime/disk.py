@@ -249,8 +249,10 @@ class RealDisk:
             missing.append(at)
             at = os.path.dirname(at)
         with _translating(f"creating {path}"):
-            # An existing one too: who made it may have died before its name was durable.
-            for directory in [*reversed(missing)] or [path]:
+            # The last existing one too: who made it may have died before its name was durable.
+            if at:
+                self.sync_directory(os.path.dirname(at) or ".")
+            for directory in reversed(missing):
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(directory, 0o750)
                 self.sync_directory(os.path.dirname(directory) or ".")

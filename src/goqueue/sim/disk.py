@@ -216,16 +216,15 @@ class SimDisk:
 
     def make_directory(self, path: str) -> None:
         with _translating(f"creating {path}"):
-            at = parent = ""
-            is_new = False
-            for name in split(path):
-                parent, at = at, f"{at}/{name}"
-                is_new = not isinstance(self._find(at), Directory)
-                if is_new:
-                    self._make_one_directory(at)
-                    self.sync_directory(parent)
-            if not is_new:
-                self.sync_directory(parent)
+            names = split(path)
+            found = len(names)
+            while not isinstance(self._find("/".join(names[:found])), Directory):
+                found -= 1
+            if found:  # the last existing one may be as new, and its maker dead
+                self.sync_directory("/".join(names[: found - 1]))
+            for count in range(found + 1, len(names) + 1):
+                self._make_one_directory("/".join(names[:count]))
+                self.sync_directory("/".join(names[: count - 1]))
 
     def read_file(self, path: str) -> bytes | None:
         self.refuse_if_dead()
