@@ -2,6 +2,9 @@
 
 The machine parks a caller as a token; here a token is a future.  A reply, and the wake-ups that
 come with it, are released together when the decision's records are committed.
+
+Beside them stand watchers: long polls of members that the broker reads for, which look again when
+their group has changed.
 """
 
 import asyncio
@@ -9,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from goqueue.broker.host import Committed, MachineHost
+from goqueue.broker.partition import Waiter
 from goqueue.cluster import Topic
 from goqueue.groups import (
     Beat,
@@ -27,6 +31,7 @@ from goqueue.groups import (
     Outcome,
     Parked,
     PartitionResult,
+    Standing,
     Statistics,
     Synced,
     SyncRequest,
@@ -52,6 +57,9 @@ class Groups:
         self._random = random
         self._host: MachineHost[GroupMachine] | None = None
         self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
+        self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
+        self._waiting: dict[GroupId, set[str]] = {}  # those who lack partitions; a few of them
+        self.commit_count = 0  # offsets committed since the start
         # A transaction's offsets are being committed: other commits of the group wait for it.
         self.before_commit: Callable[[str], Awaitable[None]] = _nothing_to_wait_for
 
@@ -111,6 +119,7 @@ class Groups:
         if not request.is_transactional:
             await self.before_commit(request.group_id)
         outcome = await self._decide(lambda machine: machine.commit(self._clock.now(), request))
+        self.commit_count += sum(each.error is None for each in outcome.reply)
         return outcome.reply
 
     def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
@@ -140,6 +149,48 @@ class Groups:
     @property
     def statistics(self) -> Statistics:
         return self.host.machine.statistics
+
+    # --- members that the broker reads for --------------------------------------------------------
+
+    def standing(self, group_id: GroupId, member_id: str) -> Standing:
+        """Where the member stands; raises `UnknownMember`."""
+        return self.host.machine.standing(group_id, member_id)
+
+    def watch(self, group_id: GroupId, member_id: str, waiter: Waiter, *, is_waiting: bool) -> None:
+        """Wake `waiter` when the member has somewhere to go; may be called again."""
+        self._watchers.setdefault(group_id, {})[member_id] = waiter
+        if is_waiting:
+            self._waiting.setdefault(group_id, set()).add(member_id)
+        else:
+            self._stop_waiting(group_id, member_id)
+
+    def unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
+        watching = self._watchers.get(group_id, {})
+        if watching.get(member_id) is not waiter:
+            return  # the member's next poll watches by now
+        del watching[member_id]
+        self._stop_waiting(group_id, member_id)
+        if not watching:
+            del self._watchers[group_id]
+
+    def _stop_waiting(self, group_id: GroupId, member_id: str) -> None:
+        waiting = self._waiting.get(group_id)
+        if waiting is not None:
+            waiting.discard(member_id)
+            if not waiting:
+                del self._waiting[group_id]
+
+    def _tell_watchers(self) -> None:
+        changes = self.host.machine.take_changes()
+        for group_id in changes.retargeted:
+            self._wake(group_id, self._watchers.get(group_id, ()))
+        for group_id in changes.released - changes.retargeted:
+            self._wake(group_id, self._waiting.get(group_id, ()))
+
+    def _wake(self, group_id: GroupId, member_ids: Iterable[str]) -> None:
+        for member_id in member_ids:
+            if self.host.machine.would_move(group_id, member_id):
+                self._watchers[group_id][member_id].wake()
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -176,6 +227,7 @@ class Groups:
 
     def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
         """Let go those whom a decision wakes; also the host's way to tell of deadlines."""
+        self._tell_watchers()
         if not outcome.wakeups:
             return
         if committed is None:

@@ -39,6 +39,7 @@ A durable log that is used as a stream and as a queue.
 TAGS: Final = [
     Tag("messages", description="Publish and read."),
     Tag("topics", description="Create, describe, change and delete."),
+    Tag("groups", description="Consumers that share topics: read as a member, look after offsets."),
     Tag("server", description="Health, numbers and this document."),
 ]
 

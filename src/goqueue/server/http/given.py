@@ -6,6 +6,8 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from goqueue.broker import Broker
+from goqueue.broker.group_members import GroupMembers
+from goqueue.broker.group_overview import GroupOverview
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
 from goqueue.server.http.document import ApiDocument
@@ -16,6 +18,8 @@ from goqueue.server.metrics import Metrics
 TheBroker: TypeAlias = NamedDependency[SkipValidation[Broker]]
 TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
 TheMergedReader: TypeAlias = NamedDependency[SkipValidation[MergedReader]]
+TheMembers: TypeAlias = NamedDependency[SkipValidation[GroupMembers]]
+TheGroupOverview: TypeAlias = NamedDependency[SkipValidation[GroupOverview]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
