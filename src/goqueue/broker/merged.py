@@ -42,6 +42,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 def cursor_from_text(text: str) -> Cursor:
     """Raises `InvalidRequest` for what is no cursor."""
+    if len(text) > CURSOR_BYTES_MAX:
+        raise InvalidRequest(f"cursor: longer than {CURSOR_BYTES_MAX} characters")
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         cursor = msgspec.msgpack.decode(data, type=Cursor)

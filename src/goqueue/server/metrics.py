@@ -160,6 +160,7 @@ class _BrokerCollector(Collector):
         self._broker = broker
         self._started = started
         self._per_partition = per_partition
+        self._build_info = _build_info()
         self._seen: dict[Partition, Counts] = {}  # at the last scrape
         self._retired: dict[str, list[int]] = {}  # what closed partitions of a topic had counted
 
@@ -188,7 +189,7 @@ class _BrokerCollector(Collector):
             partitions.add_metric([each.name], each.partitions)
         yield partitions
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
-        yield _build_info()
+        yield self._build_info
         if self._per_partition:
             yield from _partition_families(opened)
 

@@ -9,23 +9,11 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi import OpenAPIConfig
 
 from goqueue.broker import Broker
-from goqueue.broker.group_members import GroupMembers
-from goqueue.broker.group_overview import GroupOverview
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
-from goqueue.server.http import (
-    errors,
-    group_admin,
-    group_bodies,
-    groups,
-    health,
-    message_bodies,
-    messages,
-    pages,
-    topics,
-)
+from goqueue.server.http import errors, health, message_bodies, messages, pages, topics
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
@@ -40,8 +28,6 @@ def create_app(
         "broker": broker,
         "verbs": verbs,
         "merged": MergedReader(broker, verbs),
-        "members": GroupMembers(broker),
-        "overview": GroupOverview(broker),
         "metrics": metrics,
         "health": readiness,
         "polls": polls,
@@ -50,21 +36,14 @@ def create_app(
     def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:
         return _application({**given, "document": document}, config, openapi_config)
 
-    document = ApiDocument(
-        make_app, (group_admin, group_bodies, health, message_bodies, messages, topics)
-    )
+    document = ApiDocument(make_app, (health, message_bodies, messages, topics))
     return make_app(None)
 
 
 def _application(
     given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
 ) -> Litestar:
-    api: list[Any] = [
-        *topics.HANDLERS,
-        *messages.HANDLERS,
-        *groups.HANDLERS,
-        *group_admin.HANDLERS,
-    ]
+    api: list[Any] = [*topics.HANDLERS, *messages.HANDLERS]
     return Litestar(
         [
             *pages.HANDLERS,
@@ -78,6 +57,8 @@ def _application(
             GoQueueError: errors.on_goqueue_error,
             ValidationException: errors.on_validation_error,
             HTTPException: errors.on_http_error,
+            UnicodeDecodeError: errors.on_bad_text,
+            RecursionError: errors.on_bad_text,
             Exception: errors.on_bug,
         },
         request_max_body_size=config.body_bytes_max,

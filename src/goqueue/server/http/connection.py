@@ -79,7 +79,19 @@ class HttpConnection(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         _log.info("slow connection closed", peer=self.client, seconds=ARRIVAL_SECONDS_MAX)
+        self._leave()
         self.transport.abort()
+
+    def eof_received(self) -> None:
+        """Whoever says no more has gone: a closed socket and a half-closed one look the same."""
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nobody reads what is still to be answered; what waits for this connection need not."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -124,6 +136,7 @@ class HttpConnection(HttpToolsProtocol):
                 b"HTTP/1.1 %d Bad Request\r\ncontent-type: application/json\r\n"
                 b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (status, len(body), body)
             )
+        self._leave()
         self.transport.close()
 
     # --- parser callbacks ------------------------------------------------------------------------

@@ -59,6 +59,8 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "there is no other kind of connection here"
+        if scope["method"] == "HEAD":  # as GET; the server below leaves the body out
+            scope = {**scope, "method": "GET"}
         passing = _Passing(scope, receive, send, self)
         started = self._clock.instant()
         self._requests += 1
@@ -101,7 +103,9 @@ class Gate:
         await send({"type": "http.response.body", "body": b""})
 
     def allow_header(self, path: str) -> tuple[bytes, bytes]:
-        return b"allow", ", ".join(["OPTIONS", *self._allowed_methods(path)]).encode()
+        methods = self._allowed_methods(path)
+        also = ["HEAD", "OPTIONS"] if "GET" in methods else ["OPTIONS"]
+        return b"allow", ", ".join(methods + also).encode()
 
     def take_bytes(self, count: int) -> None:
         self._body_bytes += count
@@ -137,6 +141,7 @@ class _Passing:
             if not any(name == b"content-security-policy" for name, _ in headers):
                 headers.append(_STRICT_POLICY)
             if event["status"] == 405:
+                headers = [header for header in headers if header[0] != b"allow"]
                 headers.append(self._gate.allow_header(self._path))
             event["headers"] = headers
         await self._send(event)

@@ -36,6 +36,9 @@ class VersionBody(msgspec.Struct, frozen=True):
     """Hot modules that run compiled."""
 
 
+VERSION = VersionBody(__version__, list(compiled_modules()))
+
+
 class TopicStats(msgspec.Struct, frozen=True):
     name: str
     partitions: int
@@ -109,7 +112,7 @@ def _uptime_seconds(broker: Broker) -> float:
 
 @get("/version", tags=["server"], summary="Version", responses=responses())
 async def get_version() -> VersionBody:
-    return VersionBody(__version__, list(compiled_modules()))
+    return VERSION
 
 
 @get("/stats", tags=["server"], summary="Numbers at a glance", responses=responses())

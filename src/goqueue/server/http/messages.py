@@ -9,7 +9,7 @@ from litestar.exceptions import HTTPException
 from litestar.params import Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
-from goqueue.broker.merged import CURSOR_BYTES_MAX, cursor_from_text
+from goqueue.broker.merged import cursor_from_text
 from goqueue.broker.messages import Acks, Outcome, OutgoingMessage, Published
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange, PolicyViolation
@@ -331,7 +331,6 @@ async def read_topic(
     cursor: Annotated[
         str | None,
         Parameter(
-            max_length=CURSOR_BYTES_MAX,
             description="`cursor` of an earlier answer: go on behind it. It remembers `to_time`.",
         ),
     ] = None,

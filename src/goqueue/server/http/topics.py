@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Response, delete, get, patch, post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
@@ -167,7 +168,10 @@ TopicPath = Annotated[
     tags=["topics"],
     summary="Create a topic",
     status_code=201,
-    responses=write_responses(409, 422, 507),
+    responses={
+        200: ResponseSpec(TopicCreated, description="With `validate_only`: it could be created."),
+        **write_responses(409, 422, 507),
+    },
 )
 async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
     settings = setting_texts(data.settings)

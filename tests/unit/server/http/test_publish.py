@@ -277,6 +277,26 @@ async def _chunks(data: bytes, count: int):
         yield data
 
 
+async def test_a_full_disk_is_507_and_worth_another_try(client: Client, server, monkeypatch):
+    with monkeypatch.context() as full:
+        full.setattr(server.broker.partitions, "_has_room", False)
+        answer = await publish(client, {"value": "x"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (507, "1")
+        assert answer.json()["error"]["code"] == "disk_full"
+        assert answer.json()["error"]["details"]["retriable"] is True
+    assert (await publish(client, {"value": "x"})).status_code == 200
+
+
+async def test_a_partition_whose_disk_failed_is_503(client: Client, server):
+    partition = await server.broker.partition("t", 0)
+    partition.log.fail("the disk said no")
+    answer = await publish(client, {"value": "x"})
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "storage_failed"
+    listed = (await client.get("/topics/t/partitions")).json()["partitions"]
+    assert "the disk said no" in listed[0]["read_only"]
+
+
 async def test_acks_leader_is_readable_soon(client: Client):
     body = {"messages": [{"value": "x"}]}
     answer = await client.post("/topics/t/messages?acks=leader", json=body)

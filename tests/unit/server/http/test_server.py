@@ -93,6 +93,20 @@ async def test_every_error_has_the_same_shape(client: Client):
         assert error["message"]
 
 
+async def test_a_path_tells_what_may_be_done_there(client: Client):
+    for method, status in (("OPTIONS", 204), ("PUT", 405)):
+        answer = await client.request(method, "/topics")
+        assert answer.status_code == status
+        assert answer.headers["allow"] == "GET, POST, HEAD, OPTIONS"
+    assert (await client.options("/nowhere")).status_code == 404
+
+
+async def test_head_is_get_without_the_body(client: Client):
+    wanted, answer = await client.get("/version"), await client.head("/version")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-length"] == wanted.headers["content-length"]
+
+
 async def test_answers_forbid_what_a_browser_need_not_do(client: Client):
     for path in ("/topics", "/nowhere"):
         headers = (await client.get(path)).headers
