@@ -9,11 +9,23 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi import OpenAPIConfig
 
 from goqueue.broker import Broker
+from goqueue.broker.group_members import GroupMembers
+from goqueue.broker.group_overview import GroupOverview
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
-from goqueue.server.http import errors, health, message_bodies, messages, pages, topics
+from goqueue.server.http import (
+    errors,
+    group_admin,
+    group_bodies,
+    groups,
+    health,
+    message_bodies,
+    messages,
+    pages,
+    topics,
+)
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
@@ -28,6 +40,8 @@ def create_app(
         "broker": broker,
         "verbs": verbs,
         "merged": MergedReader(broker, verbs),
+        "members": GroupMembers(broker),
+        "overview": GroupOverview(broker),
         "metrics": metrics,
         "health": readiness,
         "polls": polls,
@@ -36,14 +50,21 @@ def create_app(
     def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:
         return _application({**given, "document": document}, config, openapi_config)
 
-    document = ApiDocument(make_app, (health, message_bodies, messages, topics))
+    document = ApiDocument(
+        make_app, (group_admin, group_bodies, health, message_bodies, messages, topics)
+    )
     return make_app(None)
 
 
 def _application(
     given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
 ) -> Litestar:
-    api: list[Any] = [*topics.HANDLERS, *messages.HANDLERS]
+    api: list[Any] = [
+        *topics.HANDLERS,
+        *messages.HANDLERS,
+        *groups.HANDLERS,
+        *group_admin.HANDLERS,
+    ]
     return Litestar(
         [
             *pages.HANDLERS,

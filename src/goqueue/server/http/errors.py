@@ -15,7 +15,10 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
 
+from goqueue.broker.group_membership import NotAssigned
+from goqueue.broker.group_sessions import PollSuperseded
 from goqueue.broker.messages import DamagedRecords
+from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 
 RETRY_AFTER_SECONDS: Final = 1
@@ -53,6 +56,28 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.TimedOut: 504,
     errors.ShuttingDown: 503,
     errors.Overloaded: 503,
+    group_errors.GroupError: 400,
+    group_errors.InvalidGroupRequest: 400,
+    group_errors.InvalidGroupId: 400,
+    group_errors.InvalidSessionTimeout: 400,
+    group_errors.InvalidRegularExpression: 400,
+    group_errors.UnsupportedAssignor: 400,
+    group_errors.OffsetMetadataTooLarge: 413,
+    group_errors.GroupMaxSizeReached: 422,
+    group_errors.GroupNotFound: 404,
+    group_errors.UnknownMember: 404,
+    group_errors.GroupNotEmpty: 409,
+    group_errors.GroupSubscribedToTopic: 409,
+    group_errors.MemberIdRequired: 409,
+    group_errors.IllegalGeneration: 409,
+    group_errors.FencedMemberEpoch: 409,
+    group_errors.StaleMemberEpoch: 409,
+    group_errors.RebalanceInProgress: 409,
+    group_errors.InconsistentGroupProtocol: 409,
+    group_errors.FencedInstance: 409,
+    group_errors.UnreleasedInstance: 409,
+    NotAssigned: 403,
+    PollSuperseded: 409,
 }
 
 # Words for what never reached a handler.
