@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,6 +24,7 @@ LINGERS_MS = (1, 5)
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception: brokers are ended
     options = _options()
     console = Console(width=None if sys.stdout.isatty() else 200)
     directory = Path(tempfile.mkdtemp(prefix="goqueue-bench-", dir=options.directory))
@@ -54,8 +56,14 @@ def _run(options: Options, console: Console, directory: Path) -> int:
     facts = machine.facts(session.goqueue, directory)
     report.show_machine(console, facts)
     sections: list[Section] = []
+    failed = False
     for name in [options.part] if options.part else list(PARTS):
-        section = PARTS[name](session, options)
+        try:
+            section = PARTS[name](session, options)
+        except Failed as problem:  # the other parts need not be lost for it
+            console.print(f"[red]{name} failed:[/] {problem}", highlight=False)
+            failed = True
+            continue
         report.show(console, section)
         sections.append(section)
         facts["load_average_at_end"] = machine.load_average()
@@ -65,7 +73,7 @@ def _run(options: Options, console: Console, directory: Path) -> int:
             console.print(f"\n{section.title}\n", highlight=False)
             print(report.markdown(section))
     console.print(f"figures: {options.json}")
-    return 0
+    return int(failed)
 
 
 # --- the parts, full and quick --------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from bench.process import Failed, Process, Usage
 
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 300.0
 READY_LINE = re.compile(r"GoQueue is ready: kafka=(\S+) http=(\S+)")
 API_VERSIONS = struct.Struct(">ihhih")  # length, api key, version, correlation id, no client id
 

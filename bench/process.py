@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-STOP_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 120.0
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -90,6 +90,9 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             raise Failed(f"{self.argv[0]} did not end in {seconds_max} s") from None
+        except BaseException:  # the benchmark itself is being ended
+            self.kill()
+            raise
         if code != 0:
             raise Failed(f"{' '.join(self.argv)}\nended with {code}:\n{self.tail()}")
         return self.output.read_text()

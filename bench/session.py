@@ -23,6 +23,9 @@ NOISY = 0.25  # cores taken by others, from which on a pass counts as disturbed
 QUIET_LOOK_SECONDS = 0.5
 
 
+Measure = Callable[[], dict[str, Any]]
+
+
 class Section(msgspec.Struct):
     """One table of the report, and the figures behind it."""
 
@@ -70,16 +73,19 @@ class Session(msgspec.Struct):
                 broker.start()
             yield brokers
 
-    def quiet_passes(self, measure: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-        """`repeats` passes; those that others disturbed are done again, `retries` times at most."""
-        passes: list[dict[str, Any]] = []
+    def in_turns(self, measures: list[Measure]) -> list[list[dict[str, Any]]]:
+        """`repeats` passes of each, taking turns.
+
+        Passes that others disturbed are done again, `retries` times at most, and the quietest kept.
+        """
+        passes: list[list[dict[str, Any]]] = [[] for _ in measures]
         for attempt in range(self.repeats + self.retries):
-            quiet = [each for each in passes if each["other_cores"] <= NOISY]
-            if attempt >= self.repeats and len(quiet) >= self.repeats:
-                break
-            self._wait_for_quiet()
-            passes.append(measure())
-        return sorted(passes, key=lambda each: each["other_cores"])[: self.repeats]
+            for measure, done in zip(measures, passes, strict=True):
+                quiet = sum(each["other_cores"] <= NOISY for each in done)
+                if attempt < self.repeats or quiet < self.repeats:
+                    self._wait_for_quiet()
+                    done.append(measure())
+        return [sorted(done, key=_disturbance)[: self.repeats] for done in passes]
 
     def settle(self) -> None:
         """Write out what earlier passes left in memory, or the next one pays for it."""
@@ -104,6 +110,10 @@ class Session(msgspec.Struct):
         from bench.kafka import Kafka
 
         return Kafka(directory, self.kafka_version)
+
+
+def _disturbance(figures: dict[str, Any]) -> float:
+    return float(figures["other_cores"])
 
 
 class Watch:
@@ -143,7 +153,7 @@ def disturbed(figures: list[dict[str, Any]]) -> list[str]:
         return []
     return [
         f"In {noisy} of {len(figures)} passes other processes had more than {NOISY} cores:"
-        " their figures are lower bounds."
+        " their figures are worse than they need be."
     ]
 
 

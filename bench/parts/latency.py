@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bench.brokers import Broker
-from bench.session import ACKS_OF_MODE, Section, Session, Watch, disturbed, middle
+from bench.session import ACKS_OF_MODE, Measure, Section, Session, Watch, disturbed, middle
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -40,9 +40,11 @@ def run(session: Session, plan: Plan) -> Section:
     )
     with session.running(*session.names) as brokers:
         for settings in plan.client_settings:
-            for broker in brokers:
-                session.tell(f"{broker.name} {broker.version}: {_text(settings)}")
-                found = session.quiet_passes(partial(_pass, session, broker, plan, settings))
+            session.tell(f"{plan.rate:,} msg/s, {_text(settings)}")
+            measures: list[Measure] = [
+                partial(_pass, session, broker, plan, settings) for broker in brokers
+            ]
+            for broker, found in zip(brokers, session.in_turns(measures), strict=True):
                 section.figures += found
                 section.rows.append(_row(broker, settings, middle(found, "publish_p99")))
     section.notes += disturbed(section.figures)

@@ -43,8 +43,8 @@ def run(session: Session, plan: Plan) -> Section:
         _pass(session, broker, plan, min(plan.connections), plan.messages // 10)
         for connections in plan.connections:
             session.tell(f"goqueue: HTTP, {connections} connection(s)")
-            found = session.quiet_passes(
-                partial(_pass, session, broker, plan, connections, plan.messages)
+            (found,) = session.in_turns(
+                [partial(_pass, session, broker, plan, connections, plan.messages)]
             )
             section.figures += found
             section.rows.append(_row(connections, found))
