@@ -20,7 +20,7 @@ from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.partition import Partition
 from goqueue.groups import CommitRequest
 from goqueue.model.errors import GoQueueError, StorageFailed
-from goqueue.model.ids import TopicName
+from goqueue.model.ids import Timestamp, TopicName
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
@@ -162,7 +162,7 @@ class Transactions:
         """Return when the producer may append to the partition, in the same step as the append."""
         while True:
             is_in = self.machine.is_in_transaction(transactional_id, who, partition)
-            if is_in and transactional_id not in self._unwritten and self.host.failed is None:
+            if is_in and self._is_durable(transactional_id) and self.host.failed is None:
                 return
             if not is_in and not adds:
                 raise InvalidTransactionState(
@@ -279,9 +279,17 @@ class Transactions:
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
             now = self._clock.now()
+            self._look_at_deadlines(now)
             for partition in partitions:
                 partition.log.producers.expire(now)
                 await self.end_orphans(partition)
+
+    def _look_at_deadlines(self, now: Timestamp) -> None:
+        """Also when none is due: the clock may have been set back."""
+        try:
+            self.on_deadline(*self.host.submit_now(lambda machine: machine.on_deadline(now)))
+        except GoQueueError as error:
+            _log.error("deadlines not looked at", problem=str(error))
 
     async def end_orphans(self, partition: Partition) -> None:
         """Abort transactions that are open in the log and that the coordinator does not know.
@@ -369,10 +377,15 @@ class Transactions:
 
     async def _durable(self, transactional_id: str) -> None:
         """Return when all that was decided about the id is on disk; raises when it cannot be."""
-        while (unwritten := self._unwritten.get(transactional_id)) is not None:
-            await asyncio.shield(unwritten)
+        while not self._is_durable(transactional_id):
+            await asyncio.shield(self._unwritten[transactional_id])
         if self.host.failed is not None:
             raise StorageFailed(f"the transaction log is read-only: {self.host.failed}")
+
+    def _is_durable(self, transactional_id: str) -> bool:
+        unwritten = self._unwritten.get(transactional_id)
+        # Its callback may be still to come: to wait for what is done would be to wait for ever.
+        return unwritten is None or (unwritten.done() and unwritten.exception() is None)
 
     # --- carrying out -----------------------------------------------------------------------------
 

@@ -449,8 +449,17 @@ class TransactionMachine:
         return self._sweep_at if soonest is None else min(soonest, self._sweep_at)
 
     def on_deadline(self, now: Timestamp) -> Decision[TransactionRecord, tuple[MustEnd, ...]]:
-        """Abort what has taken too long, and fence who did; forget ids long unused."""
+        """Abort what has taken too long, and fence who did; forget ids long unused.
+
+        A transaction that began in the future did so before the clock was set back: one that is
+        further ahead than its time-out would last too long by that.
+        """
         due = self._deadlines.due(now)
+        due += [
+            transactional_id
+            for transactional_id, transaction in self._ongoing.items()
+            if transaction.started_at > now + transaction.timeout_ms
+        ]
         records: list[TransactionRecord] = [
             decision(self._transactions[each], now, commits=False, fences=True) for each in due
         ]

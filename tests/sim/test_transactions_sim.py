@@ -1,0 +1,159 @@
+"""Transactions on a broker that dies at any disk operation: all of it or nothing, always.
+
+Each seed is another order of events, another set of deaths, another fate of what was not synced.
+"""
+
+from typing import Any
+
+import pytest
+
+from goqueue.broker import partition as partition_module
+from goqueue.broker.transactions import Transactions
+from goqueue.log.aborted import AbortIndex
+from goqueue.log.log import Log
+from goqueue.log.producers import Producers
+from goqueue.sim.world import World
+from tests.sim.transaction_history import Anomaly
+from tests.sim.transaction_world import HOST, Workload
+
+LIVES = 4
+OPERATIONS_A_LIFE = 250
+
+
+def run(seed: int | str, *, lives: int = LIVES, crashes: bool = True) -> Workload:
+    """Several lives, then a last one in which everything comes to its end."""
+    with World(seed) as world:
+        workload = Workload(world)
+        world.after_each(workload.check_stable_offsets)
+        for _ in range(lives):
+            if crashes:
+                disk = world.disk(HOST)
+                dies_at = disk.operations + 1 + world.random.randrange(OPERATIONS_A_LIFE)
+                disk.crash_at(dies_at)
+            world.start(HOST, workload.live)
+            world.run_until(lambda: workload.done or not world.alive(HOST))
+            workload.broker = None
+            if world.random.random() < 0.5 or not world.alive(HOST):
+                world.power_loss(HOST, in_order=world.random.random() < 0.3)
+            else:
+                world.kill(HOST)
+            if world.random.random() < 0.3:
+                world.clock(HOST).jump(world.random.randrange(-60_000, 60_000))
+            if workload.done:
+                break
+        workload.done = False
+        world.start(HOST, workload.finish)
+        world.run_until(lambda: workload.done)
+        world.kill(HOST)
+        return workload
+
+
+def test_nothing_is_lost_doubled_or_seen_too_early(seed):
+    workload = run(seed)
+    assert not workload.problems
+    assert not workload.history.anomalies()
+
+
+def test_a_history_without_deaths_is_sound_and_not_empty():
+    workload = run("calm", lives=1, crashes=False)
+    assert not workload.problems
+    assert not workload.history.anomalies()
+    assert len(workload.history.final) > 20
+    assert len(workload.history.seen) > 10
+
+
+def test_a_zombie_is_shut_out(seed):
+    with World(seed) as world:
+        workload = Workload(world, transactions=1)
+
+        async def life(doors: Any) -> None:
+            await workload.live(doors)
+
+        world.start(HOST, life)
+        world.run_until(lambda: workload.done)
+        assert workload.broker is not None
+        world.run(workload.fenced(workload.broker))
+        assert not workload.problems
+
+
+# --- the checker sees what it is there for ------------------------------------------------------
+
+
+def caught(anomaly: Anomaly, seeds: int = 10) -> bool:
+    """Whether some seed shows the anomaly.  A broken broker may also fall over: that counts not."""
+    for seed in range(seeds):
+        try:
+            if anomaly in run(f"planted {seed}", lives=1, crashes=False).history.anomalies():
+                return True
+        except AssertionError:
+            continue
+    return False
+
+
+def test_it_catches_an_abort_index_that_is_not_written(monkeypatch):
+    monkeypatch.setattr(AbortIndex, "append", lambda *_: None)
+    assert caught(Anomaly.ABORTED_READ)
+
+
+def test_it_catches_readers_that_pass_open_transactions(monkeypatch):
+    monkeypatch.setattr(Log, "stable_offset", property(lambda log: log.high_watermark))
+    assert caught(Anomaly.INTERMEDIATE_READ)
+
+
+def test_it_catches_sequences_that_nobody_checks(monkeypatch):
+    monkeypatch.setattr(Producers, "check", lambda *_: None)
+    assert caught(Anomaly.DUPLICATE)
+
+
+def test_it_catches_a_commit_that_one_partition_takes_for_an_abort(monkeypatch):
+    mark = partition_module.Partition.append_marker
+
+    def half(self: Any, *, commits: bool, **rest: Any) -> Any:
+        return mark(self, commits=commits and self.index > 0, **rest)
+
+    monkeypatch.setattr(partition_module.Partition, "append_marker", half)
+    assert caught(Anomaly.LOST_WRITE)
+
+
+def test_it_catches_a_reader_that_is_sent_back(monkeypatch):
+    read = Workload._read_some
+
+    async def sent_back(self: Workload, broker: Any, place: Any) -> None:
+        await read(self, broker, place)
+        self.positions[place] = max(0, self.positions[place] - 1)
+
+    monkeypatch.setattr(Workload, "_read_some", sent_back)
+    assert caught(Anomaly.NON_MONOTONIC_POLL)
+
+
+def test_it_catches_markers_that_go_ahead_of_their_decision(monkeypatch):
+    """The power goes between a marker and the decision: half a transaction."""
+    monkeypatch.setattr(Transactions, "_is_durable", lambda *_: True)
+    assert any(_is_broken(f"hasty {seed}") for seed in range(60))
+
+
+def _is_broken(seed: str) -> bool:
+    try:
+        workload = run(seed)
+    except AssertionError:
+        return True
+    return bool(workload.problems or workload.history.anomalies())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("dies_at", range(1, OPERATIONS_A_LIFE))
+def test_every_disk_operation_may_be_the_last(dies_at):
+    """One history, cut at each of its disk operations."""
+    with World("each") as world:
+        workload = Workload(world, transactions=3)
+        world.after_each(workload.check_stable_offsets)
+        world.disk(HOST).crash_at(dies_at)
+        for life in (workload.live, workload.live, workload.finish):
+            workload.broker, workload.done = None, False
+            world.start(HOST, life)
+            world.run_until(lambda: workload.done or not world.alive(HOST))
+            workload.broker = None
+            world.power_loss(HOST)
+        assert not workload.problems
+        assert not workload.history.anomalies()

@@ -1,0 +1,157 @@
+"""The abort index against a list; cut, dropped from the front, and damaged."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.log.aborted import DEAD_ENTRIES_MAX, AbortedRange, AbortIndex
+from goqueue.log.markers import decode, encode
+from goqueue.model import batch as batches
+from goqueue.model.errors import CorruptBatch
+from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.record import Record
+from goqueue.sim.disk import SimDisk
+from tests.unit.log.transactional_logs import NOW, mark, opened, show_all, write
+
+
+def aborted_ranges(log) -> list[tuple[int, int, int]]:
+    found = log.aborted.between(log.start_offset, log.end_offset)
+    return [(each.producer_id, each.first_offset, each.marker_offset) for each in found]
+
+
+# --- searching --------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from("wca")), max_size=60),
+    st.integers(0, 70),
+    st.integers(0, 70),
+)
+def test_a_search_finds_what_looking_at_all_would(steps, first, end):
+    log = opened(SimDisk(1))
+    expected: list[tuple[int, int, int]] = []
+    open_at: dict[int, int] = {}
+    sequences: dict[int, int] = {}
+    for producer_id, step in steps:
+        if step == "w":
+            sequence = sequences.get(producer_id, 0)
+            sequences[producer_id] = sequence + 1
+            open_at.setdefault(producer_id, write(log, producer_id, sequence=sequence))
+        else:
+            marker = mark(log, producer_id, commits=step == "c")
+            start = open_at.pop(producer_id, None)
+            if start is not None and step == "a":
+                expected.append((producer_id, start, marker))
+    show_all(log)
+    found = log.aborted.between(Offset(first), Offset(end))
+    held = {(each.producer_id, each.first_offset, each.marker_offset) for each in found}
+    assert held == {each for each in expected if each[1] < end and each[2] >= first}
+
+
+def test_a_search_reads_no_further_than_it_must():
+    disk = SimDisk(1)
+    disk.make_directory("/log")
+    index = AbortIndex(disk, "/log")
+    for number in range(1000):
+        offset = Offset(number * 10)
+        index.append(AbortedRange(7, offset, Offset(offset + 5), Offset(offset + 6)))
+    looked_at = list(index.between(Offset(100), Offset(110)))
+    assert [each.first_offset for each in looked_at] == [100]
+
+
+# --- keeping ----------------------------------------------------------------------------------
+
+
+def test_a_long_transaction_is_found_from_within():
+    log = opened(SimDisk(1))
+    write(log, 1)
+    for number in range(20):
+        write(log, 2, sequence=number)
+        mark(log, 2, commits=False)
+    write(log, 1, sequence=1)
+    mark(log, 1, commits=False)
+    show_all(log)
+    assert (1, 0, 42) in [
+        (each.producer_id, each.first_offset, each.marker_offset)
+        for each in log.aborted.between(Offset(20), Offset(21))
+    ]
+
+
+def test_a_damaged_index_is_made_anew_from_the_log():
+    disk = SimDisk(1)
+    log = opened(disk)
+    write(log, 1)
+    mark(log, 1, commits=False)
+    write(log, 2)
+    show_all(log)
+    log.run_checkpoint(log.checkpoint_point())
+    before = aborted_ranges(log)
+    disk.open("/log/aborted").truncate(0)
+    reopened = opened(disk.kill())
+    assert aborted_ranges(reopened) == before == [(1, 0, 1)]
+    assert reopened.stable_offset == 2
+
+
+def test_what_the_checkpoint_did_not_know_is_not_there_twice():
+    disk = SimDisk(1)
+    log = opened(disk)
+    write(log, 1)
+    log.run_checkpoint(log.checkpoint_point())
+    mark(log, 1, commits=False)
+    show_all(log)
+    disk = disk.kill()
+    assert aborted_ranges(opened(disk)) == [(1, 0, 1)]
+    assert aborted_ranges(opened(disk.kill())) == [(1, 0, 1)]
+
+
+def test_entries_before_the_start_go_and_the_checkpoint_still_counts_right():
+    disk = SimDisk(1)
+    log = opened(disk, segment_bytes="1048576")
+    for number in range(DEAD_ENTRIES_MAX + 100):
+        write(log, 1, sequence=number)
+        mark(log, 1, commits=False)
+    show_all(log)
+    log.run_checkpoint(log.checkpoint_point())
+    before = aborted_ranges(log)
+    start = Offset(2 * (DEAD_ENTRIES_MAX + 50))
+    removal = log.remove_before(start)
+    assert log.aborted.file.size < 60 * 32
+    write(log, 1, sequence=DEAD_ENTRIES_MAX + 100)
+    mark(log, 1, commits=False)
+    for fate in range(10):  # the power goes before the new checkpoint is written
+        reopened = opened(disk.crash(fate))
+        kept = [each for each in aborted_ranges(reopened) if each in before]
+        assert [each for each in kept if each[2] >= start] == [
+            each for each in before if each[2] >= start
+        ]
+    log.run_removal(removal)
+    kept = aborted_ranges(log)
+    assert aborted_ranges(opened(disk.kill())) == kept
+
+
+# --- markers ----------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**15 - 1),
+    st.integers(0, 2**31 - 1),
+    st.booleans(),
+)
+def test_a_marker_says_what_it_was_told(producer_id, epoch, coordinator_epoch, commits):
+    data = encode(producer_id, epoch, coordinator_epoch, commits=commits, now=NOW)
+    header = batches.verified_header_at(data, 0)
+    assert (header.producer_id, header.producer_epoch) == (producer_id, epoch)
+    assert header.is_control
+    assert header.is_transactional
+    assert decode(data, header) == (commits, coordinator_epoch)
+
+
+def test_a_control_batch_that_is_no_marker_is_told_apart():
+    other = batches.encode(
+        [Record(0, Timestamp(0), b"\x00\x00\x00\x05", b"\x00\x00\x00\x00\x00\x00")], attributes=0x30
+    )
+    assert decode(other, batches.header_at(other, 0)) is None
+    broken = batches.encode([Record(0, Timestamp(0), b"\x00", b"")], attributes=0x30)
+    with pytest.raises(CorruptBatch):
+        decode(broken, batches.header_at(broken, 0))
