@@ -158,10 +158,11 @@ async def test_offsets_are_found_by_time(client: Client):
 # --- waiting ------------------------------------------------------------------------------------
 
 
-async def test_a_wait_ends_with_the_first_message(client: Client):
+async def test_a_wait_ends_with_the_first_message(server, client: Client):
+    partition = await server.broker.partition("t", 0)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(client.get(f"{PATH}?wait=30s"))
-        await asyncio.sleep(0.05)
+        await until(lambda: partition._waiters)
         await publish(client, "now")
     assert values(waiting.result()) == ["now"]
 
@@ -262,11 +263,12 @@ async def test_a_merged_range_of_times_ends(client: Client):
     assert values(ended) == []
 
 
-async def test_a_merged_wait_ends_with_the_first_message(client: Client):
+async def test_a_merged_wait_ends_with_the_first_message(server, client: Client):
     await client.post("/topics", json={"name": "m", "num_partitions": 3})
+    last = await server.broker.partition("m", 2)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(client.get("/topics/m/messages?start=latest&wait=30s"))
-        await asyncio.sleep(0.05)
+        await until(lambda: last._waiters)
         await publish(client, {"value": "now", "partition": 2}, topic="m")
     assert values(waiting.result()) == ["now"]
 
