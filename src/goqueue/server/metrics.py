@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker, Partition
 from goqueue.model.errors import GoQueueError
+from goqueue.server.group_metrics import GroupCollector
 
 BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
@@ -71,6 +72,7 @@ class Metrics:
             registry=self.registry,
         )
         self.registry.register(_BrokerCollector(broker, self._started, per_partition))
+        self.registry.register(GroupCollector(broker))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         broker.partitions.observe_flush = self.observe_flush
