@@ -246,8 +246,8 @@ def offsets_of(partition: Partition) -> Offsets:
 
 
 async def _open_all(broker: Broker, topic: Topic) -> list[Partition]:
-    found = [await broker.partition(topic.name, 0)]  # makes the topic's directory
-    for first in range(1, topic.partitions, OPENED_AT_ONCE):
+    found: list[Partition] = []
+    for first in range(0, topic.partitions, OPENED_AT_ONCE):
         indexes = range(first, min(first + OPENED_AT_ONCE, topic.partitions))
         found += await asyncio.gather(*(broker.partition(topic.name, i) for i in indexes))
     return found
