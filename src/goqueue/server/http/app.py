@@ -1,11 +1,12 @@
-"""The HTTP application: all routes at `/`, and those of the API at `/v1` too."""
+"""The HTTP application.  The gate before it serves the API's routes at `/v1` too."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Final
 
-from litestar import Litestar, Router
+from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 
 from goqueue.broker import Broker
@@ -30,6 +31,16 @@ from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
+
+API: Final[list[HTTPRouteHandler]] = [
+    *topics.HANDLERS,
+    *messages.HANDLERS,
+    *groups.HANDLERS,
+    *group_admin.HANDLERS,
+]
+
+# The first words of their paths.
+API_ROOTS: Final = frozenset(path.split("/")[1] for each in API for path in each.paths)
 
 
 def create_app(
@@ -59,19 +70,8 @@ def create_app(
 def _application(
     given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
 ) -> Litestar:
-    api: list[Any] = [
-        *topics.HANDLERS,
-        *messages.HANDLERS,
-        *groups.HANDLERS,
-        *group_admin.HANDLERS,
-    ]
     return Litestar(
-        [
-            *pages.HANDLERS,
-            *health.HANDLERS,
-            *api,
-            Router("/v1", route_handlers=api, include_in_schema=False),
-        ],
+        [*pages.HANDLERS, *health.HANDLERS, *API],
         dependencies={name: _constant(value) for name, value in given.items()},
         exception_handlers={
             errors.Detailed: errors.on_detailed,

@@ -2,6 +2,7 @@
 
 too many requests or bytes of bodies at once       503, with Retry-After
 a write from a page of another origin              403: a browser must not be used against us
+/v1/…                                              the same as without it
 every answer                                       security headers
 every request                                      its time in the metrics, by route
 """
@@ -22,6 +23,7 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+VERSION_PREFIX: Final = "/v1/"
 ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})
 BODY_BYTES_AT_ONCE_MAX: Final = 256 * 1024 * 1024  # of all requests together
 CLIENT_LEFT: Final = 499  # in the metrics, for a request whose client did not wait for the answer
@@ -46,6 +48,7 @@ class Gate:
         metrics: Metrics,
         requests_max: int,
         connection_count: Callable[[], int],
+        api_roots: frozenset[str],
         allowed_methods: Callable[[str], list[str]],
     ) -> None:
         self._app = app
@@ -53,6 +56,7 @@ class Gate:
         self._metrics = metrics
         self._requests_max = requests_max
         self._connection_count = connection_count
+        self._api_roots = api_roots
         self._allowed_methods = allowed_methods
         self._requests = 0
         self._body_bytes = 0  # received and not yet answered
@@ -61,6 +65,7 @@ class Gate:
         assert scope["type"] == "http", "there is no other kind of connection here"
         if scope["method"] == "HEAD":  # as GET; the server below leaves the body out
             scope = {**scope, "method": "GET"}
+        scope["path"] = self._unversioned(scope["path"])
         passing = _Passing(scope, receive, send, self)
         started = self._clock.instant()
         self._requests += 1
@@ -78,6 +83,14 @@ class Gate:
             seconds = (self._clock.instant() - started) / 1e9
             route = str(scope.get("path_template") or "none")
             self._metrics.observe_http_request(_method(scope), route, passing.status, seconds)
+
+    def _unversioned(self, path: str) -> str:
+        """The API at `/v1` is the one at `/`; what is about the server has no version."""
+        if path.startswith(VERSION_PREFIX):
+            root = path[len(VERSION_PREFIX) :].partition("/")[0]
+            if root in self._api_roots:
+                return path[len(VERSION_PREFIX) - 1 :]
+        return path
 
     def _refusal(self, scope: Scope) -> tuple[int, Problem] | None:
         if scope["path"] in ALWAYS_SERVED:

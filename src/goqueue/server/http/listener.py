@@ -8,7 +8,7 @@ from uvicorn.server import ServerState
 from goqueue.broker import Broker
 from goqueue.model.config import Address, HttpConfig, parse_address
 from goqueue.runtime import Listener
-from goqueue.server.http.app import allowed_methods, create_app
+from goqueue.server.http.app import API_ROOTS, allowed_methods, create_app
 from goqueue.server.http.connection import HttpConnection, server_config
 from goqueue.server.http.gate import Gate
 from goqueue.server.http.polls import LongPolls
@@ -41,6 +41,7 @@ class HttpListener:
             metrics=metrics,
             requests_max=config.connections_max,
             connection_count=lambda: len(self._state.connections),
+            api_roots=API_ROOTS,
             allowed_methods=lambda path: allowed_methods(app, path),
         )
         self._server_config = server_config(gate, config.idle_seconds)
