@@ -18,6 +18,7 @@ from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.intake import prepare
 from goqueue.broker.partition import Partition
 from goqueue.broker.partitions import Partitions
+from goqueue.broker.queues import Queues
 from goqueue.broker.transactions import Transactions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
@@ -34,12 +35,14 @@ from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, topic_name
 from goqueue.model.settings import topic_settings
+from goqueue.queue import QueueMachine
 from goqueue.runtime import Doors
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.txn import TransactionMachine
 
 METADATA_TOPIC: Final = "__metadata"
 GROUPS_TOPIC: Final = "__groups"
+LEDGERS_TOPIC: Final = "__ledgers"
 TRANSACTIONS_TOPIC: Final = "__transactions"
 INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
 PRODUCER_ID_BLOCK: Final = 1000
@@ -62,6 +65,7 @@ class Broker:
         self.transactions = Transactions(
             doors.clock, self.groups, self.partition, self.reserve_producer_id
         )
+        self.queues = Queues(self)
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
@@ -84,8 +88,10 @@ class Broker:
                     self.cleaner.stop()
                     self.groups.stop()
                     self.transactions.stop()
+                    self.queues.stop()
                     for task in self._running:
                         task.cancel()
+            await self.queues.finish()
         finally:
             await self.partitions.close()
 
@@ -107,6 +113,9 @@ class Broker:
         on_deadline = self.transactions.on_deadline
         self.transactions.attach(
             await self._hosted(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
+        )
+        await self.queues.attach(
+            await self._hosted(LEDGERS_TOPIC, QueueMachine(), self.queues.on_deadline)
         )
 
     async def _hosted(
@@ -130,6 +139,7 @@ class Broker:
             self.groups.host.run(),
             self.transactions.host.run(),
             self.transactions.run_upkeep(self.partitions),
+            self.queues.run(),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(self.metadata.topics.values),
@@ -166,6 +176,9 @@ class Broker:
 
     def topic(self, name: str) -> Topic:
         return self.metadata.topic(name)
+
+    def has_topic(self, name: str) -> bool:
+        return self.metadata.find(name) is not None
 
     def topic_by_id(self, topic_id: UUID) -> Topic:
         return self.metadata.topic_by_id(TopicId(topic_id))
@@ -248,6 +261,7 @@ class Broker:
         if committed is not None:
             await committed
         await self.groups.topics_deleted((topic.name,))
+        await self.queues.topic_deleted(topic.name)
         await self._tell_groups()
         await self.partitions.delete(topic, abandoned)
         _log.info("topic deleted", topic=name)

@@ -7,12 +7,36 @@ Everything that is answered is on disk.  Nothing here needs a member of a consum
 is a name.  What a caller that goes away was being handed is released at once.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+import structlog
+
+from goqueue.broker import queue_reports
 from goqueue.broker.dead_letters import DeadLetters
 from goqueue.broker.ground import Ground
-from goqueue.broker.host import MachineHost
+from goqueue.broker.host import Committed, MachineHost
+from goqueue.broker.queue_counter import Counter
+from goqueue.broker.queue_endings import (
+    VISIBILITY_MS_MAX,
+    Ack,
+    Ending,
+    Extend,
+    Nack,
+    Reject,
+    Release,
+    check,
+    check_number,
+    decide,
+    told,
+)
+from goqueue.broker.queue_floors import Floors
+from goqueue.broker.queue_sources import Sources
+from goqueue.broker.undertaker import Undertaker
+from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
+from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.queue import (
     Delivered,
     GroupStats,
@@ -22,12 +46,30 @@ from goqueue.queue import (
     QueueSettings,
     Settled,
     SettleOutcome,
+    TooManyInFlight,
+    Totals,
+    Where,
 )
+from goqueue.queue.group import QueueGroup
+from goqueue.queue.machine import Due
+from goqueue.queue.receipts import Claim, Claims, read_receipts
 
 MESSAGES_MAX: Final = 10_000  # in one receive
 BYTES_MAX: Final = 16 * 1024 * 1024
-VISIBILITY_MS_MAX: Final = 7 * 24 * 3_600_000
-GROUP_NAME_LENGTH_MAX: Final = 249
+NAME_LENGTH_MAX: Final = 249  # of groups and consumers
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a consumer asks for."""
+
+    topics: list[str]
+    group_id: GroupId
+    consumer: str
+    count: int
+    size: int
+    visibility_ms: int | None
 
 
 class Queues:
@@ -37,13 +79,20 @@ class Queues:
         self._ground = ground
         self._clock = ground.doors.clock
         self._host: MachineHost[QueueMachine] | None = None
+        self._counters: dict[GroupId, Counter] = {}
+        self._undertaker = Undertaker(ground, self)
+        self._floors = Floors(ground, self)
+        self._sources = Sources(ground, self, self._floors)
         self.dead_letters = DeadLetters(ground, self)
         self._stopping = False
 
     # --- life -------------------------------------------------------------------------------------
 
-    def attach(self, host: MachineHost[QueueMachine]) -> None:
+    async def attach(self, host: MachineHost[QueueMachine]) -> None:
         self._host = host
+        for group in host.machine.groups.values():
+            group.totals = Totals()  # of this process, not of its forebears
+        await host.submit(lambda machine: machine.resume(self._clock.now()))
 
     @property
     def host(self) -> MachineHost[QueueMachine]:
@@ -54,23 +103,70 @@ class Queues:
     def machine(self) -> QueueMachine:
         return self.host.machine
 
+    async def run(self) -> None:
+        """Bury the dead, commit floors, let go of what is not used; until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.host.run())
+            tasks.create_task(self._undertaker.run())
+            tasks.create_task(self._floors.run())
+            tasks.create_task(self._sources.run(self._counters))
+
+    def on_deadline(self, due: Due, _: Committed) -> None:
+        """The host tells of messages that became ready, or that died."""
+        for group_id in due.groups:
+            self._ring(group_id)
+        if due.has_dead:
+            self._undertaker.wake()
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self._stopping = True
+        for counter in self._counters.values():
+            counter.ring_all()
+
+    async def finish(self) -> None:
+        """Before the logs are closed: let the committed offsets say what the floors say."""
+        if self.host.failed is None:
+            await self._floors.tell()
+
+    async def topic_deleted(self, name: str) -> None:
+        await self.host.submit(lambda machine: machine.forget_topic(TopicName(name)))
+        self._sources.forget(name)
+
     # --- groups -----------------------------------------------------------------------------------
 
     async def configure(self, group: str, settings: QueueSettings) -> QueueSettings:
         """Set how the group works its topics off, from now on; makes the group if need be."""
-        raise NotImplementedError
+        group_id = _group_id(group)
+        await self.host.submit(lambda machine: machine.configure(group_id, settings))
+        self._ring(group_id)
+        return settings
 
     def settings(self, group: str) -> QueueSettings:
         """Of a group that may not be there yet: then those that it would begin with."""
-        raise NotImplementedError
+        found = self.machine.groups.get(GroupId(group))
+        return QueueSettings() if found is None else found.settings
 
     async def forget(self, group: str) -> None:
         """Delete the group's ledgers and settings; what was in flight is void."""
-        raise NotImplementedError
+        group_id = _group_id(group)
+        await self.host.submit(lambda machine: machine.forget_group(group_id))
+        self._counters.pop(group_id, None)
 
     async def move_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Finish everything below `offset`; back: everything from there on comes again."""
-        raise NotImplementedError
+        group_id = _group_id(group)
+        found = await self._sources.of([topic], group_id)
+        if not 0 <= partition < len(found):
+            await self._ground.partition(topic, partition)  # raises what is wrong
+        log = found[partition][1].partition.log
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
+            )
+        where = found[partition][0].where
+        await self.host.submit(lambda machine: machine.move_floor(where, Offset(offset)))
+        self._ring(group_id)
 
     # --- receiving --------------------------------------------------------------------------------
 
@@ -91,11 +187,91 @@ class Queues:
         least one message through.  Raises `TooManyInFlight` when the consumer or the group holds
         too many all the while.  Cancel it to give up: nothing stays with the consumer then.
         """
-        raise NotImplementedError
+        group_id = _group_id(group)
+        _check_name(consumer, "consumer")
+        check_number(max_messages, "max_messages", 1, MESSAGES_MAX)
+        check_number(max_bytes, "max_bytes", 1, 2**31)
+        if visibility_ms is not None:
+            check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
+        wanted = Wanted(list(topics), group_id, consumer, max_messages, max_bytes, visibility_ms)
+        delivered = await self._attempt(wanted)
+        if delivered:
+            return delivered
+        if wait_ms > 0:
+            delivered = await self._wait_and_attempt(wanted, wait_ms)
+        elif await self._sources.flush(wanted.topics):
+            delivered = await self._attempt(wanted)
+        if not delivered and self._group(group_id).room(consumer) <= 0:
+            raise TooManyInFlight(_crowd(self._group(group_id), consumer))
+        return delivered
+
+    async def _wait_and_attempt(self, wanted: Wanted, wait_ms: int) -> list[Delivered]:
+        deadline = self._clock.instant() + wait_ms * 1_000_000
+        counter = self._counter(wanted.group_id)
+        sources = await self._sources.of(wanted.topics, wanted.group_id)
+        with counter.bell(wanted.topics, [stock.partition for _, stock in sources]) as bell:
+            while True:
+                seen = bell.rings
+                delivered = await self._attempt(wanted)
+                if delivered:
+                    bell.pass_on()  # there may be more
+                    return delivered
+                is_crowded = counter.group.room(wanted.consumer) <= 0
+                if is_crowded:
+                    bell.pass_on()  # others may have room
+                seconds = (deadline - self._clock.instant()) / 1e9
+                if seconds <= 0:
+                    return []
+                counter.crowded += is_crowded
+                try:
+                    await bell.wait_for_ring(seen, seconds)
+                finally:
+                    counter.crowded -= is_crowded
+
+    async def _attempt(self, wanted: Wanted) -> list[Delivered]:
+        """Serve the consumer with what is there now, durably."""
+        if self._stopping:
+            raise ShuttingDown("this broker is shutting down")
+        sources = await self._sources.of(wanted.topics, wanted.group_id)
+        counter = self._counter(wanted.group_id)
+        if counter.group.room(wanted.consumer) <= 0:
+            return []
+        delivered, committed = await counter.serve(
+            sources,
+            wanted.consumer,
+            count=wanted.count,
+            size=wanted.size,
+            visibility_ms=wanted.visibility_ms,
+        )
+        self._look_for_dead()
+        if committed is not None and delivered:
+            try:
+                await asyncio.shield(committed)
+            except asyncio.CancelledError:
+                self._take_back(delivered)
+                raise
+        return delivered
+
+    def _take_back(self, delivered: Sequence[Delivered]) -> None:
+        """The caller has gone: let others have the messages at once."""
+        claims: Claims = {}
+        for place, each in enumerate(delivered):
+            where = Where(each.group_id, each.topic, each.partition)
+            some = claims.setdefault((where, each.lease_id), [])
+            some.append(Claim(each.record.offset, each.attempt, place))
+        now = self._clock.now()
+        try:
+            self.host.submit_now(lambda machine: machine.release(now, claims, len(delivered)))
+        except GoQueueError as error:  # their time will run out
+            _log.warning("messages of a lost caller not released", problem=str(error))
+        self._ring(delivered[0].group_id)
 
     async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
         """What would be handed out next; nothing changes."""
-        raise NotImplementedError
+        group_id = _group_id(group)
+        check_number(count, "count", 1, MESSAGES_MAX)
+        sources = await self._sources.of([topic], group_id)
+        return await self._counter(group_id).peek(sources, count)
 
     # --- settling: an outcome for each receipt, in order ------------------------------------------
 
@@ -103,27 +279,34 @@ class Queues:
         """The messages are done with.  A repeated ack succeeds again.
 
         Outcomes are `Settled`, or `ReceiptMalformed` (400), `ReceiptUnknown` (404) or
-        `ReceiptExpired` (409).
+        `ReceiptExpired` (409); so are those of the next verbs.
         """
-        raise NotImplementedError
+        return await self.settle(receipts, Ack())
 
     async def nack(
         self, receipts: Sequence[str], *, delay_ms: int | None = None, reason: str = ""
     ) -> list[SettleOutcome]:
         """The deliveries failed: come again after `delay_ms`, or the group's backoff, or die."""
-        raise NotImplementedError
+        return await self.settle(receipts, Nack(delay_ms, reason))
 
     async def reject(self, receipts: Sequence[str], *, reason: str) -> list[SettleOutcome]:
         """The messages become dead letters at once."""
-        raise NotImplementedError
+        return await self.settle(receipts, Reject(reason))
 
     async def extend(self, receipts: Sequence[str], *, visibility_ms: int) -> list[SettleOutcome]:
         """The consumer has `visibility_ms` from now on."""
-        raise NotImplementedError
+        return await self.settle(receipts, Extend(visibility_ms))
 
     async def release(self, receipts: Sequence[str], *, delay_ms: int = 0) -> list[SettleOutcome]:
         """Give the messages back untouched: no failure is counted."""
-        raise NotImplementedError
+        return await self.settle(receipts, Release(delay_ms))
+
+    async def settle(self, receipts: Sequence[str], ending: Ending) -> list[SettleOutcome]:
+        claims, malformed = read_receipts(receipts)
+        outcomes = await self._settle(claims, len(receipts), ending)
+        for place, error in malformed.items():
+            outcomes[place] = error
+        return outcomes
 
     # --- settling by offset: for share groups and operators ---------------------------------------
 
@@ -137,16 +320,55 @@ class Queues:
         *,
         consumer: str | None = None,
     ) -> list[Settled]:
-        """Ack what is in flight from `first` to `last`; only what `consumer` holds, if given.
+        """Ack what is in flight from `first` to `last`; only what `consumer` holds, if given."""
+        where = Where(GroupId(group), TopicName(topic), partition)
+        return await self.settle_range(where, first, last, Ack(), consumer=consumer)
 
-        Gives what was acked.  `nack_range`, `reject_range`, `release_range` and `extend_range` are
-        alike.
-        """
-        raise NotImplementedError
+    async def settle_range(
+        self, where: Where, first: int, last: int, ending: Ending, *, consumer: str | None = None
+    ) -> list[Settled]:
+        """End what is in flight from `first` to `last`; gives what that was, in order."""
+        claims = self.machine.in_flight(where, first, last, consumer)
+        count = sum(len(some) for some in claims.values())
+        outcomes = await self._settle(claims, count, ending)
+        return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
     async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
         """Take back what the consumer holds; `failed` unless it left politely.  Gives how many."""
-        raise NotImplementedError
+        group_id, now = _group_id(group), self._clock.now()
+        count = await self.host.submit(
+            lambda machine: machine.consumer_gone(now, group_id, consumer, failed=failed)
+        )
+        self._ring(group_id)
+        self._look_for_dead()
+        return count
+
+    async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
+        check(ending)
+        now = self._clock.now()
+        outcomes, committed = self.host.submit_now(
+            lambda machine: decide(machine, ending, now, claims, count)
+        )
+        results = told(self.machine, claims, outcomes)
+        self._tell_others(claims, ending)
+        if committed is not None:
+            await asyncio.shield(committed)
+        else:
+            await self.host.settled()  # what is repeated may be on its way to disk
+        return results
+
+    def _tell_others(self, claims: Claims, ending: Ending) -> None:
+        """Somebody may wait for what came back, or for room."""
+        for group_id in {where.group_id for where, _ in claims}:
+            counter = self._counters.get(group_id)
+            if counter is None:
+                continue
+            if isinstance(ending, Nack | Release):
+                counter.ring()
+            else:
+                counter.ring_for_room()
+        if isinstance(ending, Nack | Reject):
+            self._look_for_dead()
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -159,7 +381,54 @@ class Queues:
         limit: int = 1000,
     ) -> list[InFlight]:
         """Who holds what, until when."""
-        raise NotImplementedError
+        found = self._group(GroupId(group))
+        return queue_reports.in_flight(found, topic=topic, consumer=consumer, limit=limit)
 
-    def stats(self, group: str | None = None) -> list[GroupStats]:
-        raise NotImplementedError
+    async def stats(self, group: str | None = None) -> list[GroupStats]:
+        """Of one group, or of all."""
+        groups = list(self.machine.groups.values())
+        if group is not None:
+            groups = [self._group(GroupId(group))]
+        now = self._clock.now()
+        return [await queue_reports.group_stats(each, self._sources, now) for each in groups]
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _group(self, group_id: GroupId) -> QueueGroup:
+        return self.machine.group(group_id)
+
+    def _counter(self, group_id: GroupId) -> Counter:
+        group = self._group(group_id)
+        counter = self._counters.get(group_id)
+        if counter is None or counter.group is not group:
+            counter = self._counters[group_id] = Counter(self._clock, self.host, group)
+        return counter
+
+    def _ring(self, group_id: GroupId) -> None:
+        counter = self._counters.get(group_id)
+        if counter is not None:
+            counter.ring()
+
+    def _look_for_dead(self) -> None:
+        if self.machine.has_dead:
+            self._undertaker.wake()
+
+
+def _group_id(name: str) -> GroupId:
+    _check_name(name, "group")
+    return GroupId(name)
+
+
+def _check_name(name: str, what: str) -> None:
+    if not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise InvalidName(f"a {what} has a name of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _crowd(group: QueueGroup, consumer: str) -> str:
+    held, most = group.book.consumers.get(consumer, 0), group.settings.max_in_flight_consumer
+    if held >= most:
+        return f"{consumer!r} holds {held} messages, {most} allowed (max_in_flight_consumer)"
+    return (
+        f"group {group.group_id!r} holds {group.book.in_flight} messages,"
+        f" {group.settings.max_in_flight_group} allowed (max_in_flight_group)"
+    )

@@ -5,8 +5,6 @@ looked at once more when it is decided: what came back to somebody else's hands 
 out, and all of it is void when the floor was moved by decree.
 """
 
-from typing import NamedTuple
-
 import msgspec
 
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
@@ -17,11 +15,7 @@ from goqueue.queue.letters import ERROR_LENGTH_MAX
 from goqueue.queue.ranges import ranges_of
 from goqueue.queue.records import Died, Finished, Handed, Letter, QueueRecord, Reason
 
-
-class Chosen(NamedTuple):
-    record: Record
-    attempt: int
-    lane: int
+Chosen = tuple[Record, int, int]  # with its attempt and lane
 
 
 class Take:
@@ -41,7 +35,7 @@ class Take:
         self.cursors = list(ledger.cursors)
 
     def add_fresh(self, record: Record, lane: int) -> None:
-        self.chosen.append(Chosen(record, 1, lane))
+        self.chosen.append((record, 1, lane))
         self.add_range(record.offset, record.offset, lane)
 
     def add_range(self, first: int, last: int, lane: int) -> None:
@@ -50,7 +44,7 @@ class Take:
         self.fresh.append((first, last, lane))
 
     def add_again(self, record: Record, lane: int) -> None:
-        self.chosen.append(Chosen(record, self.ledger.attempts_so_far(record.offset) + 1, lane))
+        self.chosen.append((record, self.ledger.attempts_so_far(record.offset) + 1, lane))
         self.again.append(record.offset)
 
     @property
@@ -62,7 +56,7 @@ class Take:
             or self.parked
             or self.outdated
             or self.gone
-            or self.cursors != self.ledger.cursors
+            or min(self.cursors) > min(self.ledger.cursors)
         )
 
 
@@ -99,7 +93,7 @@ def _mend(take: Take, now: Timestamp) -> None:
     lost = {offset for offset in take.again if not ledger.is_ready(offset, now)}
     if lost:
         take.again = [offset for offset in take.again if offset not in lost]
-        take.chosen = [each for each in take.chosen if each.record.offset not in lost]
+        take.chosen = [each for each in take.chosen if each[0].offset not in lost]
     take.outdated = [each for each in take.outdated if _is_free(ledger, each, now)]
     take.gone = [each for each in take.gone if _is_free(ledger, each, now)]
 

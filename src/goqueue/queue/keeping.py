@@ -15,6 +15,7 @@ def kept(ledger: Ledger) -> LedgerKept:
         topic_id=ledger.topic_id,
         floor=ledger.floor,
         fence=ledger.fence,
+        heeded=ledger.heeded,
         cursors=tuple(ledger.cursors),
         leases=tuple(_lease_kept(ledger, lease) for lease in ledger.leases),
         waiting=tuple((o, h) for o, h in held.items() if isinstance(h, int) and h >= READY),
@@ -41,6 +42,7 @@ def _lease_kept(ledger: Ledger, lease: Lease) -> LeaseKept:
 def restored(record: LedgerKept, book: LeaseBook) -> Ledger:
     ledger = Ledger(record.where, record.topic_id, record.floor, book)
     ledger.fence = record.fence
+    ledger.heeded = record.heeded
     ledger.cursors = list(record.cursors)
     ledger.lanes = dict(record.lanes)
     ledger.history = {each.offset: _history(each) for each in record.history}

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from goqueue.model.ids import Offset, Timestamp, TopicId
+from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease, LeaseBook
 from goqueue.queue.ranges import Ranges, each_offset
@@ -84,6 +84,7 @@ class Ledger:
         self.topic_id = topic_id
         self.floor = Offset(floor)  # invariant: everything below is finished
         self.fence = 0  # leases with lower numbers are void
+        self.heeded = NO_TIMESTAMP  # the newest offset commit by others that moved the floor
         self.moves = 0  # how often the floor was moved by decree: what was planned before is void
         self.cursors = [floor] * LANES  # invariant: all of a lane below its cursor was handed out
         self.held: dict[int, Lease | int] = {}
@@ -141,6 +142,9 @@ class Ledger:
         while heap and not self.is_ready(heap[0], now):
             heapq.heappop(heap)
         return bool(heap)
+
+    def first_ready(self, lane: int, now: int) -> int | None:
+        return self._ready[lane][0] if self.has_ready(lane, now) else None
 
     def next_alarm(self) -> int | None:
         """When the next lease runs out or the next waiting message is ready."""

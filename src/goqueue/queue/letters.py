@@ -10,6 +10,7 @@ A dead letter is the message as it was, key, value, headers and timestamp, and h
     gq-dlq-first-delivery, -last-delivery, -time       epoch milliseconds
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ SUFFIX: Final = ".dlq"
 PREFIX: Final = "gq-dlq-"
 ID_HEADER: Final = f"{PREFIX}id"
 ERROR_LENGTH_MAX: Final = 1_000
+RUN_BYTES_MAX: Final = 1024 * 1024  # of letters that are written at once
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -138,3 +140,19 @@ def story_of(record: Record) -> Story | None:
 def _number(told: dict[str, str], name: str) -> int | None:
     text = told.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def small_runs(records: Sequence[Record], bytes_max: int) -> list[list[Record]]:
+    """Runs that surely fit a batch; a record that is large by itself stands alone."""
+    limit = min(bytes_max, RUN_BYTES_MAX) // 2
+    found: list[list[Record]] = [[]]
+    size = 0
+    for record in records:
+        needed = len(record.key or b"") + len(record.value or b"") + 64
+        needed += sum(len(name) * 4 + len(value or b"") + 10 for name, value in record.headers)
+        if found[-1] and size + needed > limit:
+            found.append([])
+            size = 0
+        found[-1].append(record)
+        size += needed
+    return found

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
+from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.queue import keeping, settling
 from goqueue.queue.errors import QueueGroupNotFound, ReceiptUnknown
@@ -96,6 +96,10 @@ class QueueMachine:
         """Messages that are to become dead letters, and are not yet."""
         return [(ledger, list(ledger.letters.values())) for ledger in self._dying]
 
+    @property
+    def has_dead(self) -> bool:
+        return bool(self._dying)
+
     def letter_box(self, topic: TopicName, partition: int) -> LetterBox:
         return self.letter_boxes.get((topic, partition)) or LetterBox()
 
@@ -127,7 +131,13 @@ class QueueMachine:
             return Decision((), settings)
         return Decision((GroupConfigured(group_id, settings),), settings)
 
-    def open(self, where: Where, topic_id: TopicId, floor: Offset) -> Decision[QueueRecord, None]:
+    def open(
+        self,
+        where: Where,
+        topic_id: TopicId,
+        floor: Offset,
+        heeded: Timestamp = NO_TIMESTAMP,
+    ) -> Decision[QueueRecord, None]:
         """Begin in a partition, or anew in a topic that was deleted and made again."""
         ledger = self.ledger(where)
         if ledger is not None and ledger.topic_id == topic_id:
@@ -135,13 +145,16 @@ class QueueMachine:
         records: list[QueueRecord] = []
         if where.group_id not in self.groups:
             records.append(GroupConfigured(where.group_id, QueueSettings()))
-        return Decision((*records, Opened(where, topic_id, floor)), None)
+        return Decision((*records, Opened(where, topic_id, floor, heeded)), None)
 
-    def move_floor(self, where: Where, floor: Offset) -> Decision[QueueRecord, None]:
+    def move_floor(
+        self, where: Where, floor: Offset, heeded: Timestamp = NO_TIMESTAMP
+    ) -> Decision[QueueRecord, None]:
+        """By decree; `heeded` is the time of the offset commit that asks for it."""
         ledger = self.ledger(where)
-        if ledger is None or ledger.floor == floor:
+        if ledger is None:
             return Decision((), None)
-        return Decision((FloorMoved(where, floor, self.next_lease_id),), None)
+        return Decision((FloorMoved(where, floor, self.next_lease_id, heeded),), None)
 
     def forget_group(self, group_id: GroupId) -> Decision[QueueRecord, None]:
         self.group(group_id)
@@ -345,9 +358,10 @@ class QueueMachine:
                 group = self.groups.pop(group_id)
                 for place in list(group.ledgers):
                     self._drop(group, place)
-            case Opened(where=where, topic_id=topic_id, floor=floor):
-                book = self.groups[where.group_id].book
-                self._put(Ledger(where, topic_id, floor, book))
+            case Opened(where=where, topic_id=topic_id, floor=floor, heeded=heeded):
+                ledger = Ledger(where, topic_id, floor, self.groups[where.group_id].book)
+                ledger.heeded = heeded
+                self._put(ledger)
             case LedgerKept():
                 self._put(keeping.restored(record, self.groups[record.where.group_id].book))
             case Forgotten(topic=topic):
@@ -396,8 +410,10 @@ class QueueMachine:
                 count_died(totals, record)
             case Buried():
                 self._bury(ledger, record)
-            case FloorMoved(floor=floor, fence=fence):
+            case FloorMoved(floor=floor, fence=fence, heeded=heeded):
                 ledger.move_floor(floor, fence)
+                if heeded != NO_TIMESTAMP:
+                    ledger.heeded = heeded
                 self._note_dying(ledger)
         self._arm(ledger)
 
@@ -418,13 +434,8 @@ class QueueMachine:
         return self.letter_boxes.setdefault((topic, partition), LetterBox())
 
     def _put(self, ledger: Ledger) -> None:
-        group, place = (
-            self.groups[ledger.where.group_id],
-            (
-                ledger.where.topic,
-                ledger.where.partition,
-            ),
-        )
+        group = self.groups[ledger.where.group_id]
+        place = ledger.where.topic, ledger.where.partition
         self._drop(group, place)
         group.ledgers[place] = ledger
         self._note_dying(ledger)

@@ -6,6 +6,7 @@
 even from another one of the same attempt.  The group comes last, for its name may hold anything.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from goqueue.model.ids import GroupId, TopicName
@@ -32,7 +33,7 @@ def receipt(
     return f"{topic}:{partition}:{offset}:{attempt}:{lease_id:x}.{group_id}"
 
 
-def read_receipts(texts: list[str]) -> tuple[Claims, dict[int, ReceiptMalformed]]:
+def read_receipts(texts: Sequence[str]) -> tuple[Claims, dict[int, ReceiptMalformed]]:
     """The claims by ledger and lease, and what is no receipt by its place in `texts`."""
     claims: Claims = {}
     malformed: dict[int, ReceiptMalformed] = {}

@@ -67,6 +67,7 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     where: Where
     topic_id: TopicId
     floor: Offset
+    heeded: Timestamp = Timestamp(-1)  # as in `FloorMoved`
 
 
 class Handed(msgspec.Struct, frozen=True, tag="handed"):
@@ -132,6 +133,7 @@ class FloorMoved(msgspec.Struct, frozen=True, tag="floor"):
     where: Where
     floor: Offset
     fence: int  # the first lease that is not void when the floor moves back
+    heeded: Timestamp = Timestamp(-1)  # when the offset commit was made that asked for it
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
@@ -183,6 +185,7 @@ class LedgerKept(msgspec.Struct, frozen=True, tag="ledger"):
     topic_id: TopicId
     floor: Offset
     fence: int
+    heeded: Timestamp
     cursors: Cursors
     leases: tuple[LeaseKept, ...]
     waiting: tuple[tuple[int, int], ...]  # offset and when it is visible; 0 for at once

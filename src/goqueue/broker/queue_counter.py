@@ -1,0 +1,211 @@
+"""The counter at which one group is served: whose turn it is, and who waits.
+
+Choosing goes over the group's partitions, beginning with another one each time, and over its lanes
+as their weights say.  One consumer is served at a time (reading may have to wait for the disk);
+waiting for the decision to be durable is not part of that.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from goqueue.broker.host import Committed, MachineHost
+from goqueue.broker.partition import Partition
+from goqueue.broker.queue_bell import Bell
+from goqueue.broker.queue_shelf import Budget, Shelf
+from goqueue.broker.queue_stock import Stock
+from goqueue.model.ids import TopicName
+from goqueue.queue import Delivered, Peeked, QueueMachine
+from goqueue.queue.group import QueueGroup
+from goqueue.queue.handing import HandOut, Take
+from goqueue.queue.lanes import LANES, NAMES, Turns
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.settings import QueueSettings
+from goqueue.runtime import Clock
+
+Served = tuple[list[Delivered], Committed]
+
+
+class Counter:
+    def __init__(self, clock: Clock, host: MachineHost[QueueMachine], group: QueueGroup) -> None:
+        self.group = group
+        self.crowded = 0  # consumers that wait until they hold less
+        self.used_at = clock.instant()
+        self._clock = clock
+        self._host = host
+        self._lock = asyncio.Lock()
+        self._shelves: dict[Ledger, Shelf] = {}
+        self._bells: dict[tuple[str, ...], Bell] = {}
+        self._turns = Turns()
+        self._turns_of: QueueSettings | None = None
+        self._turn = 0
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def bell(self, topics: Sequence[str], partitions: Sequence[Partition]) -> Iterator[Bell]:
+        """Something to wait by, for who is ready to wait."""
+        key = tuple(sorted(topics))
+        bell = self._bells.get(key)
+        if bell is None:
+            bell = self._bells[key] = Bell()
+        bell.users += 1
+        bell.hang(partitions)
+        try:
+            yield bell
+        finally:
+            bell.users -= 1
+            if not bell.users:
+                bell.take_down()
+                self._bells.pop(key, None)
+
+    def ring(self) -> None:
+        for bell in self._bells.values():
+            bell.ring()
+
+    def ring_all(self) -> None:
+        """The broker stops: everybody is to look."""
+        for bell in self._bells.values():
+            bell.ring_all()
+
+    def ring_for_room(self) -> None:
+        """Messages were finished: only who waits for that need know."""
+        if self.crowded or self.group.settings.ordering == "key":
+            self.ring()
+
+    # --- serving ----------------------------------------------------------------------------------
+
+    async def serve(
+        self,
+        stocks: Sequence[tuple[Ledger, Stock]],
+        consumer: str,
+        *,
+        count: int,
+        size: int,
+        visibility_ms: int | None,
+    ) -> Served:
+        """Choose and decide; gives the messages and when that is durable."""
+        async with self._lock:
+            while True:
+                budget = Budget(min(count, self.group.room(consumer)), size)
+                shelves = self._in_turn(stocks)
+                takes = {shelf: Take(shelf.ledger) for shelf in shelves}
+                try:
+                    await self._choose(shelves, takes, budget)
+                    handed, committed = self._decide(takes, consumer, visibility_ms)
+                except BaseException:
+                    _undo(takes)
+                    raise
+                if handed is not None:
+                    return self._delivered(takes, handed), committed
+                _undo(takes)
+
+    async def peek(self, stocks: Sequence[tuple[Ledger, Stock]], count: int) -> list[Peeked]:
+        async with self._lock:
+            shelves = self._in_turn(stocks)
+            takes = {shelf: Take(shelf.ledger) for shelf in shelves}
+            try:
+                await self._choose(shelves, takes, Budget(count, 2**62))
+                return [
+                    Peeked(record, where.topic, where.partition, attempt - 1, NAMES[lane])
+                    for take in takes.values()
+                    for where in (take.ledger.where,)
+                    for record, attempt, lane in take.chosen
+                ]
+            finally:
+                _undo(takes)
+                self._turns_of = None  # whose turn it was is not worth remembering
+
+    def _in_turn(self, stocks: Sequence[tuple[Ledger, Stock]]) -> list[Shelf]:
+        shelves = []
+        for ledger, stock in stocks:
+            shelf = self._shelves.get(ledger)
+            if shelf is None or shelf.stock is not stock:
+                shelf = self._shelves[ledger] = Shelf(ledger, stock)
+            shelves.append(shelf)
+        self._turn += 1
+        first = self._turn % len(shelves) if shelves else 0
+        return shelves[first:] + shelves[:first]
+
+    async def _choose(self, shelves: list[Shelf], takes: dict[Shelf, Take], budget: Budget) -> None:
+        settings, now = self.group.settings, self._clock.now()
+        for shelf in shelves:
+            await shelf.refresh()
+        turns = self._current_turns(settings)
+        offers = [any(shelf.offers(lane, now) for shelf in shelves) for lane in range(LANES)]
+        lanes = {lane for lane in range(LANES) if offers[lane]}
+        starved = turns.begin(offers, now, settings.starvation_ms)
+        if starved is not None and not budget.is_spent:
+            count = await self._serve_lane(starved, 1, shelves, takes, budget)
+            turns.served(starved, count, now)
+        while lanes and not budget.is_spent:
+            is_alone = len(lanes) == 1
+            lane, share = turns.turn(lanes, budget.count)
+            count = await self._serve_lane(lane, share, shelves, takes, budget)
+            turns.served(lane, count, now, is_alone=is_alone)
+            if count < share:
+                lanes.discard(lane)
+        for shelf, take in takes.items():
+            take.cursors = shelf.cursors()
+
+    def _current_turns(self, settings: QueueSettings) -> Turns:
+        if self._turns_of is not settings:
+            self._turns_of = settings
+            self._turns = Turns(settings.weights, is_strict=settings.priority == "strict")
+        return self._turns
+
+    async def _serve_lane(
+        self,
+        lane: int,
+        share: int,
+        shelves: list[Shelf],
+        takes: dict[Shelf, Take],
+        budget: Budget,
+    ) -> int:
+        count = 0
+        settings, now = self.group.settings, self._clock.now()
+        for shelf in shelves:
+            if count < share and not budget.is_spent:
+                take = takes[shelf]
+                count += await shelf.take(lane, share - count, take, budget, settings, now)
+        return count
+
+    def _decide(
+        self, takes: dict[Shelf, Take], consumer: str, visibility_ms: int | None
+    ) -> tuple[HandOut | None, Committed]:
+        moving = [take for take in takes.values() if take.moves_on]
+        now = self._clock.now()
+        return self._host.submit_now(
+            lambda machine: machine.hand(now, self.group, consumer, moving, visibility_ms)
+        )
+
+    def _delivered(self, takes: dict[Shelf, Take], handed: HandOut) -> list[Delivered]:
+        lease_id, deadline, group_id = handed.lease_id, handed.deadline, self.group.group_id
+        delivered: list[Delivered] = []
+        for shelf, take in takes.items():
+            where = take.ledger.where
+            topic, partition = TopicName(where.topic), where.partition
+            delivered += [
+                Delivered(record, group_id, topic, partition, attempt, lease_id, lane, deadline)
+                for record, attempt, lane in take.chosen
+            ]
+            shelf.stock.partition.messages_out += len(take.chosen)
+        self.used_at = self._clock.instant()
+        return delivered
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._bells and not self._lock.locked()
+
+    def rest(self) -> None:
+        """Let go of what can be read again."""
+        self._shelves.clear()
+
+
+def _undo(takes: dict[Shelf, Take]) -> None:
+    """Nothing was chosen after all."""
+    for shelf, take in takes.items():
+        take.ledger.put_back([*take.again, *take.outdated, *take.gone])
+        shelf.reset()

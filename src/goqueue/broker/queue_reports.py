@@ -1,0 +1,109 @@
+"""Figures of queues, for people and dashboards.  They take their time: nobody busy asks."""
+
+from goqueue.broker.queue_sources import Sources
+from goqueue.broker.queue_stock import Stock
+from goqueue.model.ids import Offset, Timestamp
+from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
+from goqueue.queue.group import QueueGroup
+from goqueue.queue.lanes import LANES, NAMES, NORMAL
+from goqueue.queue.leases import Lease
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.receipts import receipt
+
+
+def in_flight(
+    group: QueueGroup, *, topic: str | None, consumer: str | None, limit: int
+) -> list[InFlight]:
+    found: list[InFlight] = []
+    for ledger in group.ledgers.values():
+        if topic not in (None, ledger.where.topic):
+            continue
+        for lease in ledger.leases:
+            if consumer in (None, lease.consumer):
+                found += _in_lease(ledger, lease, limit - len(found))
+    return found
+
+
+def _in_lease(ledger: Ledger, lease: Lease, limit: int) -> list[InFlight]:
+    where = ledger.where
+    topic, partition = where.topic, where.partition
+    found = []
+    for offset in list(ledger.in_lease(lease))[: max(0, limit)]:
+        attempt = ledger.attempt(offset)
+        found.append(
+            InFlight(
+                topic,
+                partition,
+                Offset(offset),
+                attempt,
+                lease.consumer,
+                lease.handed_at,
+                lease.deadline,
+                receipt(topic, partition, offset, attempt, lease.lease_id, where.group_id),
+            )
+        )
+    return found
+
+
+async def group_stats(group: QueueGroup, sources: Sources, now: Timestamp) -> GroupStats:
+    partitions = []
+    for ledger in list(group.ledgers.values()):
+        stock = await sources.stock_of(ledger)
+        if stock is not None:
+            partitions.append(await _partition_stats(ledger, stock, now))
+    book = group.book
+    return GroupStats(
+        group.group_id, book.in_flight, dict(book.consumers), group.totals, tuple(partitions)
+    )
+
+
+async def _partition_stats(ledger: Ledger, stock: Stock, now: Timestamp) -> PartitionStats:
+    stock.begin_at(ledger.floor)
+    await stock.scan_all()
+    back, waiting = ledger.ready_by_lane(now), ledger.waiting_by_lane(now)
+    lanes = tuple(
+        [
+            await _lane_stats(ledger, stock, lane, back[lane], waiting[lane], now)
+            for lane in range(LANES)
+        ]
+    )
+    return PartitionStats(
+        topic=ledger.where.topic,
+        partition=ledger.where.partition,
+        floor=ledger.floor,
+        end=stock.limit,
+        ready=sum(lane.ready for lane in lanes),
+        in_flight=sum(ledger.in_flight),
+        waiting=sum(waiting),
+        dead=len(ledger.letters),
+        lanes=lanes,
+    )
+
+
+async def _lane_stats(
+    ledger: Ledger, stock: Stock, lane: int, back: int, waiting: int, now: Timestamp
+) -> LaneStats:
+    fresh = stock.index.count(lane, max(ledger.cursors[lane], stock.start), stock.limit)
+    return LaneStats(
+        priority=NAMES[lane],
+        ready=back + fresh,
+        in_flight=ledger.in_flight[lane],
+        waiting=waiting,
+        handed=ledger.handed[lane],
+        oldest=await _oldest(ledger, stock, lane, now) if back + fresh else None,
+    )
+
+
+async def _oldest(ledger: Ledger, stock: Stock, lane: int, now: Timestamp) -> Timestamp | None:
+    offset = ledger.first_ready(lane, now)
+    if offset is None and lane == NORMAL:
+        for lot in await stock.lots_from(ledger.cursors[lane]):
+            if lot.records:
+                return Timestamp(lot.records[0].timestamp)
+        return None
+    if offset is None:
+        offset = stock.index.next(lane, ledger.cursors[lane])
+    if offset is None:
+        return None
+    found = await stock.find([offset])
+    return Timestamp(found[offset].timestamp) if offset in found else None

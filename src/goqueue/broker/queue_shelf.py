@@ -1,0 +1,360 @@
+"""One group's shelf for one partition: records that are loaded and not handed out yet.
+
+                 lane cursor (durable)        position
+    ─────────────────|─────────────────────────|──────────────>  the lane in the log
+       handed out      lots on the shelf         not loaded
+
+A shelf can be cleared at any time: the ledger's cursors say where to load from.  What came back is
+not on the shelf; it is found in the log once more when its turn comes.
+"""
+
+from collections import deque
+from typing import Final
+
+from goqueue.broker.queue_stock import SCAN_BYTES_AT_ONCE, Lot, Stock
+from goqueue.model.record import Record
+from goqueue.queue.handing import Take
+from goqueue.queue.lane_index import lane_of_record
+from goqueue.queue.lanes import LANES, NORMAL
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.marks import header_value, is_outdated, ordering_key
+from goqueue.queue.ranges import ranges_of
+from goqueue.queue.settings import QueueSettings
+
+LANE_RECORDS: Final = 500  # of a lane other than the normal one that are loaded at once
+VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
+
+
+class Budget:
+    """How much a consumer is still to be given."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count = count
+        self.size = size  # bytes of keys and values; the first message goes whatever its size
+
+    @property
+    def is_spent(self) -> bool:
+        return self.count <= 0 or self.size <= 0
+
+
+class Lane:
+    """The part of a shelf that belongs to one lane."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position  # the next offset to load
+        self.lots: deque[Lot] = deque()
+        self.place = 0  # in the first lot
+
+    def reset(self, position: int) -> None:
+        self.position = position
+        self.lots.clear()
+        self.place = 0
+
+    def tidy(self) -> bool:
+        """Drop lots that are used up; whether anything is left."""
+        while self.lots and self.place >= len(self.lots[0].records):
+            self.lots.popleft()
+            self.place = 0
+        return bool(self.lots)
+
+    def next_offset(self) -> int:
+        """Everything of the lane below it was taken."""
+        return self.lots[0].records[self.place].offset if self.tidy() else self.position
+
+
+class Shelf:
+    def __init__(self, ledger: Ledger, stock: Stock) -> None:
+        self.ledger = ledger
+        self.stock = stock
+        self._moves = ledger.moves
+        self._lanes = [Lane(cursor) for cursor in ledger.cursors]
+        self._served: dict[bytes | None, int] = {}  # fairness value to the number of its last turn
+        self._turn = 0
+
+    def reset(self) -> None:
+        """Forget what is loaded."""
+        self._moves = self.ledger.moves
+        for lane, cursor in zip(self._lanes, self.ledger.cursors, strict=True):
+            lane.reset(cursor)
+
+    async def refresh(self) -> bool:
+        """Know what there is; False when the lanes are not known to the end yet."""
+        if self._moves != self.ledger.moves:
+            self.reset()
+        for lane in self._lanes:
+            lane.position = max(lane.position, self.stock.start)
+        self.stock.begin_at(self.ledger.floor)
+        if self.stock.index.end >= self.stock.limit:
+            return True
+        return await self.stock.scan(SCAN_BYTES_AT_ONCE)
+
+    def offers(self, lane: int, now: int) -> bool:
+        """Whether there may be anything in the lane to hand out."""
+        if self.ledger.has_ready(lane, now) or self._lanes[lane].tidy():
+            return True
+        position = self._lanes[lane].position
+        if lane == NORMAL:
+            return position < self.stock.limit
+        found = self.stock.index.next(lane, position)
+        return found is not None and found < self.stock.limit
+
+    def cursors(self) -> list[int]:
+        """Where the lanes stand now; never before where they stood."""
+        stood = self.ledger.cursors
+        return [max(stood[lane], self._cursor(lane)) for lane in range(LANES)]
+
+    def _cursor(self, lane: int) -> int:
+        if lane == NORMAL or self._lanes[lane].tidy():
+            return self._lanes[lane].next_offset()
+        index = self.stock.index
+        found = index.next(lane, self._lanes[lane].position)
+        return index.end if found is None else found
+
+    # --- taking -----------------------------------------------------------------------------------
+
+    async def take(
+        self, lane: int, share: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+    ) -> int:
+        """Add up to `share` messages of the lane to `take`; gives how many."""
+        before = budget.count
+        least = max(0, before - share)
+        if settings.fairness:
+            await self._take_fairly(lane, least, take, budget, settings, now)
+            return before - budget.count
+        await self._take_ready(lane, least, take, budget, settings, now)
+        shelf = self._lanes[lane]
+        while budget.count > least and not budget.is_spent:
+            if not shelf.tidy() and not await self._load(lane):
+                break
+            if not shelf.tidy():
+                continue
+            lot = shelf.lots[0]
+            wanted = budget.count - least
+            if lot.is_plain and settings.ordering == "none" and not settings.ttl_ms:
+                shelf.place += _take_plain(lot, shelf.place, wanted, lane, take, budget)
+            elif not self._take_one(lot.records[shelf.place], lane, take, budget, settings, now):
+                break
+            else:
+                shelf.place += 1
+        return before - budget.count
+
+    async def _take_ready(
+        self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+    ) -> None:
+        """Those that came back go before those that were never handed out."""
+        while budget.count > least and not budget.is_spent:
+            offsets = self.ledger.take_ready(lane, budget.count - least, now)
+            if not offsets:
+                return
+            try:
+                found = await self.stock.find(offsets)
+            except BaseException:
+                self.ledger.put_back(offsets)
+                raise
+            for place, offset in enumerate(offsets):
+                if budget.is_spent:
+                    self.ledger.put_back(offsets[place:])
+                    return
+                self._take_again(found.get(offset), offset, lane, take, budget, settings, now)
+
+    def _take_again(
+        self,
+        record: Record | None,
+        offset: int,
+        lane: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: int,
+    ) -> None:
+        if record is None:
+            take.gone.append(offset)
+        elif is_outdated(record, settings, now):
+            take.outdated.append(offset)
+        else:
+            take.add_again(record, lane)
+            _spend(budget, record)
+
+    def _take_one(
+        self,
+        record: Record,
+        lane: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: int,
+    ) -> bool:
+        """Take one fresh message, or pass it over; False when no more may be passed over."""
+        if (record.headers or settings.ttl_ms) and is_outdated(record, settings, now):
+            take.outdated.append(record.offset)
+            return True
+        key = ordering_key(record) if settings.ordering == "key" else None
+        if key is not None and (key in take.keys or self.ledger.is_key_busy(key)):
+            if self.ledger.parked_count + len(take.parked) >= settings.key_window:
+                return False
+            take.parked.append((record.offset, lane, key))
+            return True
+        if key is not None:
+            take.keys[key] = record.offset
+        take.add_fresh(record, lane)
+        _spend(budget, record)
+        return True
+
+    # --- fairness ---------------------------------------------------------------------------------
+
+    async def _take_fairly(
+        self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+    ) -> None:
+        """Of the window's messages, those of the header's values in turn.
+
+        What is passed over is from then on ready, and so in the window until its turn comes.
+        """
+        ready = self.ledger.take_ready(lane, settings.fairness_window, now)
+        try:
+            found = await self.stock.find(ready)
+            fresh = await self._window(lane, settings.fairness_window - len(ready))
+        except BaseException:
+            self.ledger.put_back(ready)
+            raise
+        waiting: dict[bytes | None, deque[tuple[int, Record | None]]] = {}
+        for offset in ready:
+            record = found.get(offset)
+            value = None if record is None else header_value(record, settings.fairness)
+            waiting.setdefault(value, deque()).append((offset, record))
+        for record in fresh:
+            value = header_value(record, settings.fairness)
+            waiting.setdefault(value, deque()).append((record.offset, record))
+        picked = self._pick(waiting, set(ready), lane, least, take, budget, settings, now)
+        self.ledger.put_back(offset for offset in ready if offset not in picked)
+        self._pass_over(lane, fresh, picked, take)
+
+    def _pick(
+        self,
+        waiting: dict[bytes | None, deque[tuple[int, Record | None]]],
+        ready: set[int],
+        lane: int,
+        least: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: int,
+    ) -> set[int]:
+        picked: set[int] = set()
+        turns = sorted(waiting, key=lambda value: self._served.get(value, 0))
+        while turns and budget.count > least and not budget.is_spent:
+            still = []
+            for value in turns:
+                if budget.count <= least or budget.is_spent:
+                    break
+                offset, record = waiting[value].popleft()
+                if offset in ready or record is None:
+                    self._take_again(record, offset, lane, take, budget, settings, now)
+                elif not self._take_one(record, lane, take, budget, settings, now):
+                    return picked
+                picked.add(offset)
+                self._note_turn(value)
+                if waiting[value]:
+                    still.append(value)
+            turns = still
+        return picked
+
+    def _note_turn(self, value: bytes | None) -> None:
+        if len(self._served) >= VALUES_MAX:
+            self._served.clear()
+        self._turn += 1
+        self._served[value] = self._turn
+
+    async def _window(self, lane: int, count: int) -> list[Record]:
+        """Up to `count` fresh records of the lane, which stay on the shelf."""
+        shelf = self._lanes[lane]
+        while _loaded(shelf) < count and await self._load(lane):
+            pass
+        records = [record for lot in shelf.lots for record in lot.records]
+        return records[shelf.place : shelf.place + count] if count > 0 else []
+
+    def _pass_over(self, lane: int, fresh: list[Record], picked: set[int], take: Take) -> None:
+        """The shelf moves on to behind the last fresh one that was picked."""
+        last = max((record.offset for record in fresh if record.offset in picked), default=-1)
+        shelf = self._lanes[lane]
+        while shelf.tidy() and shelf.lots[0].records[shelf.place].offset <= last:
+            offset = shelf.lots[0].records[shelf.place].offset
+            if offset not in picked:
+                take.passed.append((offset, lane))
+            shelf.place += 1
+
+    # --- loading ----------------------------------------------------------------------------------
+
+    async def _load(self, lane: int) -> bool:
+        """Put the next records on the shelf; False when there are none."""
+        return await (self._load_normal() if lane == NORMAL else self._load_lane(lane))
+
+    async def _load_normal(self) -> bool:
+        shelf = self._lanes[NORMAL]
+        moves = self.ledger.moves
+        lots = await self.stock.lots_from(shelf.position)
+        if not lots or self.ledger.moves != moves:
+            return False
+        for lot in lots:
+            if not lot.is_plain:
+                lot.records = [each for each in lot.records if lane_of_record(each) == NORMAL]
+            shelf.lots.append(lot)
+        shelf.position = lots[-1].next_offset
+        return True
+
+    async def _load_lane(self, lane: int) -> bool:
+        shelf = self._lanes[lane]
+        moves = self.ledger.moves
+        offsets = self.stock.index.some(lane, shelf.position, LANE_RECORDS)
+        offsets = [offset for offset in offsets if offset < self.stock.limit]
+        if not offsets:
+            return False
+        found = await self.stock.find(offsets)
+        if self.ledger.moves != moves:
+            return False
+        records = [found[offset] for offset in offsets if offset in found]
+        size = sum(_size(record) for record in records)
+        shelf.lots.append(Lot(records, offsets[-1] + 1, size, False))
+        shelf.position = offsets[-1] + 1
+        return True
+
+
+def _take_plain(lot: Lot, place: int, wanted: int, lane: int, take: Take, budget: Budget) -> int:
+    """Take some of a lot at once; nobody need look at them."""
+    records = lot.records[place : place + wanted]
+    if lot.size > budget.size:
+        records = _fitting(records, budget.size)
+        size = sum(_size(record) for record in records)
+    else:
+        size = lot.size * len(records) // len(lot.records)
+    first, last = records[0].offset, records[-1].offset
+    if last - first + 1 == len(records):
+        take.add_range(first, last, lane)
+    else:
+        for low, high in ranges_of(record.offset for record in records):
+            take.add_range(low, high, lane)
+    take.chosen += [(record, 1, lane) for record in records]
+    budget.count -= len(records)
+    budget.size -= size
+    return len(records)
+
+
+def _fitting(records: list[Record], size: int) -> list[Record]:
+    """As many as fit, and one more when none does."""
+    for place, record in enumerate(records):
+        size -= _size(record)
+        if size < 0:
+            return records[: max(1, place)]
+    return records
+
+
+def _spend(budget: Budget, record: Record) -> None:
+    budget.count -= 1
+    budget.size -= _size(record)
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
+
+
+def _loaded(lane: Lane) -> int:
+    return sum(len(lot.records) for lot in lane.lots) - lane.place

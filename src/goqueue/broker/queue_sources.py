@@ -1,0 +1,147 @@
+"""Where a group's messages come from: its topics' partitions, each with the group's ledger."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from goqueue.broker.ground import Ground
+from goqueue.broker.partition import Partition
+from goqueue.broker.queue_counter import Counter
+from goqueue.broker.queue_floors import Floors
+from goqueue.broker.queue_stock import Stock
+from goqueue.cluster import Topic
+from goqueue.model.errors import GoQueueError, PolicyViolation, TopicNotFound
+from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, TopicName
+from goqueue.model.names import is_internal
+from goqueue.queue.group import Place
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.records import Where
+
+if TYPE_CHECKING:
+    from goqueue.broker.queues import Queues
+
+UPKEEP_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 10.0  # after which loaded records are let go
+FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
+
+Source = tuple[Ledger, Stock]
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class Sources:
+    def __init__(self, ground: Ground, queues: "Queues", floors: Floors) -> None:
+        self._ground = ground
+        self._queues = queues
+        self._floors = floors
+        self._clock = ground.doors.clock
+        self._stocks: dict[Place, Stock] = {}
+
+    async def of(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
+        """The partitions of the topics, in order; the group begins in those that are new to it."""
+        sources: list[Source] = []
+        for name in topics:
+            topic = self._ground.topic(name)
+            if is_internal(name):
+                raise PolicyViolation(f"{name!r} is the broker's own topic")
+            for index in range(topic.partitions):
+                partition = await self._ground.partition(name, index)
+                where = Where(group_id, topic.name, index)
+                ledger = self._queues.machine.ledger(where)
+                if ledger is None or ledger.topic_id != topic.topic_id:
+                    ledger = await self._begin(where, topic, partition)
+                sources.append((ledger, self.stock(partition)))
+        self._floors.heed(group_id, (ledger for ledger, _ in sources))
+        return sources
+
+    async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:
+        """Where the group's committed offset says, if there is one."""
+        committed = self._floors.committed_offset(where.group_id, (where.topic, where.partition))
+        heeded = NO_TIMESTAMP
+        if committed is not None:
+            floor, heeded = committed.offset, committed.committed_at
+        elif self._queues.settings(where.group_id).start == "latest":
+            await partition.flush_visible()
+            floor = partition.log.stable_offset
+        else:
+            floor = partition.log.start_offset
+        floor = Offset(min(max(floor, partition.log.start_offset), partition.log.end_offset))
+        self._queues.host.submit_now(
+            lambda machine: machine.open(where, topic.topic_id, floor, heeded)
+        )
+        ledger = self._queues.machine.ledger(where)
+        assert ledger is not None
+        return ledger
+
+    def stock(self, partition: Partition) -> Stock:
+        place = _place(partition)
+        stock = self._stocks.get(place)
+        if stock is None or stock.partition is not partition:
+            stock = self._stocks[place] = Stock(partition)
+        stock.used_at = self._clock.instant()
+        return stock
+
+    async def stock_of(self, ledger: Ledger) -> Stock | None:
+        """The partition of a ledger; None when its topic is gone."""
+        try:
+            partition = await self._ground.partition(ledger.where.topic, ledger.where.partition)
+        except TopicNotFound:
+            return None
+        return self.stock(partition) if partition.topic_id == ledger.topic_id else None
+
+    async def flush(self, topics: Sequence[str]) -> bool:
+        """Make visible what is written and nobody waited for; whether there was anything."""
+        written = []
+        for name in topics:
+            for index in range(self._ground.topic(name).partitions):
+                partition = await self._ground.partition(name, index)
+                log = partition.log
+                if log.high_watermark < log.end_offset and log.failed is None:
+                    written.append(partition)
+        await asyncio.gather(*(partition.flush_visible() for partition in written))
+        return bool(written)
+
+    def forget(self, topic: str) -> None:
+        for place in [place for place in self._stocks if place[0] == topic]:
+            del self._stocks[place]
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def run(self, counters: dict[GroupId, Counter]) -> None:
+        """Know the lanes to the end, and let go of what is not needed."""
+        while True:
+            await self._clock.sleep(UPKEEP_SECONDS)
+            for stock in list(self._stocks.values()):
+                await self._keep_up(stock)
+            now = self._clock.instant()
+            for counter in counters.values():
+                if counter.is_idle and now - counter.used_at > IDLE_SECONDS * 1e9:
+                    counter.rest()
+
+    async def _keep_up(self, stock: Stock) -> None:
+        idle = (self._clock.instant() - stock.used_at) / 1e9
+        partition = stock.partition
+        if partition.log.abandoned or idle > FORGET_SECONDS:
+            self._stocks.pop(_place(partition), None)
+            return
+        if idle > IDLE_SECONDS:
+            stock.rest()
+        floors = [
+            ledger.floor
+            for group in self._queues.machine.groups.values()
+            for ledger in (group.ledgers.get(_place(partition)),)
+            if ledger is not None
+        ]
+        if floors:
+            stock.index.prune(min(floors))
+        try:
+            if idle < IDLE_SECONDS and stock.index.end < stock.limit:
+                await stock.scan_all()
+        except GoQueueError as error:
+            _log.error("priorities not known", partition=str(partition), problem=str(error))
+
+
+def _place(partition: Partition) -> Place:
+    return TopicName(partition.topic), partition.index

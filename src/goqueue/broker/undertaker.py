@@ -1,0 +1,193 @@
+"""Dead messages go to `{topic}.dlq`, each once, whatever happens in between.
+
+    Died, durable ──> append to the dead letters, durable ──> Buried
+                            ^
+                            └── after a crash or an error: look what is there already
+
+One task does it all, in order.  So whatever was written to a partition of dead letters and is not
+noted as such lies behind everything that is (`LetterBox.end`): to look from there on, once, for the
+ids of what is still to be buried, is enough never to write a letter twice.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from goqueue.broker.ground import Ground
+from goqueue.broker.partition import Partition
+from goqueue.broker.queue_stock import Stock
+from goqueue.model import batch as batches
+from goqueue.model import records as record_blocks
+from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
+from goqueue.model.ids import Offset, TopicName
+from goqueue.model.record import Record
+from goqueue.model.settings import HOUR_MS
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.letters import letter_id, letters_topic, small_runs, story_of, told
+from goqueue.queue.records import Letter, Where
+
+if TYPE_CHECKING:
+    from goqueue.broker.queues import Queues
+
+RETENTION_MS: Final = 336 * HOUR_MS
+STORY_BYTES_MAX: Final = 64 * 1024  # room for the story beside the largest message
+LETTERS_AT_ONCE: Final = 100
+RETRY_SECONDS: Final = 1.0
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class Undertaker:
+    def __init__(self, ground: Ground, queues: "Queues") -> None:
+        self._ground = ground
+        self._queues = queues
+        self._wanted = asyncio.Event()
+        self._sure: set[tuple[str, int]] = set()  # partitions where nothing is written and unnoted
+
+    def wake(self) -> None:
+        """Somebody may have died."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        self.wake()  # what a crash interrupted
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if not await self.bury_all():
+                await self._ground.doors.clock.sleep(RETRY_SECONDS)
+                self.wake()
+
+    async def bury_all(self) -> bool:
+        """Bury whoever is dead by now; False when that did not work for all."""
+        is_done = True
+        for ledger, letters in self._queues.machine.dead():
+            for some in _slices(letters):
+                try:
+                    await self._queues.host.settled()  # nobody is buried whom a crash revives
+                    await self._bury(ledger, some)
+                except GoQueueError as error:
+                    is_done = False
+                    where = ledger.where
+                    self._sure.discard((letters_topic(where.topic), where.partition))
+                    _log.error(
+                        "dead letters not written yet",
+                        topic=where.topic,
+                        partition=where.partition,
+                        problem=str(error),
+                    )
+                    break
+        return is_done
+
+    async def _bury(self, ledger: Ledger, letters: Sequence[Letter]) -> None:
+        where = ledger.where
+        records = await self._records(ledger, letters)
+        topic = TopicName(letters_topic(where.topic))
+        end = Offset(0)
+        if records:
+            target = await self._target(where, topic)
+            end = await self._write(target, where, letters, records)
+        await self._queues.host.submit(
+            lambda machine: machine.bury(where, [each.offset for each in letters], topic, end)
+        )
+
+    async def _records(self, ledger: Ledger, letters: Sequence[Letter]) -> dict[int, Record]:
+        """The messages themselves, as far as they are still there."""
+        where = ledger.where
+        try:
+            source = await self._ground.partition(where.topic, where.partition)
+        except TopicNotFound:
+            return {}
+        if source.topic_id != ledger.topic_id:
+            return {}
+        found = await Stock(source).find(sorted(letter.offset for letter in letters))
+        if len(found) < len(letters):
+            _log.warning(
+                "dead messages are gone from the log",
+                topic=where.topic,
+                partition=where.partition,
+                count=len(letters) - len(found),
+            )
+        return found
+
+    async def _target(self, where: Where, name: TopicName) -> Partition:
+        source = self._ground.topic(where.topic)
+        if not self._ground.has_topic(name):
+            bytes_max = source.settings.max_message_bytes + STORY_BYTES_MAX
+            settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
+            with contextlib.suppress(TopicExists):  # made by somebody else just now
+                await self._ground.create_topic(
+                    name, partitions=source.partitions, settings=settings
+                )
+        if not self._ground.topic(name).has_partition(where.partition):
+            await self._ground.add_partitions(name, source.partitions)
+        return await self._ground.partition(name, where.partition)
+
+    async def _write(
+        self,
+        target: Partition,
+        where: Where,
+        letters: Sequence[Letter],
+        records: dict[int, Record],
+    ) -> Offset:
+        """Append those that are not there yet; gives the offset behind all of them, durable."""
+        place = (target.topic, target.index)
+        written: set[str] = set()
+        if place not in self._sure:
+            await target.flush_visible()
+            written = await self._written(target)
+        missing = [
+            told(where, letter, records[letter.offset])
+            for letter in letters
+            if letter.offset in records and letter_id(where, letter.offset) not in written
+        ]
+        end = target.log.end_offset
+        if missing:
+            self._sure.discard(place)  # until that is durable
+            last = self._append(target, missing)
+            await target.committed(last)
+            end = Offset(last + 1)
+        self._sure.add(place)
+        return end
+
+    def _append(self, target: Partition, letters: list[Record]) -> Offset:
+        now = self._ground.doors.clock.now()
+        last = Offset(-1)
+        for some in small_runs(letters, target.log.settings.max_message_bytes):
+            data = _batch(some, now)
+            last = target.append(data, batches.verified_headers(data), now).last_offset
+        return last
+
+    async def _written(self, target: Partition) -> set[str]:
+        """The ids of letters that were written and not noted as such."""
+        stock = Stock(target)
+        box = self._queues.machine.letter_box(TopicName(target.topic), target.index)
+        offset = int(box.end) if box.end <= stock.limit else 0
+        found: set[str] = set()
+        while lots := await stock.lots_from(offset):
+            offset = lots[-1].next_offset
+            for lot in lots:
+                stories = (story_of(record) for record in lot.records)
+                found.update(story.letter_id for story in stories if story is not None)
+        return found
+
+
+def _batch(letters: list[Record], now: int) -> bytearray:
+    """Records as they were, in a batch that is as old as now, so that it is kept its whole time."""
+    return batches.assemble(
+        record_blocks.encode_records(letters),
+        base_offset=0,
+        last_offset_delta=len(letters) - 1,
+        base_timestamp=letters[0].timestamp,
+        max_timestamp=max(now, *(letter.timestamp for letter in letters)),
+        count=len(letters),
+        attributes=0,
+        producer=(-1, -1, -1),
+    )
+
+
+def _slices(letters: Sequence[Letter]) -> Iterator[Sequence[Letter]]:
+    for start in range(0, len(letters), LETTERS_AT_ONCE):
+        yield letters[start : start + LETTERS_AT_ONCE]

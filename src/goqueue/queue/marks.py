@@ -1,0 +1,42 @@
+"""What record headers say to a queue: time to live, the key of the order, whose turn it is."""
+
+from typing import Final
+
+from crc32c import crc32c
+
+from goqueue.model.record import Record
+from goqueue.queue.settings import QueueSettings
+
+PREFIX: Final = b"gq-"  # a batch without it has no headers for queues
+TTL_HEADER: Final = "gq-ttl-ms"
+ORDERING_HEADER: Final = "gq-ordering-key"
+
+_TTL_DIGITS_MAX: Final = 15
+
+
+def is_outdated(record: Record, settings: QueueSettings, now: int) -> bool:
+    """Whether the message is past its time to live; without a timestamp it has no age."""
+    ttl_ms = settings.ttl_ms
+    for name, value in record.headers:
+        if name == TTL_HEADER and value and value.isdigit() and len(value) <= _TTL_DIGITS_MAX:
+            ttl_ms = int(value)
+    return 0 < ttl_ms <= now - record.timestamp and record.timestamp >= 0
+
+
+def ordering_key(record: Record) -> int | None:
+    """A number for the message's key; None when it has none, and so no order.
+
+    Two keys with one number wait for each other now and then, which is all that happens.
+    """
+    key = record.key
+    for name, value in record.headers:
+        if name == ORDERING_HEADER:
+            key = value
+    return None if key is None else int(crc32c(key))
+
+
+def header_value(record: Record, wanted: str) -> bytes | None:
+    for name, value in record.headers:
+        if name == wanted:
+            return value
+    return None
