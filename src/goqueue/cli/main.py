@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "topic": "Topics and messages",
     "produce": "Topics and messages",
     "consume": "Topics and messages",
+    "group": "Topics and messages",
     "config": "Settings of this command",
 }
 LOCAL_COMMANDS: Final = {"server"}  # talk to nobody

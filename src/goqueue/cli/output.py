@@ -2,11 +2,14 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from goqueue.cli.session import OutputFormat
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Rows = Sequence[Sequence[object]]
 
@@ -39,16 +42,21 @@ def show_facts(chosen: OutputFormat, value: Any, facts: Sequence[tuple[str, obje
 
 def show_table(headings: Sequence[str], rows: Rows) -> None:
     from rich.console import Console
+
+    Console().print(table(headings, rows))
+
+
+def table(headings: Sequence[str], rows: Rows) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for index, heading in enumerate(headings):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
+        made.add_column(heading, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_text(cell)) for cell in row))
-    Console().print(table)
+        made.add_row(*(Text(_text(cell)) for cell in row))
+    return made
 
 
 def _text(fact: object) -> str:

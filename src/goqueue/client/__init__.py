@@ -16,8 +16,9 @@ from goqueue.client.messages import Message, Received
 if TYPE_CHECKING:
     from goqueue.client.async_client import AsyncClient
     from goqueue.client.client import Client
+    from goqueue.client.group_reading import GroupReading
 
-__all__ = ["AsyncClient", "Client", "ClientError", "Message", "Received"]
+__all__ = ["AsyncClient", "Client", "ClientError", "GroupReading", "Message", "Received"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,4 +30,8 @@ def __getattr__(name: str) -> Any:
         from goqueue.client.async_client import AsyncClient
 
         return AsyncClient
+    if name == "GroupReading":
+        from goqueue.client.group_reading import GroupReading
+
+        return GroupReading
     raise AttributeError(name)

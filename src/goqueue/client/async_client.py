@@ -8,9 +8,18 @@ from typing import Any, Final, Self, TypeVar
 
 import httpx
 
-from goqueue.client import calls, exchange
+from goqueue.client import calls, exchange, group_calls
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
+from goqueue.client.group_calls import ResetTo
+from goqueue.client.group_reading import GroupReading
+from goqueue.client.group_results import (
+    Group,
+    GroupLag,
+    GroupOffset,
+    GroupSummary,
+    MovedOffset,
+)
 from goqueue.client.messages import Message, Received
 from goqueue.client.outcomes import all_published, results_in
 from goqueue.client.reading import (
@@ -239,6 +248,80 @@ class AsyncClient:
                     await pages.put(messages)
         except ClientError as error:
             await pages.put(error)
+
+    # --- consumer groups --------------------------------------------------------------------------
+
+    async def groups(self) -> list[GroupSummary]:
+        """All groups, by name."""
+        page = await self.send(group_calls.groups())
+        found = page.groups
+        while page.next_after:
+            page = await self.send(group_calls.groups(page.next_after))
+            found = found + page.groups
+        return found
+
+    async def group(self, name: str) -> Group:
+        return await self.send(group_calls.group(name))
+
+    async def delete_group(self, name: str) -> None:
+        """Only one without members."""
+        await self.send(group_calls.delete_group(name))
+
+    async def group_offsets(self, name: str) -> list[GroupOffset]:
+        return (await self.send(group_calls.group_offsets(name))).offsets
+
+    async def group_lag(self, name: str) -> GroupLag:
+        return await self.send(group_calls.group_lag(name))
+
+    async def reset_offsets(
+        self,
+        name: str,
+        to: ResetTo,
+        *,
+        value: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        dry_run: bool = False,
+    ) -> list[MovedOffset]:
+        """Move a group's offsets; `value` is the offset, epoch milliseconds, or how far."""
+        call = group_calls.reset_offsets(
+            name, to, value=value, topic=topic, partition=partition, dry_run=dry_run
+        )
+        return (await self.send(call)).offsets
+
+    async def join(self, reading: GroupReading) -> None:
+        """Become a member: `reading = GroupReading("group", ["topic"])`."""
+        reading.joined(await self.send(reading.join_call()))
+
+    async def poll(
+        self, reading: GroupReading, *, limit: int | None = None, wait_ms: int = 0
+    ) -> list[Received]:
+        """The next messages; with auto-commit this says that those before are processed.
+
+        A member that was forgotten joins again, and goes on from what is committed.
+        """
+        try:
+            return reading.take(await self.send(reading.call(limit=limit, wait_ms=wait_ms)))
+        except ClientError as error:
+            if not reading.must_join_again(error):
+                raise
+        await self.join(reading)
+        return reading.take(await self.send(reading.call(limit=limit, wait_ms=wait_ms)))
+
+    async def commit(self, reading: GroupReading, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """By topic and partition: the offset of the next message to process."""
+        await self.send(
+            group_calls.commit_offsets(
+                reading.group,
+                offsets,
+                member_id=reading.member_id,
+                generation=reading.generation,
+            )
+        )
+
+    async def leave(self, reading: GroupReading, *, commit: bool = True) -> None:
+        """With auto-commit, `commit` says that what the last poll gave is processed."""
+        await self.send(reading.leave_call(commit=commit))
 
     # --- sending ----------------------------------------------------------------------------------
 

@@ -70,6 +70,15 @@ def consume(
             help="raw, json, or a template: '{partition}:{offset} {key} {value}\\n'. \\[raw]",
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="NAME",
+            help="Read as a member of this consumer group, and commit what was shown.",
+        ),
+    ] = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only messages with this key.")
     ] = None,
@@ -94,7 +103,15 @@ def consume(
     start = _start(partition, offset, from_beginning, from_latest, from_time, now_ms)
     wanted = _filter(key, pairs(header, "--header"))
     show = _shower(form or session.chosen_output() or "raw", flush=follow)
-    if follow:
+    if group is not None:
+        if partition is not None or offset or from_time or to_time or from_beginning:
+            raise UsageFailure("a group knows where it is: --group takes only --from-latest")
+        from goqueue.cli.group_consuming import consume_as_member
+
+        consume_as_member(
+            session, group, topic, wanted, limit, show, from_latest=from_latest, follow=follow
+        )
+    elif follow:
         _follow(session, topic, partition, start, wanted, limit, show)
     else:
         end = None if to_time is None else milliseconds(to_time, now_ms)

@@ -14,7 +14,8 @@ async def prepared(client: Client) -> dict:
     messages = [{"value": str(number), "partition": 0} for number in range(5)]
     await client.post("/topics/t/messages", json={"messages": messages})
     joined = await client.post("/groups/readers/join", json={"topics": ["t"]})
-    return joined.json()
+    found: dict = joined.json()
+    return found
 
 
 async def test_a_group_s_life_is_in_the_numbers(client: Client):

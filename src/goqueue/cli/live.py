@@ -1,0 +1,34 @@
+"""A view that is drawn anew until ctrl-c: in place at a terminal, one after the other elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from goqueue.cli.output import show_value
+from goqueue.cli.session import OutputFormat
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+View = tuple[object, "RenderableType"]  # for programs, and for people
+
+
+def watch(chosen: OutputFormat, look: "Callable[[], View]", interval_seconds: float) -> None:
+    """Never returns: `look` says what there is to see now."""
+    if chosen == "table":
+        _watch_in_place(look, interval_seconds)
+    while True:
+        value, _ = look()
+        show_value(chosen, value)
+        sys.stdout.flush()
+        time.sleep(interval_seconds)
+
+
+def _watch_in_place(look: "Callable[[], View]", interval_seconds: float) -> None:
+    from rich.live import Live
+
+    with Live(look()[1], auto_refresh=False, screen=False) as live:
+        while True:
+            time.sleep(interval_seconds)
+            live.update(look()[1], refresh=True)
