@@ -101,6 +101,11 @@ class Transactions:
         """Whether a transaction that is not carried out yet is going to move this position."""
         return self.machine.pending_offsets.has(group_id, (TopicName(topic), partition))
 
+    def oldest_age_ms(self) -> int:
+        """How long the oldest open transaction has been; 0 when none is open."""
+        ongoing = self.machine.ongoing
+        return max(0, self._clock.now() - ongoing[0].started_at) if ongoing else 0
+
     def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """The transactional id's state, when `who` is its producer; raises when not."""
         return self.machine.check(transactional_id, who)

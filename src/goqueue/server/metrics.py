@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker, Partition
+from goqueue.broker.transactions import Transactions
 from goqueue.model.errors import GoQueueError
 from goqueue.server.group_metrics import GroupCollector
 
@@ -190,6 +191,7 @@ class _BrokerCollector(Collector):
         for each in topics:
             partitions.add_metric([each.name], each.partitions)
         yield partitions
+        yield from _transaction_families(broker.transactions)
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
         yield self._build_info
         if self._per_partition:
@@ -207,6 +209,22 @@ class _BrokerCollector(Collector):
         for topic in list(self._retired):
             if self._broker.metadata.find(topic) is None:
                 del self._retired[topic]
+
+
+def _transaction_families(transactions: Transactions) -> Iterator[Metric]:
+    counts = transactions.machine.counts
+    for name, meaning, value in (
+        ("transactions_started", "Transactions that began.", counts.started),
+        ("transactions_committed", "Transactions that were committed.", counts.committed),
+        ("transactions_aborted", "Transactions that were aborted.", counts.aborted),
+    ):
+        yield CounterMetricFamily(f"goqueue_{name}", meaning, value=value)
+    yield _gauge("transactions_open", "Open transactions.", len(transactions.machine.ongoing))
+    yield _gauge(
+        "transactions_oldest_age_seconds",
+        "How long the oldest open transaction has been; 0 when none is.",
+        transactions.oldest_age_ms() / 1000,
+    )
 
 
 def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:

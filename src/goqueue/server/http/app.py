@@ -14,18 +14,21 @@ from goqueue.broker.group_members import GroupMembers
 from goqueue.broker.group_overview import GroupOverview
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
+from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import (
     errors,
     group_admin,
     group_bodies,
+    group_transactions,
     groups,
     health,
     message_bodies,
     messages,
     pages,
     topics,
+    transactions,
 )
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
@@ -37,6 +40,8 @@ API: Final[list[HTTPRouteHandler]] = [
     *messages.HANDLERS,
     *groups.HANDLERS,
     *group_admin.HANDLERS,
+    *transactions.HANDLERS,
+    *group_transactions.HANDLERS,
 ]
 
 # The first words of their paths.
@@ -53,6 +58,7 @@ def create_app(
         "merged": MergedReader(broker, verbs),
         "members": GroupMembers(broker),
         "overview": GroupOverview(broker),
+        "transaction_messages": TransactionMessages(broker),
         "metrics": metrics,
         "health": readiness,
         "polls": polls,
@@ -62,7 +68,17 @@ def create_app(
         return _application({**given, "document": document}, config, openapi_config)
 
     document = ApiDocument(
-        make_app, (group_admin, group_bodies, health, message_bodies, messages, topics)
+        make_app,
+        (
+            group_admin,
+            group_bodies,
+            group_transactions,
+            health,
+            message_bodies,
+            messages,
+            topics,
+            transactions,
+        ),
     )
     return make_app(None)
 

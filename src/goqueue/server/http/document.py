@@ -40,6 +40,8 @@ TAGS: Final = [
     Tag("messages", description="Publish and read."),
     Tag("topics", description="Create, describe, change and delete."),
     Tag("groups", description="Consumers that share topics: read as a member, look after offsets."),
+    Tag("transactions", description="Write to several partitions, and move on, as one."),
+    Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, numbers and this document."),
 ]
 

@@ -20,6 +20,7 @@ from goqueue.broker.group_sessions import PollSuperseded
 from goqueue.broker.messages import DamagedRecords
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
+from goqueue.txn import errors as txn_errors
 
 RETRY_AFTER_SECONDS: Final = 1
 
@@ -76,6 +77,15 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     group_errors.InconsistentGroupProtocol: 409,
     group_errors.FencedInstance: 409,
     group_errors.UnreleasedInstance: 409,
+    txn_errors.TransactionError: 409,
+    txn_errors.ProducerFenced: 409,
+    txn_errors.InvalidTransactionState: 409,
+    txn_errors.ConcurrentTransactions: 409,
+    txn_errors.ApplicationFenced: 409,
+    txn_errors.VersionGoesBack: 409,
+    txn_errors.UnknownProducer: 404,
+    txn_errors.TransactionalIdNotFound: 404,
+    txn_errors.InvalidTransactionTimeout: 400,
     NotAssigned: 403,
     PollSuperseded: 409,
 }

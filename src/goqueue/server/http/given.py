@@ -10,6 +10,7 @@ from goqueue.broker.group_members import GroupMembers
 from goqueue.broker.group_overview import GroupOverview
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
+from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
@@ -20,6 +21,7 @@ TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
 TheMergedReader: TypeAlias = NamedDependency[SkipValidation[MergedReader]]
 TheMembers: TypeAlias = NamedDependency[SkipValidation[GroupMembers]]
 TheGroupOverview: TypeAlias = NamedDependency[SkipValidation[GroupOverview]]
+TheTransactionMessages: TypeAlias = NamedDependency[SkipValidation[TransactionMessages]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
