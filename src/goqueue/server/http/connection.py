@@ -9,7 +9,7 @@ Bytes that are no HTTP get a 400 and cost this connection, nothing else.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
 import structlog
@@ -27,6 +27,23 @@ _log = structlog.get_logger("goqueue.http")
 
 class _TooLarge(Exception):
     """Raised inside a parser callback; the parser hands it on as its own error's cause."""
+
+
+class _Droppable:
+    """A transport that drops what is written to it once it is closing, as asyncio's own do.
+
+    uvloop's raise instead, and a handler may write before it is told that its client has gone.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -47,7 +64,7 @@ class HttpConnection(HttpToolsProtocol):
     # --- life ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _Droppable(transport)))
         self._metrics.connection_opened("http")
         if len(self.connections) > 2 * self._connections_max:
             transport.abort()
