@@ -247,6 +247,7 @@ def test_offsets_are_reset_when_nobody_reads(server: HttpGroupServer, group: str
     reset = f"/groups/{group}/offsets/reset"
     refused = server.post(reset, 409, to="earliest", topic=topic)
     assert refused["error"]["code"] == "non_empty_group"
+    assert len(server.post(reset, to="earliest", topic=topic, dry_run=True)["offsets"]) == 2
     member.leave()
     tried = server.post(reset, to="latest", topic=topic, dry_run=True)
     assert [each["after"] for each in tried["offsets"]] == [10, 10]

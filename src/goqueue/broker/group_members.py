@@ -207,8 +207,9 @@ class GroupMembers:
         if not standing.revoking:  # else the member shall come back at once, and not be busy
             taken = await self._take(poll, standing)
         session.check_poll(poll.number)
-        if poll.patience is not None and poll.patience.is_ended:
-            return self._answer(session, standing, Taken())  # nobody is there to see more
+        if poll.patience is not None and poll.patience.is_ended:  # nobody is there to see more
+            await self._commit_processed(session)
+            return self._answer(session, standing, Taken())
         for slot, offset in taken.stepped_over.items():
             session.step_over(slot, offset)
         is_news = bool(standing.revoking) or standing.assigned != session.told

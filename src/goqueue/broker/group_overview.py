@@ -202,7 +202,7 @@ class GroupOverview:
             return
         if members:
             raise GroupNotEmpty(
-                f"group {group_id!r} has {members} members, who know better how far they are:"
+                f"group {group_id!r} has members ({members}), who know better how far they are:"
                 " stop them first"
             )
 
@@ -211,7 +211,8 @@ class GroupOverview:
         _check_value(request)
         committed = self._committed(request.group_id)
         places = self._places_to_reset(request, committed)
-        self._check_empty(request.group_id)
+        if not request.dry_run:
+            self._check_empty(request.group_id)
         moves = []
         for place, partition in await self._opened(places):
             offset = committed.get(place)
