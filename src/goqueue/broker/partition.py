@@ -69,7 +69,7 @@ class Partition:
         self._disk = disk
         self._on_dirty = on_dirty
         self._on_flush = on_flush
-        self._waiters: set[Waiter] = set()
+        self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
         self._commit_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         self.messages_in = 0
         self.bytes_in = 0
@@ -259,12 +259,12 @@ class Partition:
 
     def subscribe(self, waiter: Waiter) -> None:
         """Wake `waiter` whenever more becomes visible; asks for a sync if that is missing."""
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         if self.log.high_watermark < self.log.end_offset:
             self.demand_flush()
 
     def unsubscribe(self, waiter: Waiter) -> None:
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     # --- upkeep -----------------------------------------------------------------------------------
 

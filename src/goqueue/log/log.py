@@ -124,7 +124,7 @@ class Log:
         self.damaged: dict[Offset, Offset] = {}  # first to last offset of batches with a bad CRC
         self._disk = disk
         self._unsynced: list[Segment] = []
-        self._written: set[Segment] = set()
+        self._written: dict[Segment, None] = {}  # in order: a seed must repeat what is done
         self._new_files = True
         self._epochs_changed = False
         self._checkpoint_due = False  # though nothing was written since
@@ -133,7 +133,7 @@ class Log:
     def settle(self, touched: list[Segment]) -> None:
         """Make what recovery verified or changed durable, and say so in a checkpoint.  Blocking."""
         self._unsynced = list(touched)
-        self._written = set(touched)
+        self._written = dict.fromkeys(touched)
         self._epochs_changed = bool(self.epochs.entries)
         point = self.checkpoint_point()
         try:
@@ -251,7 +251,7 @@ class Log:
     def _write(self, data: Buffer) -> int:
         segment = self.active
         if segment not in self._written:
-            self._written.add(segment)
+            self._written[segment] = None
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
         try:
@@ -315,7 +315,7 @@ class Log:
         except (DiskFull, StorageFailed):
             fresh.remove(self._disk)
             raise
-        self._written.add(self.active)
+        self._written[self.active] = None
         self.segments.append(fresh)
         self._new_files = True
 
@@ -570,7 +570,7 @@ class Log:
     def put_back(self, point: "SyncPoint | CheckpointPoint") -> None:
         """The point was not run to its end, and may be tried again: the disk was full."""
         if isinstance(point, CheckpointPoint):
-            self._written.update(segment for segment in point.written if not segment.gone)
+            self._written.update((segment, None) for segment in point.written if not segment.gone)
             self._epochs_changed |= point.epochs is not None
             self._checkpoint_due = True
             point = point.sync
@@ -590,7 +590,7 @@ class Log:
     def checkpoint_point(self) -> CheckpointPoint:
         written = tuple(self._written)
         epochs = tuple(self.epochs.entries) if self._epochs_changed else None
-        self._written = set()
+        self._written = {}
         self._epochs_changed = False
         self._checkpoint_due = False
         return CheckpointPoint(
@@ -678,8 +678,7 @@ class Log:
         if not self.rewriting:  # compaction asks the index from another thread
             self.aborted.forget_before(self.start_offset)
         self.cleaned_offset = max(self.cleaned_offset, self.start_offset)
-        self._written.difference_update(removed)
-        self._unsynced = [segment for segment in self._unsynced if segment not in removed]
+        self._forget(removed)
         self.forget_cursors()
         return Removal(self.checkpoint_point(), tuple(removed))
 
@@ -717,8 +716,7 @@ class Log:
             segment.gone = True  # after they were replaced: readers look again
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         self.cleaned_offset = max(self.cleaned_offset, cleaned_offset)
-        self._written.difference_update(old)
-        self._unsynced = [segment for segment in self._unsynced if segment not in old]
+        self._forget(old)
         self.forget_cursors()
         return Replacement(self.checkpoint_point(), tuple(old), tuple(kept))
 
@@ -732,6 +730,12 @@ class Log:
             cleaned_offset=replacement.checkpoint.checkpoint.cleaned_offset,
         )
         self.run_checkpoint(replacement.checkpoint)
+
+    def _forget(self, gone: Sequence[Segment]) -> None:
+        """There is no need to sync what is removed or replaced."""
+        for segment in gone:
+            self._written.pop(segment, None)
+        self._unsynced = [segment for segment in self._unsynced if segment not in gone]
 
     def close(self) -> None:
         for segment in self.segments:

@@ -77,7 +77,7 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
     log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
-    if believed is None or report.verified_bytes or report.cut_bytes:
+    if believed is None or report.verified_bytes or report.cut_bytes or len(touched) > 1:
         log.settle(touched)
     return log, report
 

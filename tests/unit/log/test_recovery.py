@@ -7,7 +7,8 @@ import pytest
 
 from goqueue.log.checkpoint import load
 from goqueue.model.record import Record
-from goqueue.sim import SimCrash, SimDisk
+from goqueue.sim import SimCrash, SimDisk, SimFile
+from goqueue.sim.device import Node
 from tests.unit.log.logs import DIRECTORY, NOW, Book, headers_in, settings
 
 
@@ -19,11 +20,11 @@ class Counter(SimDisk):
         self.looked = 0
         self._before = self.operations
 
-    def open(self, path: str):  # type: ignore[no-untyped-def]
+    def open(self, path: str) -> SimFile:
         self.opened += 1
         return super().open(path)
 
-    def open_node(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
+    def open_node(self, path: str, *, create: bool) -> Node:
         self.looked += 1
         return super().open_node(path, create=create)
 
@@ -143,6 +144,23 @@ def test_a_settled_log_is_checkpointed_at_once():
     assert saved.tail.next_offset == 20
     book.reopen()
     assert book.recovery.verified_bytes == 0
+
+
+@pytest.mark.parametrize("fate", range(10))
+def test_what_recovery_writes_into_an_index_is_made_durable(fate: int):
+    """It closes a segment that a dead process had left for a new one, and finds nothing new."""
+    disk = SimDisk(fate)
+    book = Book(disk)
+    book.fill(5)
+    book.checkpoint()
+    book.log.roll()
+    killed = disk.kill()
+    book.reopen(killed)
+    assert book.recovery.verified_bytes == 0
+    book.fill(3)
+    book.checkpoint()
+    book.reopen(killed.crash(fate, holes=True))
+    book.check()
 
 
 @pytest.mark.parametrize("fate", range(10))
