@@ -1,0 +1,186 @@
+"""The metadata machine: replay equals live, snapshots too, whatever was asked of it."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.cluster import Metadata, MetadataRecord
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidPartitions,
+    InvalidSetting,
+    PolicyViolation,
+    TopicExists,
+    TopicIdNotFound,
+    TopicNotFound,
+)
+from goqueue.model.ids import Timestamp, TopicId, TopicName
+from goqueue.model.machine import Decision
+
+DEFAULTS = {"retention.ms": "1000"}
+NOW = Timestamp(1_750_000_000_000)
+
+Command = tuple[Any, ...]
+
+names = st.sampled_from(["a", "b", "a.b", "a_b", "__own"]).map(TopicName)
+settings = st.dictionaries(
+    st.sampled_from(["retention.ms", "segment.bytes", "flush", "no.such"]),
+    st.sampled_from(["5", "2048", "never", "nonsense"]),
+    max_size=2,
+)
+changes = st.dictionaries(
+    st.sampled_from(["retention.ms", "segment.bytes", "flush", "no.such"]),
+    st.sampled_from([None, "5", "2048", "never"]),
+    max_size=2,
+)
+commands = st.one_of(
+    st.tuples(st.just("create"), names, st.integers(-1, 12), settings),
+    st.tuples(st.just("grow"), names, st.integers(-1, 12)),
+    st.tuples(st.just("change"), names, changes, st.booleans()),
+    st.tuples(st.just("delete"), names),
+    st.tuples(st.just("ids"), st.integers(1, 2000)),
+    st.tuples(st.just("name"), st.text(min_size=1, max_size=3)),
+)
+
+
+def new_machine() -> Metadata:
+    return Metadata(DEFAULTS, partitions_max=10)
+
+
+def new_id(number: int) -> TopicId:
+    return TopicId(UUID(int=number))
+
+
+def decided(machine: Metadata, command: Command, number: int) -> Decision[MetadataRecord, Any]:
+    match command:
+        case ("create", name, partitions, chosen):
+            return machine.create_topic(
+                name, topic_id=new_id(number), partitions=partitions, settings=chosen, now=NOW
+            )
+        case ("grow", name, partitions):
+            return machine.add_partitions(name, partitions)
+        case ("change", name, chosen, replace):
+            return machine.change_settings(name, chosen, replace=replace)
+        case ("delete", name):
+            return machine.delete_topic(name)
+        case ("ids", count):
+            return machine.reserve_producer_ids(count)
+        case ("name", text):
+            return machine.name_cluster(text)
+    raise AssertionError(command)
+
+
+def state_of(machine: Metadata) -> object:
+    return (machine.cluster_id, machine.next_producer_id, dict(machine.topics))
+
+
+def replayed(machine: Metadata, records: list[bytes]) -> Metadata:
+    for record in records:
+        machine.apply(machine.decode(record))
+    return machine
+
+
+@given(st.lists(commands, max_size=40), st.integers(0, 40))
+def test_a_replay_gives_the_same_state_from_the_beginning_or_from_a_snapshot(
+    asked: list[Command], snapshot_after: int
+):
+    live = new_machine()
+    log: list[bytes] = []
+    snapshot: tuple[list[bytes], int] = ([], 0)
+    for number, command in enumerate(asked):
+        before = state_of(live)
+        try:
+            decision = decided(live, command, number)
+        except GoQueueError:
+            assert state_of(live) == before, "a refusal changes nothing"
+            continue
+        assert state_of(live) == before, "a decision changes nothing"
+        for record in decision.records:
+            log.append(live.encode(record))
+            live.apply(record)
+        if number == snapshot_after:
+            snapshot = ([live.encode(record) for record in live.snapshot()], len(log))
+    assert state_of(replayed(new_machine(), log)) == state_of(live)
+    from_snapshot = replayed(new_machine(), snapshot[0])
+    assert state_of(replayed(from_snapshot, log[snapshot[1] :])) == state_of(live)
+    for name, topic in live.topics.items():
+        assert live.topic_by_id(topic.topic_id) == live.topic(name) == topic
+        assert live.has_id(topic.topic_id)
+
+
+@given(st.lists(commands, max_size=40))
+def test_what_is_answered_is_what_comes_to_be(asked: list[Command]):
+    machine = new_machine()
+    given_ids: set[int] = set()
+    for number, command in enumerate(asked):
+        try:
+            decision = decided(machine, command, number)
+        except GoQueueError:
+            continue
+        for record in decision.records:
+            machine.apply(record)
+        if command[0] in ("create", "grow", "change"):
+            assert machine.topic(command[1]) == decision.reply
+        elif command[0] == "delete":
+            assert machine.find(command[1]) is None
+        elif command[0] == "ids":
+            first = decision.reply
+            assert isinstance(first, int)
+            block = set(range(first, first + command[1]))
+            assert not block & given_ids
+            given_ids |= block
+
+
+def with_topic(partitions: int = 2) -> Metadata:
+    machine = new_machine()
+    decision = machine.create_topic(
+        TopicName("t"), topic_id=new_id(1), partitions=partitions, settings={}, now=NOW
+    )
+    for record in decision.records:
+        machine.apply(record)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("refused", "error"),
+    [
+        (lambda m: m.add_partitions("t", 2), InvalidPartitions),
+        (lambda m: m.add_partitions("t", 11), InvalidPartitions),
+        (lambda m: m.add_partitions("no", 3), TopicNotFound),
+        (lambda m: m.delete_topic("no"), TopicNotFound),
+        (lambda m: m.change_settings("t", {"no.such": "1"}), InvalidSetting),
+        (lambda m: m.change_settings("t", {"flush": "maybe"}), InvalidSetting),
+        (lambda m: m.topic_by_id(new_id(9)), TopicIdNotFound),
+        (lambda m: decided(m, ("create", "t", 1, {}), 2), TopicExists),
+        (lambda m: decided(m, ("create", "u", 0, {}), 2), InvalidPartitions),
+        (lambda m: decided(m, ("create", "u", 1, {"segment.bytes": "1"}), 2), InvalidSetting),
+    ],
+)
+def test_nonsense_is_refused(refused: Callable[[Metadata], object], error: type[GoQueueError]):
+    with pytest.raises(error):
+        refused(with_topic())
+
+
+def test_names_that_metrics_could_not_tell_apart_are_refused():
+    machine = new_machine()
+    for record in decided(machine, ("create", "a.b", 1, {}), 1).records:
+        machine.apply(record)
+    with pytest.raises(PolicyViolation):
+        decided(machine, ("create", "a_b", 1, {}), 2)
+
+
+def test_settings_come_from_the_topic_then_the_server_then_the_product():
+    machine = with_topic()
+    assert machine.topic("t").settings.retention_ms == 1000
+    for record in machine.change_settings("t", {"retention.ms": "7"}).records:
+        machine.apply(record)
+    assert machine.topic("t").settings.retention_ms == 7
+    assert machine.change_settings("t", {"retention.ms": "7"}).records == ()
+    for record in machine.change_settings("t", {"retention.ms": None}).records:
+        machine.apply(record)
+    assert machine.topic("t").settings.retention_ms == 1000
+    assert machine.topic("t").overrides == {}
