@@ -71,7 +71,8 @@ def decided(machine: Metadata, command: Command, number: int) -> Decision[Metada
             return machine.reserve_producer_ids(count)
         case ("name", text):
             return machine.name_cluster(text)
-    raise AssertionError(command)
+        case _:
+            raise AssertionError(command)
 
 
 def state_of(machine: Metadata) -> object:
