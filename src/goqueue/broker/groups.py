@@ -163,6 +163,8 @@ class Groups:
             self._waiting.setdefault(group_id, set()).add(member_id)
         else:
             self._stop_waiting(group_id, member_id)
+        if self.host.machine.would_move(group_id, member_id):  # since its last heartbeat
+            waiter.wake()
 
     def unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
         watching = self._watchers.get(group_id, {})

@@ -18,6 +18,7 @@ from goqueue.broker.group_membership import (
     TopicPartition,
 )
 from goqueue.broker.messages import Messages, OutgoingMessage, Patience
+from goqueue.broker.partition import Waiter
 from goqueue.groups import BeatRequest, FetchRequest
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest, UnknownMember
 from goqueue.model.config import Config, GroupsConfig
@@ -194,3 +195,16 @@ async def test_a_poll_that_ends_leaves_nobody_watching(groups: Groups):
     assert not groups.broker.groups._watchers
     for index in range(2):
         assert not (await groups.broker.partition("t", index))._waiters
+
+
+async def test_who_begins_to_watch_hears_what_happened_just_before(groups: Groups):
+    """A target that is set while a member's heartbeat is being written must not be missed."""
+    first = await groups.join()
+    waiter = Waiter()
+    groups.broker.groups.watch(GROUP, first.member_id, waiter, is_waiting=False)
+    assert not await waiter.wait(0)
+    groups.broker.groups.unwatch(GROUP, first.member_id, waiter)
+    await groups.join()
+    groups.broker.groups.watch(GROUP, first.member_id, waiter, is_waiting=False)
+    assert await waiter.wait(0)
+    groups.broker.groups.unwatch(GROUP, first.member_id, waiter)

@@ -1,0 +1,97 @@
+"""A member of a group, seen from the client's side."""
+
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from goqueue.client import AsyncClient, Client, GroupReading, errors
+from tests.unit.client.fake_server import FakeServer, refused, said
+
+
+def membership(**more: Any) -> dict[str, Any]:
+    places = [{"topic": "t", "partition": 0}]
+    return {"member_id": "m", "generation": 1, "partitions": places, **more}
+
+
+def polled(*offsets: int, poll_id: int = 7, **more: Any) -> httpx.Response:
+    messages = [
+        {"topic": "t", "partition": 2, "offset": offset, "timestamp": 1000, "value": f"v{offset}"}
+        for offset in offsets
+    ]
+    return said(200, membership(messages=messages, poll_id=poll_id, **more))
+
+
+def client_of(server: FakeServer) -> Client:
+    return Client("http://queue.test", transport=server.transport, retries=1)
+
+
+def test_each_poll_says_what_the_last_answer_was():
+    server = FakeServer(said(200, membership()), polled(0, 1, generation=4), polled())
+    client, reading = client_of(server), GroupReading("g", ["t"], auto_commit=False)
+    client.join(reading)
+    first = client.poll(reading, limit=5, wait_ms=100)
+    assert [(each.topic, each.partition, each.value) for each in first] == [
+        ("t", 2, b"v0"),
+        ("t", 2, b"v1"),
+    ]
+    assert client.poll(reading) == []
+    joined, _, again = server.requests
+    body = msgspec.json.decode(joined.content)
+    assert body["auto_commit"] is False
+    assert body["member_id"], "who names itself may ask twice"
+    assert dict(again.url.params) == {
+        "member_id": "m",
+        "generation": "4",
+        "seen": "7",
+        "timeout": "0",
+    }
+
+
+def test_a_poll_whose_answer_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("goqueue.client.client.time.sleep", lambda _: None)
+    server = FakeServer(said(200, membership()), httpx.ReadError("gone"), polled(0))
+    client, reading = client_of(server), GroupReading("g", ["t"])
+    client.join(reading)
+    assert len(client.poll(reading)) == 1
+    assert server.requests[1].url == server.requests[2].url
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(404, "unknown_member_id"), (409, "illegal_generation")]
+)
+def test_a_member_that_was_forgotten_joins_again(status: int, code: str):
+    server = FakeServer(
+        said(200, membership()), refused(status, code), said(200, membership()), polled(3)
+    )
+    client, reading = client_of(server), GroupReading("g", ["t"])
+    client.join(reading)
+    assert [each.offset for each in client.poll(reading)] == [3]
+    assert [request.url.path for request in server.requests] == [
+        "/groups/g/join",
+        "/groups/g/poll",
+        "/groups/g/join",
+        "/groups/g/poll",
+    ]
+
+
+def test_other_refusals_are_the_caller_s():
+    server = FakeServer(said(200, membership()), refused(404, "topic_not_found"))
+    client, reading = client_of(server), GroupReading("g", ["t"])
+    client.join(reading)
+    with pytest.raises(errors.TopicNotFound):
+        client.poll(reading)
+
+
+async def test_both_clients_have_the_same_verbs():
+    server = FakeServer(
+        said(200, {"groups": [], "next_after": "a"}),
+        said(200, {"groups": [{"id": "b", "state": "Empty", "members": 0, "generation": 1}]}),
+    )
+    async with AsyncClient("http://queue.test", transport=server.transport) as client:
+        assert [each.id for each in await client.groups()] == ["b"]
+    assert server.requests[1].url.params["after"] == "a"
+    verbs = {"groups", "group", "group_lag", "group_offsets", "reset_offsets", "delete_group"}
+    verbs |= {"join", "poll", "commit", "leave"}
+    assert all(hasattr(kind, verb) for kind in (Client, AsyncClient) for verb in verbs)
