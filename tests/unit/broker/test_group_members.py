@@ -95,7 +95,7 @@ async def test_who_is_gone_when_messages_come_is_given_nothing(groups: Groups):
     patience = Patience(groups.broker.doors.clock, 10_000)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(groups.members.poll(request, patience))
-        while not groups.broker.groups._watchers:
+        while not groups.broker.groups._watchers:  # noqa: ASYNC110 # nobody tells of it
             await asyncio.sleep(0)
         patience.end()
         await groups.publish("a")
