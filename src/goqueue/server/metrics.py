@@ -27,6 +27,7 @@ from goqueue.broker import Broker, Partition
 from goqueue.broker.transactions import Transactions
 from goqueue.model.errors import GoQueueError
 from goqueue.server.group_metrics import GroupCollector
+from goqueue.server.queue_metrics import QueueMetrics
 
 BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
@@ -74,6 +75,7 @@ class Metrics:
         )
         self.registry.register(_BrokerCollector(broker, self._started, per_partition))
         self.registry.register(GroupCollector(broker))
+        self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         broker.partitions.observe_flush = self.observe_flush

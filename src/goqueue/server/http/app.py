@@ -18,6 +18,7 @@ from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import (
+    dead_letters,
     errors,
     group_admin,
     group_bodies,
@@ -27,6 +28,11 @@ from goqueue.server.http import (
     message_bodies,
     messages,
     pages,
+    queue_admin,
+    queue_bodies,
+    queue_settings,
+    queue_stream,
+    queues,
     topics,
     transactions,
 )
@@ -40,6 +46,11 @@ API: Final[list[HTTPRouteHandler]] = [
     *messages.HANDLERS,
     *groups.HANDLERS,
     *group_admin.HANDLERS,
+    *queues.HANDLERS,
+    *queue_settings.HANDLERS,
+    *queue_admin.HANDLERS,
+    *queue_stream.HANDLERS,
+    *dead_letters.HANDLERS,
     *transactions.HANDLERS,
     *group_transactions.HANDLERS,
 ]
@@ -58,6 +69,7 @@ def create_app(
         "merged": MergedReader(broker, verbs),
         "members": GroupMembers(broker),
         "overview": GroupOverview(broker),
+        "queues": broker.queues,
         "transaction_messages": TransactionMessages(broker),
         "metrics": metrics,
         "health": readiness,
@@ -70,13 +82,8 @@ def create_app(
     document = ApiDocument(
         make_app,
         (
-            group_admin,
-            group_bodies,
-            group_transactions,
-            health,
-            message_bodies,
-            messages,
-            topics,
+            *(dead_letters, group_admin, group_bodies, group_transactions, health),
+            *(message_bodies, messages, queue_admin, queue_bodies, queue_settings, topics),
             transactions,
         ),
     )
@@ -108,7 +115,7 @@ def _application(
 def allowed_methods(app: Litestar, path: str) -> list[str]:
     """What may be done at a path; nothing when there is none."""
     found = []
-    for method in ("DELETE", "GET", "PATCH", "POST"):
+    for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
         try:
             app.asgi_router.handle_routing(path=path, method=method)
         except HTTPException:

@@ -20,6 +20,7 @@ from goqueue.broker.group_sessions import PollSuperseded
 from goqueue.broker.messages import DamagedRecords
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
+from goqueue.queue import errors as queue_errors
 from goqueue.txn import errors as txn_errors
 
 RETRY_AFTER_SECONDS: Final = 1
@@ -77,6 +78,14 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     group_errors.InconsistentGroupProtocol: 409,
     group_errors.FencedInstance: 409,
     group_errors.UnreleasedInstance: 409,
+    queue_errors.QueueError: 400,
+    queue_errors.ReceiptMalformed: 400,
+    queue_errors.ReceiptUnknown: 404,
+    queue_errors.ReceiptExpired: 409,
+    queue_errors.TooManyInFlight: 429,
+    queue_errors.InvalidQueueSetting: 400,
+    queue_errors.QueueGroupNotFound: 404,
+    queue_errors.DeadLetterNotFound: 404,
     txn_errors.TransactionError: 409,
     txn_errors.ProducerFenced: 409,
     txn_errors.InvalidTransactionState: 409,

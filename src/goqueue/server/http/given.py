@@ -10,6 +10,7 @@ from goqueue.broker.group_members import GroupMembers
 from goqueue.broker.group_overview import GroupOverview
 from goqueue.broker.merged import MergedReader
 from goqueue.broker.messages import Messages
+from goqueue.broker.queues import Queues
 from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
@@ -21,6 +22,7 @@ TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
 TheMergedReader: TypeAlias = NamedDependency[SkipValidation[MergedReader]]
 TheMembers: TypeAlias = NamedDependency[SkipValidation[GroupMembers]]
 TheGroupOverview: TypeAlias = NamedDependency[SkipValidation[GroupOverview]]
+TheQueues: TypeAlias = NamedDependency[SkipValidation[Queues]]
 TheTransactionMessages: TypeAlias = NamedDependency[SkipValidation[TransactionMessages]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]

@@ -147,6 +147,7 @@ async def get_stats(broker: TheBroker) -> StatsBody:
 
 @get("/metrics", tags=["server"], summary="Metrics for Prometheus", media_type=CONTENT_TYPE)
 async def get_metrics(metrics: TheMetrics) -> bytes:
+    await metrics.queues.look()
     return metrics.scrape()
 
 

@@ -3,7 +3,7 @@
 A message that is published:
 
     {"value": "hello", "key": "k", "headers": {"trace": "abc"}, "partition": 0,
-     "timestamp": "2026-01-31T12:00:00Z", "priority": "high", "encoding": "text"}
+     "timestamp": "2026-01-31T12:00:00Z", "priority": "high", "ttl": "1h", "encoding": "text"}
 
 `value` is required.  A string is taken byte for byte as UTF-8, `null` is a null value (which
 deletes the key in a compacted topic), and any other JSON value is kept as compact JSON text.
@@ -28,13 +28,14 @@ from goqueue.broker.messages import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
 from goqueue.server.http.errors import Problem
-from goqueue.server.http.notation import INT64_MAX, parse_time, time_text
+from goqueue.server.http.notation import INT64_MAX, parse_time, parse_wait, time_text
 
 MESSAGES_MAX: Final = 10_000  # of one request
 HEADERS_MAX: Final = 1_000  # of one message
 INT32_MAX: Final = 2**31 - 1
 PRIORITY_HEADER: Final = "gq-priority"
 PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
+TTL_HEADER: Final = "gq-ttl-ms"
 DEFAULT_PRIORITY: Final = "normal"
 
 Encoding = Literal["text", "base64"]
@@ -63,6 +64,8 @@ class MessageInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """RFC 3339 or milliseconds since 1970; absent: now."""
     priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
     """critical, high, normal, low, background, or 0 to 4; kept as header `gq-priority`."""
+    ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
+    """How long queues hand it out, as `30s` or in milliseconds; kept as header `gq-ttl-ms`."""
     encoding: Encoding | None = None
     """Of key, value and header values; absent: the request's."""
     delay: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -101,7 +104,7 @@ def _outgoing(message: MessageInput, place: int, encoding: Encoding) -> Outgoing
         return OutgoingMessage(
             _text_value(message.value),
             None if key is None else key.encode(),
-            _extras(message, _utf8) if message.headers or message.priority is not None else (),
+            _extras(message, _utf8) if _has_extras(message) else (),
             message.partition,
             _timestamp(message),
         )
@@ -156,8 +159,12 @@ def _timestamp(message: MessageInput) -> int | None:
     return message.timestamp
 
 
+def _has_extras(message: MessageInput) -> bool:
+    return bool(message.headers) or message.priority is not None or message.ttl is not None
+
+
 def _extras(message: MessageInput, to_bytes: Callable[[str | None], bytes | None]) -> Headers:
-    """The headers, with the priority among them."""
+    """The headers, with the priority and the time to live among them."""
     given = message.headers
     pairs = (
         given.items()
@@ -171,7 +178,22 @@ def _extras(message: MessageInput, to_bytes: Callable[[str | None], bytes | None
         if any(name == PRIORITY_HEADER for name, _ in headers):
             raise ValueError(f"priority: given as a header {PRIORITY_HEADER} too")
         headers.append((PRIORITY_HEADER, priority_name(message.priority).encode()))
+    if message.ttl is not None:
+        if any(name == TTL_HEADER for name, _ in headers):
+            raise ValueError(f"ttl: given as a header {TTL_HEADER} too")
+        headers.append((TTL_HEADER, str(ttl_ms(message.ttl)).encode()))
     return tuple(headers)
+
+
+def ttl_ms(given: int | str) -> int:
+    """Raises ValueError for what is no time to live."""
+    try:
+        found = parse_wait(given) if isinstance(given, str) else given
+    except InvalidRequest as error:
+        raise ValueError(f"ttl: {str(given)[:40]!r} is not a duration") from error
+    if found < 1:
+        raise ValueError("ttl: must be at least 1 ms")
+    return found
 
 
 def priority_name(given: int | str) -> str:

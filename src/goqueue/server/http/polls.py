@@ -22,16 +22,59 @@ class LongPolls:
         self._clock = clock
         self._wait_ms_max = wait_ms_max
         self._waiting: set[Patience] = set()
+        self._attended: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
 
     def end_all(self) -> None:
         """The server stops: everyone gets their answer now, and nobody waits any more."""
         self._stopping = True
         for patience in self._waiting:
             patience.end()
+        for task in self._attended:
+            task.cancel()
+
+    async def run_attended(
+        self,
+        client: Callable[[], Awaitable[Any]],
+        wait_ms: int,
+        work: Callable[[int], Awaitable[T]],
+    ) -> tuple[T | None, bool]:
+        """What `work` gives with a wait of so many milliseconds, and whether the client has gone.
+
+        None when the work was cancelled: because the client, listened to by `client`, has left,
+        or the server stops.
+        """
+        wait_ms = 0 if self._stopping else min(wait_ms, self._wait_ms_max)
+        error: GoQueueError | None = None
+
+        async def caught() -> T | None:
+            nonlocal error
+            try:
+                return await work(wait_ms)
+            except GoQueueError as refused:  # a task group would wrap it
+                error = refused
+                return None
+
+        async with asyncio.TaskGroup() as tasks:
+            working = tasks.create_task(caught())
+            self._attended.add(working)
+            watch = tasks.create_task(_cancel_when_gone(client, working))
+            try:
+                await asyncio.wait([working])
+            finally:
+                self._attended.discard(working)
+                is_gone = watch.done()
+                watch.cancel()
+        if error is not None:
+            raise error
+        return (None if working.cancelled() else working.result()), is_gone
 
     async def run(
         self,
@@ -69,3 +112,11 @@ async def _end_when_gone(request: Request[Any, Any, Any], patience: Patience) ->
         if message["type"] == "http.disconnect":
             patience.end()
             return
+
+
+async def _cancel_when_gone(
+    client: Callable[[], Awaitable[Any]], working: asyncio.Task[Any]
+) -> None:
+    while (await client())["type"] != "http.disconnect":
+        pass
+    working.cancel()

@@ -1,0 +1,297 @@
+"""Queues for those who work them off: receive, ack, nack, reject, extend, release, peek.
+
+A consumer is a name; nobody has to join anything.  What was handed to a connection that is gone
+goes back at once, and counts as no failure.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody, QueryParameter
+
+from goqueue.broker.queues import Queues
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.names import topic_name
+from goqueue.queue import Delivered, QueueError, Settled, SettleOutcome
+from goqueue.server.http.errors import (
+    ErrorBody,
+    Problem,
+    error_response,
+    problem_of,
+    retry_headers,
+    status_of,
+)
+from goqueue.server.http.given import TheMetrics, ThePolls, TheQueues
+from goqueue.server.http.group_bodies import group_name
+from goqueue.server.http.messages import EncodingQuery
+from goqueue.server.http.notation import INT64_MAX, time_text
+from goqueue.server.http.polls import LongPolls
+from goqueue.server.http.queue_bodies import (
+    DELAY_MS_MAX,
+    Ack,
+    AckRange,
+    Extend,
+    GroupQuery,
+    Nack,
+    PeekedBody,
+    RangeBody,
+    ReceivedBody,
+    ReceiveMessages,
+    RefusedBody,
+    Reject,
+    Release,
+    Settle,
+    SettledBody,
+    SettledManyBody,
+    milliseconds,
+    peeked_message,
+    queue_message,
+    queue_responses,
+    queue_write_responses,
+    visibility_ms,
+)
+from goqueue.server.http.topics import TopicPath
+
+PEEK_DEFAULT: Final = 10
+PEEK_MAX: Final = 1_000
+
+SettleAnswer = Response[SettledBody] | Response[SettledManyBody] | Response[ErrorBody]
+
+
+# --- receiving ----------------------------------------------------------------------------------
+
+
+@post(
+    "/queues/{topic:str}/receive",
+    tags=["queues"],
+    summary="Receive messages",
+    status_code=200,
+    responses=queue_write_responses(404, 422, 429, 507),
+)
+async def receive(
+    request: Request[Any, Any, Any],
+    queues: TheQueues,
+    polls: ThePolls,
+    metrics: TheMetrics,
+    topic: TopicPath,
+    data: JSONBody[ReceiveMessages],
+) -> ReceivedBody:
+    """Messages to work on, each with a receipt.
+
+    They are yours until `visible_until`; then they go to somebody else.  `ack` finishes one, `nack`
+    has it come again, `reject` makes it a dead letter, `visibility` asks for more time.
+    """
+    wait_ms = milliseconds(data.wait, "wait", high=INT64_MAX)
+    asked = data.visibility
+
+    async def work(wait_ms: int) -> list[Delivered]:
+        return await queues.receive(
+            [topic_name(topic)],
+            group_name(data.group),
+            data.consumer,
+            max_messages=data.max_messages,
+            max_bytes=data.max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=None if asked is None else visibility_ms(asked),
+        )
+
+    with metrics.queues.receiving():
+        found = await hand_out(queues, polls, request.receive, wait_ms, work)
+    return ReceivedBody([queue_message(each, data.encoding) for each in found])
+
+
+async def hand_out(
+    queues: Queues,
+    polls: LongPolls,
+    client: Callable[[], Awaitable[Any]],
+    wait_ms: int,
+    work: Callable[[int], Awaitable[list[Delivered]]],
+) -> list[Delivered]:
+    """What `work` gives; nothing, and nothing stays in flight, when the client has left."""
+    found, is_gone = await polls.run_attended(client, wait_ms, work)
+    if found is None:
+        return []
+    if is_gone and found:
+        await queues.release([each.receipt for each in found])
+        return []
+    return found
+
+
+@get(
+    "/queues/{topic:str}/peek",
+    tags=["queues"],
+    summary="What comes next",
+    responses=queue_responses(404),
+)
+async def peek(
+    queues: TheQueues,
+    topic: TopicPath,
+    group: GroupQuery,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=PEEK_MAX, description="Most messages to give.")
+    ] = PEEK_DEFAULT,
+    encoding: EncodingQuery = "auto",
+) -> PeekedBody:
+    """What would be handed out next; nothing changes."""
+    found = await queues.peek(group_name(group), topic_name(topic), limit)
+    return PeekedBody([peeked_message(each, encoding) for each in found])
+
+
+# --- settling -----------------------------------------------------------------------------------
+
+
+async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
+    """The messages are done with: they never come again to this group.
+
+    To ack twice is no error.  200 when all were acked; 207 when some receipts were refused; with
+    one receipt, or when all were refused, the error itself.
+    """
+    return settle_answer(data, await queues.ack(_handles(data)))
+
+
+async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
+    """The deliveries failed.
+
+    The messages come again after `delay` or the group's backoff; after the group's `max_failures`
+    failures they become dead letters.
+    """
+    delay_ms = None if data.delay is None else milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
+    outcomes = await queues.nack(_handles(data), delay_ms=delay_ms, reason=data.reason)
+    return settle_answer(data, outcomes)
+
+
+async def reject(queues: TheQueues, data: JSONBody[Reject]) -> SettleAnswer:
+    """The messages can never be processed: they go to the topic's dead letters at once."""
+    return settle_answer(data, await queues.reject(_handles(data), reason=data.reason))
+
+
+async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
+    """The messages are yours for so long from now on."""
+    if (data.timeout is None) == (data.extension_seconds is None):
+        raise InvalidRequest("give timeout or extension_seconds, one of them")
+    if data.timeout is not None:
+        more_ms = visibility_ms(data.timeout, "timeout")
+    else:
+        more_ms = max(1, round((data.extension_seconds or 0) * 1000))
+    return settle_answer(data, await queues.extend(_handles(data), visibility_ms=more_ms))
+
+
+async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
+    """The messages go to somebody else, untouched: no failure is counted."""
+    delay_ms = milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
+    return settle_answer(data, await queues.release(_handles(data), delay_ms=delay_ms))
+
+
+@post(
+    "/queues/{topic:str}/ack-range",
+    tags=["queues"],
+    summary="Finish a range of messages",
+    status_code=200,
+    responses=queue_write_responses(404, 507),
+)
+async def ack_range(queues: TheQueues, topic: TopicPath, data: JSONBody[AckRange]) -> RangeBody:
+    """Ack what is in flight from one offset to another, without its receipts."""
+    done = await queues.ack_range(
+        group_name(data.group),
+        topic_name(topic),
+        data.partition,
+        data.first,
+        data.last,
+        consumer=data.consumer,
+    )
+    return RangeBody(len(done), [each.offset for each in done])
+
+
+def _handles(data: Settle) -> Sequence[str]:
+    if (data.receipt_handle is None) == (data.receipt_handles is None):
+        raise InvalidRequest("give receipt_handle or receipt_handles, one of them")
+    if data.receipt_handle is not None:
+        return [data.receipt_handle]
+    return data.receipt_handles or []
+
+
+def settle_answer(data: Settle, outcomes: Sequence[SettleOutcome]) -> SettleAnswer:
+    if data.receipt_handle is not None:
+        (outcome,) = outcomes
+        return _refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
+    return many_answer(outcomes, quiet=data.quiet)
+
+
+def _one(settled: Settled) -> Response[SettledBody]:
+    return Response(settled_body(settled))
+
+
+def many_answer(
+    outcomes: Sequence[SettleOutcome], *, quiet: bool
+) -> Response[SettledManyBody] | Response[ErrorBody]:
+    results = [
+        RefusedBody(index, problem_of(each)) if isinstance(each, QueueError) else settled_body(each)
+        for index, each in enumerate(outcomes)
+        if not quiet or isinstance(each, QueueError)
+    ]
+    refused = sum(isinstance(each, QueueError) for each in outcomes)
+    body = SettledManyBody(len(outcomes) - refused, refused, results)
+    if refused and refused == len(outcomes):
+        first = next(each for each in outcomes if isinstance(each, QueueError))
+        return _refusal(first, results)
+    return Response(body, status_code=207 if refused else 200)
+
+
+def _refusal(error: QueueError, results: Sequence[object] | None = None) -> Response[ErrorBody]:
+    problem = problem_of(error)
+    if results is not None:
+        details = {**problem.details, "results": msgspec.to_builtins(results)}
+        problem = Problem(problem.code, problem.message, details)
+    return error_response(status_of(error), problem, retry_headers(error))
+
+
+def settled_body(settled: Settled) -> SettledBody:
+    match settled.action:
+        case "requeued" | "released":
+            visible_at = settled.visible_at
+            return _body(settled, next_visible_at=time_text(visible_at) if visible_at else None)
+        case "extended":
+            deadline = settled.deadline
+            return _body(settled, new_deadline=None if deadline is None else time_text(deadline))
+        case "dead" | "rejected":
+            return _body(settled, dlq_topic=settled.dlq_topic or "")
+        case "acked":
+            return _body(settled)
+
+
+def _body(settled: Settled, **more: Any) -> SettledBody:
+    return SettledBody(
+        settled.action,
+        settled.topic,
+        settled.partition,
+        settled.offset,
+        settled.attempt,
+        settled.floor,
+        settled.in_flight,
+        **more,
+    )
+
+
+def _settling(path: str, summary: str, operation: Callable[..., Any]) -> HTTPRouteHandler:
+    return post(
+        f"/messages/{path}",
+        tags=["queues"],
+        summary=summary,
+        status_code=200,
+        responses=queue_write_responses(404, 409, 507),
+    )(operation)
+
+
+HANDLERS: Final[list[HTTPRouteHandler]] = [
+    receive,
+    peek,
+    _settling("ack", "Finish messages", ack),
+    _settling("nack", "Have messages come again", nack),
+    _settling("reject", "Make messages dead letters", reject),
+    _settling("visibility", "Ask for more time", extend),
+    _settling("release", "Give messages back", release),
+    ack_range,
+]
