@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "produce": "Topics and messages",
     "consume": "Topics and messages",
     "group": "Topics and messages",
+    "queue": "Queues",
+    "dlq": "Queues",
     "config": "Settings of this command",
 }
 LOCAL_COMMANDS: Final = {"server"}  # talk to nobody

@@ -32,3 +32,18 @@ def progress(tally: Tally, bytes_in_all: int | None) -> Iterator[Callable[[], No
             bar.update(task, completed=done, messages=tally.published, rate=rate)
 
         yield show
+
+
+@contextlib.contextmanager
+def counting(total: int) -> Iterator[Callable[[int], None]]:
+    """Gives what to call with how many of `total` are done."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)

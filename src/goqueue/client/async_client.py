@@ -9,6 +9,7 @@ from typing import Any, Final, Self, TypeVar
 import httpx
 
 from goqueue.client import calls, exchange, group_calls
+from goqueue.client.async_queue_verbs import AsyncQueueVerbs
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_calls import ResetTo
@@ -46,7 +47,7 @@ T = TypeVar("T")
 PAGES_AHEAD: Final = 4  # fetched by `follow` and not yet taken
 
 
-class AsyncClient:
+class AsyncClient(AsyncQueueVerbs):
     """A server's verbs.  Close it at the end: `async with AsyncClient(url) as client: …`"""
 
     def __init__(

@@ -23,6 +23,7 @@ from goqueue.client.group_results import (
 )
 from goqueue.client.messages import Message, Received
 from goqueue.client.outcomes import all_published, results_in
+from goqueue.client.queue_verbs import QueueVerbs
 from goqueue.client.reading import PAGE_MESSAGES, Position, Reading, page_of, partitions_of
 from goqueue.client.results import (
     Health,
@@ -40,7 +41,7 @@ T = TypeVar("T")
 TURN_MS = 250  # how long one partition is waited for, when several are followed
 
 
-class Client:
+class Client(QueueVerbs):
     """A server's verbs.  Close it at the end: `with Client(url) as client: …`"""
 
     def __init__(

@@ -88,6 +88,10 @@ class Overloaded(Refused):
     """Not now: nothing was done, and the same request may succeed later."""
 
 
+class TooManyInFlight(Overloaded):
+    """The consumer or its group holds as many messages as it may: ack some first."""
+
+
 class ServerFailed(Refused):
     """The server could not do it; it is not the request's fault."""
 
@@ -108,6 +112,7 @@ BY_CODE: Final[Mapping[str, type[Refused]]] = {
     "offset_out_of_range": OffsetOutOfRange,
     "message_too_large": TooLarge,
     "overloaded": Overloaded,
+    "too_many_in_flight": TooManyInFlight,
     "shutting_down": Overloaded,
 }
 BY_STATUS: Final[Mapping[int, type[Refused]]] = {

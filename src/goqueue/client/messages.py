@@ -29,6 +29,10 @@ class Message(msgspec.Struct, frozen=True):
     """Where it goes; None: by its key, or any."""
     timestamp: int | None = None
     """Wall-clock milliseconds; None: when the server gets it."""
+    priority: str | int | None = None
+    """In queues: critical, high, normal, low, background, or 0 to 4."""
+    ttl_ms: int | None = None
+    """How long queues hand it out; None: as the group says."""
 
     @property
     def size_bytes(self) -> int:
@@ -70,6 +74,10 @@ def to_wire(message: Message) -> dict[str, Any]:
         wire["partition"] = message.partition
     if message.timestamp is not None:
         wire["timestamp"] = message.timestamp
+    if message.priority is not None:
+        wire["priority"] = message.priority
+    if message.ttl_ms is not None:
+        wire["ttl"] = message.ttl_ms
     if not is_text:
         wire["encoding"] = BASE64
     return wire

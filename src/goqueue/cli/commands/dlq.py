@@ -1,0 +1,258 @@
+"""`goqueue dlq`: look at dead letters, drive them back, throw them away.
+
+TOPIC is the topic that the messages came from, not `TOPIC.dlq`.
+"""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from goqueue.cli.commands.queue import shortened
+from goqueue.cli.commands.topic import TopicName
+from goqueue.cli.failures import UsageFailure
+from goqueue.cli.output import show_facts, show_table, show_value
+from goqueue.cli.session import Session
+
+if TYPE_CHECKING:
+    from goqueue.client import Client
+    from goqueue.client.queue_results import DeadLetter
+
+CHUNK: Final = 1_000  # messages of one request
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Look at dead letters, drive them back, throw them away.",
+)
+
+Place = Annotated[
+    str | None,
+    typer.Argument(metavar="[PARTITION/OFFSET]", help="One of them, as `list` shows it."),
+]
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this key.")]
+Reason = Annotated[
+    str | None,
+    typer.Option("--reason", metavar="WORD", help="Only max_failures, rejected or expired."),
+]
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this group's.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Died then or later: -1h, or RFC 3339."),
+]
+Before = Annotated[str | None, typer.Option("--before", metavar="TIME", help="Died before then.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+@app.command("list")
+def list_letters(
+    context: typer.Context,
+    topic: TopicName,
+    key: Key = None,
+    reason: Reason = None,
+    group: Group = None,
+    since: Since = None,
+    before: Before = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 50,
+) -> None:
+    """List dead letters; nothing changes."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    which = _which(None, key, reason, group, since, before)
+    with session.client() as client:
+        found = client.dead_letters(topic, which, limit=limit, reasons=True)
+    if chosen != "table":
+        letters = [_as_json(each) for each in found.letters]
+        show_value(chosen, {"count": found.count, "reasons": found.reasons, "letters": letters})
+        return
+    show_table(
+        ("PLACE", "DIED", "REASON", "ERROR", "ATTEMPTS", "GROUP", "KEY", "VALUE"),
+        [
+            (
+                f"{each.partition}/{each.offset}",
+                each.died_at,
+                each.reason or "-",
+                shortened(each.error.encode()),
+                each.attempts,
+                each.group,
+                shortened(each.key),
+                shortened(each.value),
+            )
+            for each in found.letters
+        ],
+    )
+    reasons = ", ".join(f"{count} {name or 'other'}" for name, count in found.reasons.items())
+    typer.echo(f"{found.count} in all" + (f": {reasons}" if reasons else ""), err=True)
+
+
+@app.command("show")
+def show_letter(
+    context: typer.Context,
+    topic: TopicName,
+    place: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As `list` shows it.")],
+) -> None:
+    """Show one dead letter and its story."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    partition, offset = _place(place)
+    with session.client() as client:
+        found = client.dead_letter(topic, partition, offset)
+    facts: list[tuple[str, object]] = [
+        ("topic", found.topic),
+        ("place", f"{found.partition}/{found.offset}"),
+        ("was at", found.source_offset),
+        ("reason", found.reason or "-"),
+        ("error", found.error or "-"),
+        ("attempts", found.attempts),
+        ("failures", found.failures),
+        ("group", found.group or "-"),
+        ("consumer", found.consumer or "-"),
+        ("first delivery", found.first_delivery),
+        ("last delivery", found.last_delivery),
+        ("died", found.died_at),
+        *((f"header {name}", shortened(value)) for name, value in found.headers),
+        ("key", shortened(found.key)),
+        ("value", (found.value or b"").decode(errors="backslashreplace")),
+    ]
+    show_facts(chosen, _as_json(found), facts)
+
+
+def _as_json(letter: "DeadLetter") -> dict[str, Any]:
+    from goqueue.cli.rendering import as_json
+    from goqueue.client.queue_results import STORY
+
+    story = {name: getattr(letter, name) for name in STORY}
+    return {**as_json(letter), **story}
+
+
+# --- moving ---------------------------------------------------------------------------------------
+
+
+@app.command("redrive")
+def redrive(
+    context: typer.Context,
+    topic: TopicName,
+    place: Place = None,
+    key: Key = None,
+    reason: Reason = None,
+    group: Group = None,
+    since: Since = None,
+    before: Before = None,
+    to: Annotated[str | None, typer.Option(metavar="TOPIC", help="Not back, but here.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.01, metavar="N", help="At most so many a second.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+) -> None:
+    """Put dead letters back as they were."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    which = _which(place, key, reason, group, since, before)
+    with session.client() as client:
+        if dry_run:
+            moved = client.redrive(topic, which, to=to, limit=limit, dry_run=True).moved
+        else:
+            moved = _redrive(client, topic, which, to, limit, rate)
+    if chosen == "table":
+        verb = "would move" if dry_run else "moved"
+        typer.echo(f"{moved} {verb} to {to or topic!r}")
+    else:
+        value = {"topic": topic, "to": to or topic, "moved": moved, "dry_run": dry_run}
+        show_value(chosen, value)
+
+
+def _redrive(
+    client: "Client",
+    topic: str,
+    which: dict[str, Any],
+    to: str | None,
+    limit: int | None,
+    rate: float | None,
+) -> int:
+    """In small requests, for the bar; no more than there were, for they may die again meanwhile."""
+    from goqueue.cli.progress import counting
+
+    there = client.dead_letters(topic, {}, limit=1).count
+    left = there if limit is None else min(limit, there)
+    chunk = CHUNK if rate is None else max(1, min(CHUNK, int(rate)))
+    moved = 0
+    with counting(left) as count:
+        while left > 0:
+            done = client.redrive(topic, which, to=to, limit=min(chunk, left), rate=rate).moved
+            if not done:
+                break
+            moved, left = moved + done, left - done
+            count(moved)
+    return moved
+
+
+@app.command("purge")
+def purge(
+    context: typer.Context,
+    topic: TopicName,
+    place: Place = None,
+    key: Key = None,
+    reason: Reason = None,
+    group: Group = None,
+    since: Since = None,
+    before: Before = None,
+    force: Force = False,
+) -> None:
+    """Throw dead letters away, for good."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    which = _which(place, key, reason, group, since, before)
+    if "offsets" in which:
+        (which["offset"],) = which.pop("offsets")
+    if not force:
+        if not sys.stdin.isatty():
+            raise UsageFailure("nobody is here to ask: purging needs --force")
+        typer.confirm(f"Throw dead letters of {topic} away?", abort=True, err=True)
+    with session.client() as client:
+        purged = client.purge_dead_letters(topic, which)
+    if chosen == "table":
+        typer.echo(f"{purged} dead letters of {topic!r} are gone")
+    else:
+        show_value(chosen, {"topic": topic, "purged": purged})
+
+
+def _which(
+    place: str | None,
+    key: str | None,
+    reason: str | None,
+    group: str | None,
+    since: str | None,
+    before: str | None,
+) -> dict[str, Any]:
+    from goqueue.cli.moments import milliseconds
+
+    now_ms = time.time_ns() // 1_000_000
+    given: dict[str, Any] = {
+        "key": key,
+        "reason": reason,
+        "group": group,
+        "from_time": None if since is None else milliseconds(since, now_ms),
+        "to_time": None if before is None else milliseconds(before, now_ms),
+    }
+    if place is not None:
+        partition, offset = _place(place)
+        given.update(partition=partition, offsets=[offset])
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition("/")
+    try:
+        return msgspec.convert((int(partition), int(offset)), tuple[int, int])
+    except ValueError:
+        raise UsageFailure(f"{text}: write PARTITION/OFFSET, as `list` shows it") from None

@@ -1,0 +1,397 @@
+"""`goqueue queue`: work topics off message by message, and see who holds what."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from goqueue.cli.commands.topic import TopicName
+from goqueue.cli.durations import duration_ms
+from goqueue.cli.failures import Failure, UsageFailure
+from goqueue.cli.output import show, show_facts, show_value
+from goqueue.cli.pairs import pairs
+from goqueue.cli.session import OutputFormat, Session
+
+if TYPE_CHECKING:
+    from goqueue.client.queue_results import Delivery, Settled, Waiting
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Work topics off message by message; see who holds what.",
+)
+
+VALUE_SHOWN_MAX: Final = 60
+
+GroupOption = Annotated[
+    str, typer.Option("--group", "-g", metavar="GROUP", help="Whose queue it is.")
+]
+ConsumerOption = Annotated[
+    str | None, typer.Option("--consumer", metavar="NAME", help="Who works. \\[user@host]")
+]
+Receipts = Annotated[
+    list[str], typer.Argument(metavar="RECEIPT...", help="As `receive` gave them; - for stdin.")
+]
+Visibility = Annotated[
+    str | None,
+    typer.Option("--visibility", metavar="TIME", help="How long they are yours: 30s, 5m."),
+]
+Delay = Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Come again after: 5s.")]
+
+
+# --- working --------------------------------------------------------------------------------------
+
+
+@app.command("receive")
+def receive(
+    context: typer.Context,
+    topic: TopicName,
+    group: GroupOption,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, metavar="N")] = 1,
+    wait: Annotated[str, typer.Option(metavar="TIME", help="Wait for one: 10s.")] = "0",
+    visibility: Visibility = None,
+    consumer: ConsumerOption = None,
+    ack: Annotated[bool, typer.Option("--ack", help="Ack them once they are shown.")] = False,
+) -> None:
+    """Take messages to work on; ack, nack or reject them by their receipts."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        found = client.receive(
+            topic,
+            group,
+            consumer=consumer or consumer_name(),
+            max_messages=count,
+            wait_ms=duration_ms(wait, "--wait"),
+            visibility_ms=_optional_ms(visibility, "--visibility"),
+        )
+        show(
+            chosen,
+            [_delivery(each) for each in found],
+            ("PARTITION", "OFFSET", "ATTEMPT", "PRIORITY", "KEY", "VALUE", "RECEIPT"),
+            [(*_row(each, each.attempt), each.receipt) for each in found],
+        )
+        if ack and found:
+            sys.stdout.flush()
+            client.ack(*found)
+
+
+def consumer_name() -> str:
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "somebody"
+    return f"{user}@{socket.gethostname()}"[:249]
+
+
+def _optional_ms(text: str | None, flag: str) -> int | None:
+    return None if text is None else duration_ms(text, flag)
+
+
+def _delivery(delivery: "Delivery") -> dict[str, Any]:
+    from goqueue.cli.moments import as_text
+    from goqueue.cli.rendering import as_json
+
+    return {
+        **as_json(delivery),
+        "priority": delivery.priority,
+        "attempt": delivery.attempt,
+        "receipt_handle": delivery.receipt,
+        "visible_until": as_text(delivery.visible_until),
+    }
+
+
+def _row(message: "Delivery | Waiting", attempts: int) -> tuple[object, ...]:
+    return (
+        message.partition,
+        message.offset,
+        attempts,
+        message.priority,
+        shortened(message.key),
+        shortened(message.value),
+    )
+
+
+def shortened(data: bytes | None) -> str:
+    """On one line of a table; control characters are shown, not obeyed."""
+    if data is None:
+        return "-"
+    text = data[: 4 * VALUE_SHOWN_MAX].decode(errors="backslashreplace")
+    plain = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return plain if len(plain) <= VALUE_SHOWN_MAX else plain[: VALUE_SHOWN_MAX - 1] + "…"
+
+
+@app.command("ack")
+def ack(context: typer.Context, receipts: Receipts) -> None:
+    """Finish messages: they never come again to the group."""
+    _settle(context, "ack", receipts)
+
+
+@app.command("nack")
+def nack(
+    context: typer.Context,
+    receipts: Receipts,
+    delay: Delay = None,
+    reason: Annotated[str, typer.Option(help="Kept for the dead letter it may become.")] = "",
+) -> None:
+    """Say that messages failed: they come again, or become dead letters."""
+    _settle(context, "nack", receipts, delay_ms=_optional_ms(delay, "--delay"), reason=reason)
+
+
+@app.command("reject")
+def reject(
+    context: typer.Context,
+    receipts: Receipts,
+    reason: Annotated[str, typer.Option(help="Why they can never be processed.")],
+) -> None:
+    """Make messages dead letters at once."""
+    _settle(context, "reject", receipts, reason=reason)
+
+
+@app.command("extend")
+def extend(
+    context: typer.Context,
+    receipts: Receipts,
+    timeout: Annotated[str, typer.Option("--for", metavar="TIME", help="From now: 5m.")],
+) -> None:
+    """Ask for more time."""
+    _settle(context, "extend", receipts, visibility_ms=duration_ms(timeout, "--for"))
+
+
+@app.command("release")
+def release(context: typer.Context, receipts: Receipts, delay: Delay = None) -> None:
+    """Give messages back; no failure is counted."""
+    _settle(context, "release", receipts, delay_ms=duration_ms(delay or "0", "--delay"))
+
+
+def _settle(context: typer.Context, verb: str, receipts: list[str], **more: Any) -> None:
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    if receipts == ["-"]:
+        receipts = sys.stdin.read().split()
+    if not receipts:
+        raise UsageFailure("no receipts were given")
+    with session.client() as client:
+        results: list[Settled] = getattr(client, verb)(*receipts, **more)
+    show(
+        chosen,
+        results,
+        ("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "OUTCOME", "COMES AGAIN"),
+        [_outcome(each) for each in results],
+    )
+    refused = sum(each.error is not None for each in results)
+    if refused:
+        raise Failure(f"{refused} of {len(results)} receipts were refused")
+
+
+def _outcome(settled: "Settled") -> tuple[object, ...]:
+    if settled.error is not None:
+        return ("-", "-", "-", "-", settled.error.message, "-")
+    return (
+        settled.topic,
+        settled.partition,
+        settled.offset,
+        settled.attempt,
+        settled.action,
+        settled.next_visible_at,
+    )
+
+
+@app.command("work", context_settings={"ignore_unknown_options": True})
+def work(
+    context: typer.Context,
+    topic: TopicName,
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND...", help="Run for each message, its value on stdin."),
+    ],
+    group: GroupOption,
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=1, max=1000, metavar="N", help="At once.")
+    ] = 1,
+    visibility: Visibility = None,
+    consumer: ConsumerOption = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="End after so many.")
+    ] = None,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End when there is nothing to do.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what the command says.")] = (
+        False
+    ),
+) -> None:
+    """Run a command for each message: ack when it ends with 0, nack otherwise.
+
+    One word is given to the shell.  The message's place, key, headers and attempt are in variables
+    GOQUEUE_TOPIC, _PARTITION, _OFFSET, _KEY, _ATTEMPT, _PRIORITY and GOQUEUE_HEADER_name.  While it
+    runs, the message stays yours.  Ctrl-c lets running commands end and gives the rest back.
+    """
+    import asyncio
+
+    from goqueue.cli.working import Worker
+
+    session = context.ensure_object(Session)
+    worker = Worker(
+        topic,
+        group,
+        consumer or consumer_name(),
+        command,
+        workers=workers,
+        visibility_ms=_optional_ms(visibility, "--visibility"),
+        limit=limit,
+        until_empty=until_empty,
+        tell=(lambda _: None) if quiet else (lambda text: typer.echo(text, err=True)),
+    )
+    asyncio.run(worker.run(session.async_client))
+    if not quiet:
+        typer.echo(f"{worker.acked} done, {worker.failed} failed", err=True)
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+@app.command("peek")
+def peek(
+    context: typer.Context,
+    topic: TopicName,
+    group: GroupOption,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1_000, metavar="N")] = 10,
+) -> None:
+    """Show what comes next; nothing changes."""
+    from goqueue.cli.rendering import as_json
+
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        found = client.peek(topic, group, count)
+    show(
+        chosen,
+        [{**as_json(each), "priority": each.priority, "attempts": each.attempts} for each in found],
+        ("PARTITION", "OFFSET", "ATTEMPTS", "PRIORITY", "KEY", "VALUE"),
+        [_row(each, each.attempts) for each in found],
+    )
+
+
+@app.command("in-flight")
+def in_flight(
+    context: typer.Context,
+    group: GroupOption,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only of this one.")] = None,
+    consumer: Annotated[str | None, typer.Option(metavar="NAME", help="Only this one's.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 100,
+) -> None:
+    """Show who holds what, until when."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        found = client.in_flight(group, topic=topic, consumer=consumer, limit=limit)
+    show(
+        chosen,
+        found,
+        ("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "CONSUMER", "UNTIL", "RECEIPT"),
+        [
+            (
+                each.topic,
+                each.partition,
+                each.offset,
+                each.attempt,
+                each.consumer,
+                each.visible_until,
+                each.receipt_handle,
+            )
+            for each in found
+        ],
+    )
+
+
+@app.command("stats")
+def stats(
+    context: typer.Context,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", metavar="GROUP", help="\\[all of them]")
+    ] = None,
+) -> None:
+    """Show what is ready, held and waiting, and what became of the messages before."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        found = client.queue_stats(group)
+        lanes = client.priority_stats(group).lanes
+    if chosen != "table":
+        show_value(chosen, {**msgspec.to_builtins(found), "lanes": msgspec.to_builtins(lanes)})
+        return
+    names = ("delivered", "acked", "nacked", "rejected", "expired", "retried")
+    show(
+        chosen,
+        found,
+        ("GROUP", "READY", "IN FLIGHT", "WAITING", *map(str.upper, names), "DEAD"),
+        [
+            (
+                each.group,
+                each.ready,
+                each.in_flight,
+                each.waiting,
+                *(each.totals.get(name, 0) for name in names),
+                sum(each.totals.get("dead_lettered", {}).values()),
+            )
+            for each in found.groups
+        ],
+    )
+    typer.echo()
+    show(
+        chosen,
+        lanes,
+        ("PRIORITY", "READY", "IN FLIGHT", "WAITING", "DELIVERED", "OLDEST"),
+        [
+            (name, lane.ready, lane.in_flight, lane.waiting, lane.delivered, lane.oldest)
+            for name, lane in lanes.items()
+        ],
+    )
+
+
+@app.command("settings")
+def settings(
+    context: typer.Context,
+    group: GroupOption,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change one. May be repeated."),
+    ] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Those not named get their default.")
+    ] = False,
+) -> None:
+    """Show or change how a group works its topics off."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    wanted = {name: _value(text) for name, text in pairs(changes, "--set").items()}
+    with session.client() as client:
+        if wanted or reset:
+            found = client.change_queue_settings(group, wanted, reset_others=reset)
+        else:
+            found = client.queue_settings(group)
+    _show_settings(chosen, found)
+
+
+def _value(text: str) -> Any:
+    """A number, a list of numbers as `50,25,15,7,3`, or a word."""
+    numbers = text.split(",")
+    if len(numbers) > 1 and all(each.strip().isdigit() for each in numbers):
+        return [int(each) for each in numbers]
+    try:
+        return msgspec.json.decode(text, type=int | float)
+    except msgspec.DecodeError:
+        return text
+
+
+def _show_settings(chosen: OutputFormat, found: dict[str, Any]) -> None:
+    show_facts(chosen, found, [(name, _setting(value)) for name, value in found.items()])
+
+
+def _setting(value: object) -> object:
+    return ",".join(map(str, value)) if isinstance(value, list) else value

@@ -1,0 +1,176 @@
+"""The verbs of queues, for programs that wait."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from goqueue.client import queue_calls
+from goqueue.client.calls import Call
+from goqueue.client.queue_calls import Which
+from goqueue.client.queue_results import (
+    DeadLetter,
+    DeadLetters,
+    Delivery,
+    Held,
+    PriorityStats,
+    QueueStats,
+    Redriven,
+    Settled,
+    Waiting,
+    dead_letter,
+    dead_letters,
+    deliveries,
+    waiting,
+)
+from goqueue.client.retries import Retries
+
+T = TypeVar("T")
+
+
+def receipts_of(messages: Iterable[Delivery | str]) -> list[str]:
+    return [each if isinstance(each, str) else each.receipt for each in messages]
+
+
+class QueueVerbs:
+    """Part of `Client`.  Those that settle raise when all receipts are refused; when only some
+    are, their results have an `error`.
+    """
+
+    def send(self, call: Call[T], retries: Retries | None = None) -> T:
+        raise NotImplementedError
+
+    # --- for workers ------------------------------------------------------------------------------
+
+    def receive(
+        self,
+        topic: str,
+        group: str,
+        *,
+        consumer: str = "",
+        max_messages: int | None = None,
+        max_bytes: int | None = None,
+        wait_ms: int = 0,
+        visibility_ms: int | None = None,
+    ) -> list[Delivery]:
+        """Messages to work on; with `wait_ms`, wait for one when there is none."""
+        call = queue_calls.receive(
+            topic,
+            group,
+            consumer=consumer,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=visibility_ms,
+        )
+        return deliveries(self.send(call))
+
+    def ack(self, *messages: Delivery | str) -> list[Settled]:
+        """They are done with; by the messages themselves, or by their receipts."""
+        return self.send(queue_calls.ack(receipts_of(messages))).results
+
+    def nack(
+        self, *messages: Delivery | str, delay_ms: int | None = None, reason: str = ""
+    ) -> list[Settled]:
+        """They failed: they come again after `delay_ms` or the group's backoff, or die."""
+        call = queue_calls.nack(receipts_of(messages), delay_ms=delay_ms, reason=reason)
+        return self.send(call).results
+
+    def reject(self, *messages: Delivery | str, reason: str) -> list[Settled]:
+        """They become dead letters at once."""
+        return self.send(queue_calls.reject(receipts_of(messages), reason)).results
+
+    def extend(self, *messages: Delivery | str, visibility_ms: int) -> list[Settled]:
+        """They stay here for so long from now."""
+        return self.send(queue_calls.extend(receipts_of(messages), visibility_ms)).results
+
+    def release(self, *messages: Delivery | str, delay_ms: int = 0) -> list[Settled]:
+        """Somebody else may have them; no failure is counted."""
+        call = queue_calls.release(receipts_of(messages), delay_ms=delay_ms)
+        return self.send(call).results
+
+    def ack_range(
+        self,
+        topic: str,
+        group: str,
+        partition: int,
+        first: int,
+        last: int,
+        *,
+        consumer: str | None = None,
+    ) -> list[int]:
+        """Ack what is in flight from `first` to `last`; gives the offsets."""
+        call = queue_calls.ack_range(topic, group, partition, first, last, consumer)
+        return self.send(call).offsets
+
+    def peek(self, topic: str, group: str, count: int = 10) -> list[Waiting]:
+        """What would be handed out next; nothing changes."""
+        return waiting(self.send(queue_calls.peek(topic, group, count)))
+
+    # --- for operators ----------------------------------------------------------------------------
+
+    def queue_settings(self, group: str) -> dict[str, Any]:
+        return self.send(queue_calls.settings(group)).settings
+
+    def change_queue_settings(
+        self, group: str, changes: Mapping[str, Any], *, reset_others: bool = False
+    ) -> dict[str, Any]:
+        """Gives all of them.  With `reset_others` those that are not named get their default."""
+        call = queue_calls.change_settings(group, changes, reset_others=reset_others)
+        return self.send(call).settings
+
+    def in_flight(
+        self,
+        group: str,
+        *,
+        topic: str | None = None,
+        consumer: str | None = None,
+        limit: int | None = None,
+    ) -> list[Held]:
+        """Who holds what, until when."""
+        call = queue_calls.in_flight(group, topic=topic, consumer=consumer, limit=limit)
+        return self.send(call).messages
+
+    def queue_stats(self, group: str | None = None) -> QueueStats:
+        return self.send(queue_calls.stats(group))
+
+    def priority_stats(self, group: str | None = None, topic: str | None = None) -> PriorityStats:
+        return self.send(queue_calls.priorities(group, topic))
+
+    # --- dead letters -----------------------------------------------------------------------------
+
+    def dead_letters(
+        self,
+        topic: str,
+        which: Which | None = None,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        reasons: bool = False,
+    ) -> DeadLetters:
+        """Some of a topic's; `which` may name partition, key, reason, group, from_time, to_time."""
+        call = queue_calls.dead_letters(
+            topic, which or {}, limit=limit, after=after, reasons=reasons
+        )
+        return dead_letters(self.send(call), topic)
+
+    def dead_letter(self, topic: str, partition: int, offset: int) -> DeadLetter:
+        return dead_letter(self.send(queue_calls.dead_letter(topic, partition, offset)), topic)
+
+    def redrive(
+        self,
+        topic: str,
+        which: Which | None = None,
+        *,
+        to: str | None = None,
+        limit: int | None = None,
+        rate: float | None = None,
+        dry_run: bool = False,
+    ) -> Redriven:
+        """Put dead letters back as they were, to their topic or another one."""
+        call = queue_calls.redrive(
+            topic, which or {}, to=to, limit=limit, rate=rate, dry_run=dry_run
+        )
+        return self.send(call)
+
+    def purge_dead_letters(self, topic: str, which: Which | None = None) -> int:
+        """For good; gives how many."""
+        return self.send(queue_calls.purge(topic, which or {})).purged
