@@ -30,11 +30,24 @@ class Budget:
 
     def __init__(self, count: int, size: int) -> None:
         self.count = count
-        self.size = size  # bytes of keys and values; the first message goes whatever its size
+        self.size = size  # bytes of keys and values
+        self._is_whole = True
 
     @property
     def is_spent(self) -> bool:
         return self.count <= 0 or self.size <= 0
+
+    def admits(self, record: Record) -> bool:
+        """Whether one more fits; the first goes whatever its size.  If not, no other does."""
+        if self._is_whole or _size(record) <= self.size:
+            return True
+        self.size = 0
+        return False
+
+    def spend(self, count: int, size: int) -> None:
+        self.count -= count
+        self.size -= size
+        self._is_whole = False
 
 
 class Lane:
@@ -129,6 +142,8 @@ class Shelf:
             if not shelf.tidy():
                 continue
             lot = shelf.lots[0]
+            if not budget.admits(lot.records[shelf.place]):
+                break
             wanted = budget.count - least
             if lot.is_plain and settings.ordering == "none" and not settings.ttl_ms:
                 shelf.place += _take_plain(lot, shelf.place, wanted, lane, take, budget)
@@ -152,10 +167,11 @@ class Shelf:
                 self.ledger.put_back(offsets)
                 raise
             for place, offset in enumerate(offsets):
-                if budget.is_spent:
+                record = found.get(offset)
+                if budget.is_spent or (record is not None and not budget.admits(record)):
                     self.ledger.put_back(offsets[place:])
                     return
-                self._take_again(found.get(offset), offset, lane, take, budget, settings, now)
+                self._take_again(record, offset, lane, take, budget, settings, now)
 
     def _take_again(
         self,
@@ -173,7 +189,7 @@ class Shelf:
             take.outdated.append(offset)
         else:
             take.add_again(record, lane)
-            _spend(budget, record)
+            budget.spend(1, _size(record))
 
     def _take_one(
         self,
@@ -197,7 +213,7 @@ class Shelf:
         if key is not None:
             take.keys[key] = record.offset
         take.add_fresh(record, lane)
-        _spend(budget, record)
+        budget.spend(1, _size(record))
         return True
 
     # --- fairness ---------------------------------------------------------------------------------
@@ -247,6 +263,8 @@ class Shelf:
                 if budget.count <= least or budget.is_spent:
                     break
                 offset, record = waiting[value].popleft()
+                if record is not None and not budget.admits(record):
+                    return picked
                 if offset in ready or record is None:
                     self._take_again(record, offset, lane, take, budget, settings, now)
                 elif not self._take_one(record, lane, take, budget, settings, now):
@@ -333,23 +351,17 @@ def _take_plain(lot: Lot, place: int, wanted: int, lane: int, take: Take, budget
         for low, high in ranges_of(record.offset for record in records):
             take.add_range(low, high, lane)
     take.chosen += [(record, 1, lane) for record in records]
-    budget.count -= len(records)
-    budget.size -= size
+    budget.spend(len(records), size)
     return len(records)
 
 
 def _fitting(records: list[Record], size: int) -> list[Record]:
-    """As many as fit, and one more when none does."""
+    """As many as fit, and the first in any case."""
     for place, record in enumerate(records):
         size -= _size(record)
         if size < 0:
             return records[: max(1, place)]
     return records
-
-
-def _spend(budget: Budget, record: Record) -> None:
-    budget.count -= 1
-    budget.size -= _size(record)
 
 
 def _size(record: Record) -> int:

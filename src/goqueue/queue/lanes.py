@@ -47,16 +47,20 @@ class Turns:
         self._waiting_since: list[int | None] = [None] * LANES
 
     def begin(self, offers: Sequence[bool], now: int, starvation_ms: int) -> int | None:
-        """Note which lanes have something to offer; gives one that has waited for too long."""
+        """Note which lanes have something to offer; gives the one that waited longest, if too long.
+
+        The longest, or with few consumers, who serve no lane in time, the last would never be it.
+        """
         starved: int | None = None
+        longest = starvation_ms - 1
         for lane, is_offering in enumerate(offers):
             since = self._waiting_since[lane]
             if not is_offering:
                 self._waiting_since[lane] = None
             elif since is None or since > now:  # new, or the clock was set back
                 self._waiting_since[lane] = now
-            elif now - since >= starvation_ms and starved is None:
-                starved = lane
+            elif now - since > longest:
+                starved, longest = lane, now - since
         return starved
 
     def turn(self, lanes: set[int], room: int) -> tuple[int, int]:

@@ -373,7 +373,8 @@ class Ledger:
         self.moves += 1
         is_back = floor < self.floor
         for offset in sorted(self.held) if is_back else sorted(o for o in self.held if o < floor):
-            if is_back or self.held.get(offset) != DEAD:  # a dead one is still to be buried
+            must_be_buried = self.held.get(offset) == DEAD and offset < floor
+            if not must_be_buried:
                 self._drop(offset)
         if is_back:
             self.fence = fence

@@ -72,10 +72,11 @@ def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> Qu
         return ReceiptUnknown(f"{shown}: attempt {claim.attempt} was never made")
     if offset in ledger.held:
         return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over, another follows")
+    if lease_id < ledger.fence:
+        return ReceiptExpired(f"{shown}: the group was moved back since")
     if offset >= max(ledger.cursors):
         return ReceiptUnknown(f"{shown} was never handed out")
-    is_last = ledger.settled.get(offset, lease_id) == lease_id
-    if is_ack and is_last and lease_id >= ledger.fence:
+    if is_ack and ledger.settled.get(offset, lease_id) == lease_id:
         return None
     return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over")
 

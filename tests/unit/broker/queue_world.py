@@ -1,0 +1,81 @@
+"""A broker in simulated time, and workers on it."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from goqueue.broker import Broker
+from goqueue.broker.messages import Messages, OutgoingMessage, Published
+from goqueue.model.config import Config
+from goqueue.queue import Delivered, QueueSettings
+from goqueue.runtime import Doors
+from goqueue.sim.world import World
+
+Scenario = Callable[["Bench"], Awaitable[None]]
+
+
+class Bench:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.queues = broker.queues
+        self.messages = Messages(broker)
+
+    async def publish(self, topic: str, *messages: OutgoingMessage | bytes) -> list[Published]:
+        wanted = [OutgoingMessage(m) if isinstance(m, bytes) else m for m in messages]
+        outcomes = await self.messages.publish(topic, wanted)
+        published = [outcome for outcome in outcomes if isinstance(outcome, Published)]
+        assert len(published) == len(messages), outcomes
+        return published
+
+    async def receive(
+        self, topic: str = "jobs", group: str = "workers", consumer: str = "ann", **options: int
+    ) -> list[Delivered]:
+        return await self.queues.receive([topic], group, consumer, **options)
+
+    async def ack(self, delivered: Sequence[Delivered]) -> None:
+        outcomes = await self.queues.ack([each.receipt for each in delivered])
+        assert not [each for each in outcomes if isinstance(each, Exception)]
+
+    async def sleep(self, seconds: float) -> None:
+        await self.broker.doors.clock.sleep(seconds)
+
+    async def drain(
+        self, topic: str = "jobs", group: str = "workers", **options: int
+    ) -> list[bytes]:
+        """Work everything off that can be had without waiting."""
+        values: list[bytes] = []
+        while some := await self.receive(topic, group, max_messages=1000, **options):
+            values += [each.record.value or b"" for each in some]
+            await self.ack(some)
+        return values
+
+
+@contextlib.asynccontextmanager
+async def running(doors: Doors) -> AsyncIterator[Bench]:
+    async with Broker(doors, Config(data_dir="/data")).running() as broker:
+        yield Bench(broker)
+
+
+def play(scenario: Scenario, *, partitions: int = 1, settings: QueueSettings | None = None) -> None:
+    """Run the scenario on a new broker with a topic `jobs`, in simulated time."""
+
+    async def main(doors: Doors) -> None:
+        async with running(doors) as bench:
+            await bench.broker.create_topic("jobs", partitions=partitions)
+            if settings is not None:
+                await bench.queues.configure("workers", settings)
+            await scenario(bench)
+
+    with World(seed=1) as world:
+        world.run(main(world.doors("a")))
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def with_priority(value: bytes, priority: str) -> OutgoingMessage:
+    return OutgoingMessage(value, headers=(("gq-priority", priority.encode()),))
+
+
+def values(delivered: Sequence[Delivered]) -> list[bytes | None]:
+    return [each.record.value for each in delivered]

@@ -1,0 +1,210 @@
+"""A queue machine as its host would run it, over a log that exists only as a list of lanes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
+from goqueue.model.machine import Decision
+from goqueue.model.record import Record
+from goqueue.queue import QueueMachine, QueueSettings, Where
+from goqueue.queue.handing import Take
+from goqueue.queue.lanes import LANES, NORMAL
+from goqueue.queue.ledger import Ledger
+from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
+from goqueue.queue.records import QueueRecord
+
+GROUP = GroupId("workers")
+TOPIC = TopicName("jobs")
+TOPIC_ID = TopicId(UUID(int=1))
+WHERE = Where(GROUP, TOPIC, 0)
+
+
+class Bench:
+    """Applies what is decided and keeps it as bytes, so that it can be replayed."""
+
+    def __init__(self, settings: QueueSettings | None = None) -> None:
+        self.machine = QueueMachine()
+        self.log: list[bytes] = []
+        self.lanes: list[int] = []  # of the messages that were published
+        self.now = Timestamp(1_000_000)
+        self.submit(lambda machine: machine.configure(GROUP, settings or QueueSettings()))
+        self.submit(lambda machine: machine.open(WHERE, TOPIC_ID, Offset(0)))
+
+    # --- the host ---------------------------------------------------------------------------------
+
+    def submit(self, decide: Callable[[QueueMachine], Decision[QueueRecord, Any]]) -> Any:
+        decision = decide(self.machine)
+        for record in decision.records:
+            data = self.machine.encode(record)
+            self.log.append(data)
+            self.machine.apply(self.machine.decode(data))
+        return decision.reply
+
+    def replay(self) -> QueueMachine:
+        """What a crash would leave."""
+        return _replayed(self.log)
+
+    def replay_snapshot(self) -> QueueMachine:
+        return _replayed([self.machine.encode(each) for each in self.machine.snapshot()])
+
+    @property
+    def ledger(self) -> Ledger:
+        ledger = self.machine.ledger(WHERE)
+        assert ledger is not None
+        return ledger
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def publish(self, lanes: Sequence[int]) -> None:
+        self.lanes += lanes
+
+    def next_of_lane(self, lane: int, offset: int) -> int:
+        for found in range(offset, len(self.lanes)):
+            if self.lanes[found] == lane:
+                return found
+        return len(self.lanes)
+
+    # --- verbs ------------------------------------------------------------------------------------
+
+    def hand(self, consumer: str, count: int, visibility_ms: int | None = None) -> list[str]:
+        """Choose in the order of lanes, what came back first; gives receipts."""
+        take = self.choose(count)
+        group = self.machine.group(GROUP)
+        handed = self.submit(
+            lambda machine: machine.hand(self.now, group, consumer, [take], visibility_ms)
+        )
+        return [
+            receipt(TOPIC, 0, record.offset, attempt, handed.lease_id, GROUP)
+            for record, attempt, _ in take.chosen
+        ]
+
+    def choose(self, count: int) -> Take:
+        take = Take(self.ledger)
+        for lane in range(LANES):
+            for offset in self.ledger.take_ready(lane, count - len(take.chosen), self.now):
+                take.add_again(_record(offset), lane)
+            cursor = self.next_of_lane(lane, take.cursors[lane])
+            while len(take.chosen) < count and cursor < len(self.lanes):
+                take.add_fresh(_record(cursor), lane)
+                cursor = self.next_of_lane(lane, cursor + 1)
+            take.cursors[lane] = cursor
+        return take
+
+    def ack(self, receipts: list[str]) -> Any:
+        return self._settle(receipts, lambda m, claims, n: m.ack(claims, n))
+
+    def nack(self, receipts: list[str], delay_ms: int | None = None) -> Any:
+        return self._settle(
+            receipts,
+            lambda m, claims, n: m.nack(self.now, claims, n, delay_ms=delay_ms, reason="no"),
+        )
+
+    def reject(self, receipts: list[str]) -> Any:
+        return self._settle(
+            receipts, lambda m, claims, n: m.reject(self.now, claims, n, reason="bad")
+        )
+
+    def release(self, receipts: list[str]) -> Any:
+        return self._settle(receipts, lambda m, claims, n: m.release(self.now, claims, n))
+
+    def extend(self, receipts: list[str], visibility_ms: int) -> Any:
+        return self._settle(
+            receipts,
+            lambda m, claims, n: m.extend(self.now, claims, n, visibility_ms=visibility_ms),
+        )
+
+    def _settle(
+        self,
+        receipts: list[str],
+        decide: Callable[[QueueMachine, Claims, int], Decision[QueueRecord, Any]],
+    ) -> Any:
+        claims, malformed = read_receipts(receipts)
+        assert not malformed
+        return self.submit(lambda machine: decide(machine, claims, len(receipts)))
+
+    def pass_time(self, milliseconds: int) -> None:
+        """The host calls the machine whenever it asked for it."""
+        target = self.now + milliseconds
+        while (deadline := self.machine.next_deadline()) is not None and deadline <= target:
+            self.now = Timestamp(max(self.now, deadline))
+            before = len(self.log)
+            self.submit(lambda machine: machine.on_deadline(self.now))
+            assert len(self.log) > before or self.machine.next_deadline() != deadline
+        self.now = Timestamp(target)
+
+    def bury(self) -> list[int]:
+        buried: list[int] = []
+        for ledger, letters in self.machine.dead():
+            offsets = [letter.offset for letter in letters]
+            buried += offsets
+            self._bury(ledger.where, offsets)
+        return buried
+
+    def _bury(self, where: Where, offsets: list[Offset]) -> None:
+        end = Offset(len(offsets))
+        self.submit(lambda machine: machine.bury(where, offsets, TopicName("jobs.dlq"), end))
+
+
+def offset_of(text: str) -> int:
+    return int(text.split(":")[2])
+
+
+def attempt_of(text: str) -> int:
+    return int(text.split(":")[3])
+
+
+def claim_of(text: str) -> Claim:
+    return Claim(offset_of(text), attempt_of(text), 0)
+
+
+def picture(machine: QueueMachine) -> dict[str, Any]:
+    """Everything that must be the same after a replay."""
+    return {
+        "next_lease_id": machine.next_lease_id,
+        "settings": {group_id: group.settings for group_id, group in machine.groups.items()},
+        "held": {g: dict(group.book.consumers) for g, group in machine.groups.items()},
+        "letters": {
+            place: (box.floor, box.taken.ranges, box.end)
+            for place, box in machine.letter_boxes.items()
+        },
+        "dead": sorted((led.where.topic, len(letters)) for led, letters in machine.dead()),
+        "ledgers": {led.where: ledger_picture(led) for led in machine.ledgers()},
+    }
+
+
+def ledger_picture(ledger: Ledger) -> dict[str, Any]:
+    return {
+        "floor": ledger.floor,
+        "fence": ledger.fence,
+        "cursors": ledger.cursors,
+        "held": {
+            offset: held if isinstance(held, int) else (held.lease_id, held.consumer, held.deadline)
+            for offset, held in sorted(ledger.held.items())
+        },
+        "history": {
+            offset: (each.hand_outs, each.failures, each.first_at, each.consumer, each.error)
+            for offset, each in sorted(ledger.history.items())
+        },
+        "lanes": dict(sorted(ledger.lanes.items())),
+        "keys": dict(sorted(ledger.keys.items())),
+        "busy": {key: list(parked) for key, parked in sorted(ledger.busy.items())},
+        "parked_count": ledger.parked_count,
+        "letters": dict(sorted(ledger.letters.items())),
+        "settled": list(ledger.settled.items()),
+        "in_flight": ledger.in_flight,
+    }
+
+
+def _replayed(log: list[bytes]) -> QueueMachine:
+    machine = QueueMachine()
+    for data in log:
+        machine.apply(machine.decode(data))
+    return machine
+
+
+def _record(offset: int) -> Record:
+    return Record(offset, 0, None, b"")
+
+
+ALL_NORMAL = [NORMAL]

@@ -1,0 +1,141 @@
+"""Shares of the lanes, starvation, and the index of where each lane lies."""
+
+import random
+
+import pytest
+
+from goqueue.model.record import Record
+from goqueue.queue.lane_index import LaneIndex
+from goqueue.queue.lanes import BACKGROUND, CRITICAL, LANES, LOW, NORMAL, WEIGHTS, Turns, lane_of
+
+
+def serve(turns: Turns, backlog: list[int], request: int, now: int = 0) -> list[int]:
+    """One request of so many messages, as the counter does it; gives what each lane was served."""
+    served = [0] * LANES
+    lanes = {lane for lane in range(LANES) if backlog[lane]}
+    starved = turns.begin([count > 0 for count in backlog], now, 30_000)
+    if starved is not None:
+        backlog[starved] -= 1
+        served[starved] += 1
+        turns.served(starved, 1, now)
+    room = request - sum(served)
+    while lanes and room:
+        is_alone = len(lanes) == 1
+        lane, share = turns.turn(lanes, room)
+        count = min(share, backlog[lane])
+        turns.served(lane, count, now, is_alone=is_alone)
+        backlog[lane] -= count
+        served[lane] += count
+        room -= count
+        if count < share:
+            lanes.discard(lane)
+    return served
+
+
+@pytest.mark.parametrize("request_size", [1, 7, 100, 1000])
+def test_shares_are_as_the_weights_say_under_backlog(request_size):
+    turns = Turns()
+    backlog = [1_000_000] * LANES
+    total = [0] * LANES
+    while sum(total) < 20_000:
+        for lane, count in enumerate(serve(turns, backlog, request_size)):
+            total[lane] += count
+    for lane in range(LANES):
+        assert abs(100 * total[lane] / sum(total) - WEIGHTS[lane]) < 2
+
+
+def test_a_share_that_is_not_used_goes_to_the_others():
+    turns = Turns()
+    total = [0] * LANES
+    for _ in range(100):
+        backlog = [0, 0, 1_000, 0, 1_000]
+        for lane, count in enumerate(serve(turns, backlog, 60)):
+            total[lane] += count
+    assert sum(total) == 6_000
+    assert abs(total[NORMAL] / 6_000 - 15 / 18) < 0.02
+
+
+def test_everything_is_served_in_the_end_whatever_the_mix():
+    chance = random.Random(5)
+    for _ in range(50):
+        turns = Turns(weights=[chance.randrange(1, 60) for _ in range(LANES)])
+        backlog = [chance.randrange(0, 300) for _ in range(LANES)]
+        left = sum(backlog)
+        while left:
+            served = sum(serve(turns, backlog, chance.randrange(1, 80)))
+            assert served > 0
+            left -= served
+        assert backlog == [0] * LANES
+
+
+def test_strict_priority_serves_the_highest_and_spares_the_starving():
+    turns = Turns(is_strict=True)
+    backlog = [10_000, 0, 0, 0, 10_000]
+    assert serve(turns, backlog, 100, now=0) == [100, 0, 0, 0, 0]
+    assert serve(turns, backlog, 100, now=29_999) == [100, 0, 0, 0, 0]
+    assert serve(turns, backlog, 100, now=30_000)[BACKGROUND] == 1
+    assert serve(turns, backlog, 100, now=30_001)[BACKGROUND] == 0
+
+
+def test_a_lane_that_was_empty_has_not_waited():
+    turns = Turns(is_strict=True)
+    serve(turns, [10, 0, 0, 0, 0], 1, now=0)
+    assert serve(turns, [10, 0, 0, 0, 10], 5, now=60_000)[BACKGROUND] == 0
+    assert serve(turns, [10, 0, 0, 0, 10], 5, now=89_000)[BACKGROUND] == 0
+    assert serve(turns, [10, 0, 0, 0, 10], 5, now=90_000)[BACKGROUND] == 1
+
+
+def test_with_few_consumers_every_lane_gets_its_turn():
+    turns = Turns()
+    total = [0] * LANES
+    for number in range(50):
+        for lane, count in enumerate(serve(turns, [100] * LANES, 1, now=number * 40_000)):
+            total[lane] += count
+    assert min(total) >= 8
+
+
+@pytest.mark.parametrize(
+    ("text", "lane"),
+    [
+        (b"critical", CRITICAL),
+        (b"0", CRITICAL),
+        (b" LOW ", LOW),
+        (b"4", BACKGROUND),
+        (b"5", NORMAL),
+        (b"soon", NORMAL),
+        (b"", NORMAL),
+        (None, NORMAL),
+    ],
+)
+def test_a_priority_is_a_word_or_a_number(text, lane):
+    assert lane_of(text) == lane
+
+
+def test_the_index_finds_each_lane_and_counts_the_rest_as_normal():
+    chance = random.Random(1)
+    lanes = [chance.randrange(LANES) for _ in range(5_000)]
+    index = LaneIndex(0)
+    for start in range(0, len(lanes), 100):
+        records = [_record(offset, lanes[offset]) for offset in range(start, start + 100)]
+        index.note(records, start + 100)
+    for lane in range(LANES):
+        first, end = 700, 4_200
+        assert index.count(lane, first, end) == lanes[first:end].count(lane)
+        if lane != NORMAL:
+            expected = [o for o in range(first, 5_000) if lanes[o] == lane][:10]
+            assert index.some(lane, first, 10) == expected
+            assert index.next(lane, first) == expected[0]
+    index.prune(4_900)
+    assert index.start == 4_900
+    assert index.count(LOW, 4_900, 5_000) == lanes[4_900:].count(LOW)
+
+
+def test_normal_messages_cost_the_index_nothing():
+    index = LaneIndex(0)
+    index.note([], 10_000_000)
+    assert (index.size, index.count(NORMAL, 0, 10_000_000)) == (0, 10_000_000)
+
+
+def _record(offset: int, lane: int) -> Record:
+    headers = () if lane == NORMAL else (("gq-priority", str(lane).encode()),)
+    return Record(offset, 0, None, b"", headers)

@@ -1,0 +1,266 @@
+"""The machine against a reference that is too simple to be wrong: a state for each message."""
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from goqueue.model.ids import GroupId, Offset
+from goqueue.queue import QueueSettings, ReceiptExpired
+from goqueue.queue.lanes import LANES
+from goqueue.queue.leases import Lease
+from goqueue.queue.ledger import DEAD
+from goqueue.queue.settling import Verdict
+from tests.unit.queue.harness import (
+    WHERE,
+    Bench,
+    attempt_of,
+    ledger_picture,
+    offset_of,
+    picture,
+)
+
+CONSUMERS = st.sampled_from(["ann", "bob", "cleo"])
+MAX_FAILURES = 3
+
+
+class Message:
+    """The reference: where one message is, and how often it was handed out and failed."""
+
+    def __init__(self) -> None:
+        self.state = "new"  # in flight, waiting, dead, done
+        self.hand_outs = 0
+        self.failures = 0
+        self.receipt = ""  # the one that is good
+        self.consumer = ""
+        self.until = 0  # its deadline, or when it is ready
+
+
+class QueueAgainstReference(RuleBasedStateMachine):
+    receipts = Bundle("receipts")
+
+    @initialize()
+    def begin(self) -> None:
+        self.bench = Bench(QueueSettings(visibility_ms=1000, backoff_base_ms=400))
+        self.messages: list[Message] = []
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    @rule(lanes=st.lists(st.integers(0, LANES - 1), min_size=1, max_size=8))
+    def publish(self, lanes: list[int]) -> None:
+        self.bench.publish(lanes)
+        self.messages += [Message() for _ in lanes]
+
+    @rule(target=receipts, consumer=CONSUMERS, count=st.integers(1, 6), slow=st.booleans())
+    def hand(self, consumer: str, count: int, slow: bool) -> Any:
+        visibility = 5000 if slow else None
+        given = self.bench.hand(consumer, count, visibility)
+        for text in given:
+            message = self.messages[offset_of(text)]
+            ready = message.state == "waiting" and message.until <= self.bench.now
+            assert message.state == "new" or ready, f"handed out while {message.state}"
+            message.state = "in flight"
+            message.hand_outs += 1
+            message.receipt, message.consumer = text, consumer
+            message.until = self.bench.now + (visibility or 1000)
+            assert attempt_of(text) == message.hand_outs
+        if len(given) < count:
+            assert not self._ready(), "something was left behind"
+        return multiple(*given)
+
+    @rule(text=receipts)
+    def ack(self, text: str) -> None:
+        message, outcome = self._told(text, self.bench.ack([text]))
+        if isinstance(outcome, Verdict):
+            assert message.receipt == text, "the last delivery alone can finish it"
+            assert message.state in ("in flight", "done")
+            message.state = "done"
+        else:
+            assert isinstance(outcome, ReceiptExpired)
+            assert not self._is_good(text)
+
+    @rule(text=receipts, delay=st.sampled_from([None, 0, 700]))
+    def nack(self, text: str, delay: int | None) -> None:
+        message, outcome = self._told(text, self.bench.nack([text], delay))
+        if isinstance(outcome, Verdict):
+            self._failed(message)
+            assert outcome.action == ("dead" if message.state == "dead" else "requeued")
+            if delay is not None and message.state == "waiting":
+                assert message.until == self.bench.now + delay
+
+    @rule(text=receipts)
+    def release(self, text: str) -> None:
+        message, outcome = self._told(text, self.bench.release([text]))
+        if isinstance(outcome, Verdict):
+            message.state, message.until = "waiting", self.bench.now
+
+    @rule(text=receipts)
+    def reject(self, text: str) -> None:
+        message, outcome = self._told(text, self.bench.reject([text]))
+        if isinstance(outcome, Verdict):
+            message.state = "dead"
+
+    @rule(texts=st.lists(receipts, min_size=1, max_size=4), visibility=st.integers(1, 3000))
+    def extend(self, texts: list[str], visibility: int) -> None:
+        for text, outcome in zip(texts, self.bench.extend(texts, visibility), strict=True):
+            assert isinstance(outcome, Verdict) == self._is_good(text)
+            if isinstance(outcome, Verdict):
+                self.messages[offset_of(text)].until = self.bench.now + visibility
+
+    @rule(milliseconds=st.integers(0, 2500))
+    def pass_time(self, milliseconds: int) -> None:
+        """Leases run out one after the other, at their time."""
+        target = self.bench.now + milliseconds
+        self.bench.pass_time(milliseconds)
+        for offset, message in enumerate(self.messages):
+            if message.state == "in flight" and message.until <= target:
+                self._failed(message, offset)
+
+    @rule(consumer=CONSUMERS, failed=st.booleans())
+    def consumer_gone(self, consumer: str, failed: bool) -> None:
+        self.bench.submit(
+            lambda machine: machine.consumer_gone(
+                self.bench.now, GroupId("workers"), consumer, failed=failed
+            )
+        )
+        for offset, message in enumerate(self.messages):
+            if message.state == "in flight" and message.consumer == consumer:
+                if failed:
+                    self._failed(message, offset)
+                else:
+                    message.state, message.until = "waiting", self.bench.now
+
+    @rule()
+    def bury(self) -> None:
+        buried = self.bench.bury()
+        dead = [o for o, message in enumerate(self.messages) if message.state == "dead"]
+        assert sorted(buried) == dead
+        for offset in dead:
+            self.messages[offset].state = "done"
+            self.messages[offset].receipt = ""
+
+    @rule(data=st.data())
+    def move_floor(self, data: st.DataObject) -> None:
+        floor = data.draw(st.integers(0, len(self.messages)))
+        is_back = floor < self.bench.ledger.floor
+        self.bench.submit(lambda machine: machine.move_floor(WHERE, Offset(floor)))
+        for offset, message in enumerate(self.messages):
+            if offset < floor and message.state != "dead" and message.state != "done":
+                message.receipt = message.receipt if message.state == "in flight" else ""
+                message.state = "done"
+            if is_back and offset >= floor:
+                self.messages[offset] = Message()
+
+    @rule()
+    def crash(self) -> None:
+        """What was decided is there again, exactly."""
+        self.bench.machine = self.bench.replay()
+
+    @rule()
+    def crash_after_snapshot(self) -> None:
+        self.bench.log = [self.bench.machine.encode(r) for r in self.bench.machine.snapshot()]
+        self.bench.machine = self.bench.replay()
+
+    # --- what must hold ---------------------------------------------------------------------------
+
+    @invariant()
+    def each_message_is_where_the_reference_has_it(self) -> None:
+        ledger = self.bench.ledger
+        for offset, message in enumerate(self.messages):
+            held = ledger.held.get(offset)
+            match message.state:
+                case "new":
+                    assert held is None
+                    assert offset >= ledger.cursors[self.bench.lanes[offset]]
+                case "in flight":
+                    assert isinstance(held, Lease)
+                    assert (held.consumer, held.deadline) == (message.consumer, message.until)
+                case "waiting":
+                    assert isinstance(held, int)
+                    assert held >= 0
+                    assert max(held, message.until) == message.until
+                case "dead":
+                    assert held == DEAD, offset
+                case _:
+                    assert held is None
+            if message.state in ("in flight", "waiting"):
+                assert ledger.attempt(offset) == message.hand_outs
+                assert ledger.failures(offset) == message.failures
+
+    @invariant()
+    def the_floor_passes_nothing_that_is_not_done(self) -> None:
+        below = self.messages[: self.bench.ledger.floor]
+        assert all(message.state in ("done", "dead") for message in below)
+
+    @invariant()
+    def nothing_is_kept_of_what_is_done(self) -> None:
+        ledger = self.bench.ledger
+        live = [m for m in self.messages if m.state in ("in flight", "waiting", "dead")]
+        assert len(ledger.held) == len(live)
+        assert len(ledger.history) <= len(ledger.held)
+        in_flight = sum(message.state == "in flight" for message in self.messages)
+        assert sum(ledger.in_flight) == in_flight
+        assert self.bench.machine.group(WHERE.group_id).book.in_flight == in_flight
+        assert sum(lease.remaining for lease in ledger.leases) == in_flight
+
+    @invariant()
+    def replay_equals_live(self) -> None:
+        live = picture(self.bench.machine)
+        assert picture(self.bench.replay()) == live
+        assert picture(self.bench.replay_snapshot()) == live
+
+    def teardown(self) -> None:
+        """Nothing is lost: worked off to the end, every message is acked or dead."""
+        if not hasattr(self, "bench"):
+            return
+        for _ in range(20):
+            self.bench.pass_time(100_000)
+            self.bench.ack(self.bench.hand("finisher", 100_000))
+            self.bench.bury()
+        assert not self.bench.ledger.held, ledger_picture(self.bench.ledger)
+        assert self.bench.ledger.floor == len(self.messages)
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _told(self, text: str, outcomes: list[Any]) -> tuple[Message, Any]:
+        message = self.messages[offset_of(text)]
+        if self._is_good(text):
+            assert isinstance(outcomes[0], Verdict), outcomes[0]
+        return message, outcomes[0]
+
+    def _is_good(self, text: str) -> bool:
+        message = self.messages[offset_of(text)]
+        return message.state == "in flight" and message.receipt == text
+
+    def _failed(self, message: Message, offset: int | None = None) -> None:
+        message.failures += 1
+        if message.failures >= MAX_FAILURES:
+            message.state = "dead"
+            return
+        message.state = "waiting"
+        where = self.messages.index(message) if offset is None else offset
+        held = self.bench.ledger.held[where]
+        assert isinstance(held, int)
+        message.until = max(held, self.bench.now) if held == 0 else held
+
+    def _ready(self) -> list[Message]:
+        now = self.bench.now
+        return [
+            m
+            for m in self.messages
+            if m.state == "new" or (m.state == "waiting" and m.until <= now)
+        ]
+
+
+TestQueueAgainstReference = QueueAgainstReference.TestCase
+TestQueueAgainstReference.settings = settings(
+    max_examples=60, stateful_step_count=40, report_multiple_bugs=False
+)
