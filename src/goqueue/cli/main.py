@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "group": "Topics and messages",
     "queue": "Queues",
     "dlq": "Queues",
+    "txn": "Topics and messages",
     "config": "Settings of this command",
 }
 LOCAL_COMMANDS: Final = {"server"}  # talk to nobody

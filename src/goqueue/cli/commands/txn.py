@@ -1,0 +1,128 @@
+"""`goqueue txn`: look at transactions, and abort one that hangs."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from goqueue.cli.failures import Failure, UsageFailure
+from goqueue.cli.output import show, show_facts, show_value
+from goqueue.cli.session import Session
+
+if TYPE_CHECKING:
+    from goqueue.client.transaction_calls import TransactionInfo
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Look at transactions, and abort one that hangs.",
+)
+
+
+def _names(context: typer.Context) -> list[str]:
+    """For the shell's completion, which says nothing when it cannot ask."""
+    from goqueue.client import transaction_calls
+    from goqueue.client.errors import ClientError
+
+    try:
+        with context.ensure_object(Session).client() as client:
+            found = client.send(transaction_calls.transactions(also_idle=True))
+            return [each.transactional_id for each in found.transactions]
+    except (ClientError, Failure):
+        return []
+
+
+TransactionalId = Annotated[
+    str, typer.Argument(metavar="ID", help="The transactional id.", autocompletion=_names)
+]
+
+
+@app.command("list")
+def list_transactions(
+    context: typer.Context,
+    state: Annotated[
+        str | None, typer.Option("--state", help="Only in this state: ongoing, prepare_commit, …")
+    ] = None,
+    also_idle: Annotated[
+        bool, typer.Option("--all", "-a", help="Also ids without an open transaction.")
+    ] = False,
+) -> None:
+    """List the open transactions."""
+    from goqueue.client import transaction_calls
+
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        call = transaction_calls.transactions(state=state, also_idle=also_idle)
+        found = client.send(call).transactions
+    show(
+        chosen,
+        found,
+        ("ID", "STATE", "PRODUCER", "EPOCH", "SINCE", "PARTITIONS"),
+        [
+            (
+                each.transactional_id,
+                each.state,
+                each.producer_id,
+                each.epoch,
+                each.start_time,
+                len(each.partitions),
+            )
+            for each in found
+        ],
+    )
+
+
+@app.command("describe")
+def describe(context: typer.Context, transactional_id: TransactionalId) -> None:
+    """Show a transactional id: its producer, and what its transaction has written to."""
+    from goqueue.client import transaction_calls
+
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        found = client.send(transaction_calls.transaction(transactional_id))
+    show_facts(chosen, found, _facts(found))
+
+
+def _facts(found: "TransactionInfo") -> list[tuple[str, object]]:
+    places = " ".join(f"{each.topic}-{each.partition}" for each in found.partitions)
+    return [
+        ("id", found.transactional_id),
+        ("state", found.state),
+        ("transaction", found.transaction_id),
+        ("producer", found.producer_id),
+        ("epoch", found.epoch),
+        ("since", found.start_time),
+        ("timeout ms", found.timeout_ms),
+        ("partitions", places or None),
+        ("groups", " ".join(found.groups) or None),
+    ]
+
+
+@app.command("abort")
+def abort(
+    context: typer.Context,
+    transactional_id: TransactionalId,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+) -> None:
+    """Abort the id's open transaction and fence its producer."""
+    from goqueue.client import transaction_calls
+
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    _confirm(transactional_id, force=force)
+    with session.client() as client:
+        answer = client.send(transaction_calls.abort_transaction(transactional_id))
+    if chosen == "table":
+        typer.echo(f"{transactional_id!r}: {answer.status}")
+    else:
+        show_value(chosen, {"transactional_id": transactional_id, "status": answer.status})
+
+
+def _confirm(transactional_id: str, *, force: bool) -> None:
+    if force:
+        return
+    if not sys.stdin.isatty():
+        raise UsageFailure("nobody is here to ask: aborting needs --force")
+    typer.confirm(f"Abort the transaction of {transactional_id}?", abort=True, err=True)
