@@ -92,4 +92,3 @@ class Cleaner:
             bytes_before=report.bytes_before,
             bytes_after=report.bytes_after,
         )
-

@@ -98,7 +98,9 @@ class FetchSessions:
                 return session_id
 
 
-def requested(request: FetchRequest, session: FetchSession | None) -> Iterator[tuple[Key, FetchPartition]]:
+def requested(
+    request: FetchRequest, session: FetchSession | None
+) -> Iterator[tuple[Key, FetchPartition]]:
     """Every partition that the fetch is about, in the order in which to read them."""
     if session is not None:
         yield from list(session.partitions.items())

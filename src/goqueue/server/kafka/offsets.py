@@ -33,7 +33,6 @@ from goqueue.server.kafka.fetch import READ_COMMITTED, check_epoch
 from goqueue.wire.messages import build
 
 
-
 async def handle_list_offsets(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
     committed_only = request.isolation_level == READ_COMMITTED
     topics = []
@@ -107,7 +106,9 @@ async def handle_offset_for_leader_epoch(
     return build(OffsetForLeaderEpochResponse, topics=tuple(topics))
 
 
-async def _epoch_end(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+async def _epoch_end(
+    broker: Broker, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
     try:
         partition = await broker.partition(topic, wanted.partition)
         check_epoch(partition, wanted.current_leader_epoch)
@@ -115,9 +116,7 @@ async def _epoch_end(broker: Broker, topic: str, wanted: OffsetForLeaderPartitio
         return build(EpochEndOffset, partition=wanted.partition, error_code=kafka_code(error))
     log = partition.log
     epoch, end = log.epochs.end_offset_for(Epoch(wanted.leader_epoch), log.end_offset)
-    return build(
-        EpochEndOffset, partition=wanted.partition, leader_epoch=epoch, end_offset=end
-    )
+    return build(EpochEndOffset, partition=wanted.partition, leader_epoch=epoch, end_offset=end)
 
 
 # --- DeleteRecords ----------------------------------------------------------------------------
