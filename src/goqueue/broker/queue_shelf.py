@@ -168,7 +168,7 @@ class Shelf:
                 raise
             for place, offset in enumerate(offsets):
                 record = found.get(offset)
-                if budget.is_spent or (record is not None and not budget.admits(record)):
+                if record is not None and not budget.admits(record):
                     self.ledger.put_back(offsets[place:])
                     return
                 self._take_again(record, offset, lane, take, budget, settings, now)

@@ -38,12 +38,10 @@ class Bench:
     async def sleep(self, seconds: float) -> None:
         await self.broker.doors.clock.sleep(seconds)
 
-    async def drain(
-        self, topic: str = "jobs", group: str = "workers", **options: int
-    ) -> list[bytes]:
+    async def drain(self, topic: str = "jobs", group: str = "workers") -> list[bytes]:
         """Work everything off that can be had without waiting."""
         values: list[bytes] = []
-        while some := await self.receive(topic, group, max_messages=1000, **options):
+        while some := await self.receive(topic, group, max_messages=1000):
             values += [each.record.value or b"" for each in some]
             await self.ack(some)
         return values
@@ -77,5 +75,5 @@ def with_priority(value: bytes, priority: str) -> OutgoingMessage:
     return OutgoingMessage(value, headers=(("gq-priority", priority.encode()),))
 
 
-def values(delivered: Sequence[Delivered]) -> list[bytes | None]:
-    return [each.record.value for each in delivered]
+def values(delivered: Sequence[Delivered]) -> list[bytes]:
+    return [each.record.value or b"" for each in delivered]

@@ -1,0 +1,200 @@
+"""Queues on a machine that may die at any disk operation, and again while it recovers.
+
+Whatever was answered holds afterwards:
+
+- acked: never delivered again; rejected: one dead letter, never delivered again;
+- published: delivered again, or acked, or one dead letter; never lost;
+- no message is two dead letters, or a dead letter and delivered too;
+- a later delivery of a message has a higher attempt than those that were answered.
+"""
+
+import random
+from collections import Counter
+
+import pytest
+
+from goqueue.broker import Broker
+from goqueue.broker.messages import Messages, OutgoingMessage, Published
+from goqueue.broker.queue_stock import Stock
+from goqueue.model.config import Config
+from goqueue.queue import Delivered, QueueSettings, Settled
+from goqueue.queue.letters import story_of
+from goqueue.runtime import Doors
+from goqueue.sim.world import World
+
+TOPIC, GROUP = "jobs", "workers"
+SETTINGS = QueueSettings(
+    visibility_ms=3_000, backoff_base_ms=100, backoff_jitter=0.1, max_failures=2
+)
+
+
+class Story:
+    """What the outside world knows."""
+
+    def __init__(self) -> None:
+        self.published: set[bytes] = set()
+        self.asked: set[bytes] = set()  # to be acked, and perhaps were
+        self.acked: set[bytes] = set()
+        self.rejected: set[bytes] = set()
+        self.attempts: dict[bytes, int] = {}
+        self.is_over = False
+
+    def note(self, delivered: list[Delivered]) -> None:
+        for each in delivered:
+            value = each.record.value or b""
+            assert value not in self.acked, f"{value!r} was acked and is delivered again"
+            assert value not in self.rejected, f"{value!r} is a dead letter and is delivered"
+            assert each.attempt > self.attempts.get(value, 0), f"{value!r}: attempt repeated"
+            self.attempts[value] = each.attempt
+
+
+class Workers:
+    """A broker and those who work on it, as one process."""
+
+    def __init__(self, story: Story, seed: int) -> None:
+        self._story = story
+        self._chance = random.Random(f"workers/{seed}")
+
+    async def run(self, doors: Doors) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            if not broker.has_topic(TOPIC):
+                await broker.create_topic(TOPIC, partitions=2)
+            await broker.queues.configure(GROUP, SETTINGS)
+            for number in range(6):
+                await self._publish(broker, number)
+                await self._work(broker)
+            self._story.is_over = True
+
+    async def _publish(self, broker: Broker, number: int) -> None:
+        values = [b"%d-%d" % (number, each) for each in range(4)]
+        outcomes = await Messages(broker).publish(
+            TOPIC, [OutgoingMessage(value, key=value) for value in values]
+        )
+        assert all(isinstance(outcome, Published) for outcome in outcomes)
+        self._story.published.update(values)
+
+    async def _work(self, broker: Broker) -> None:
+        queues, story = broker.queues, self._story
+        delivered = await queues.receive([TOPIC], GROUP, "ann", max_messages=5, wait_ms=50)
+        story.note(delivered)
+        if self._chance.random() < 0.3:
+            await broker.doors.clock.sleep(3.5)  # some run out of time
+            return
+        for each in delivered:
+            value = each.record.value or b""
+            match self._chance.randrange(5):
+                case 0 | 1:
+                    story.asked.add(value)
+                    (outcome,) = await queues.ack([each.receipt])
+                    if isinstance(outcome, Settled):
+                        story.acked.add(value)
+                case 2:
+                    (outcome,) = await queues.reject([each.receipt], reason="bad")
+                    if isinstance(outcome, Settled):
+                        story.rejected.add(value)
+                case 3:
+                    await queues.nack([each.receipt], delay_ms=self._chance.choice([None, 0]))
+                case 4:
+                    await queues.release([each.receipt])
+
+
+class Audit:
+    """After the crash: work everything off, and compare with what was known."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self.is_done = False
+
+    async def run(self, doors: Doors) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            seen: Counter[bytes] = Counter()
+            if broker.has_topic(TOPIC):
+                seen = await self._drain(broker)
+            letters = await self._letters(broker)
+            self._compare(seen, letters)
+            self.is_done = True
+
+    async def _drain(self, broker: Broker) -> Counter[bytes]:
+        queues, seen = broker.queues, Counter[bytes]()
+        await queues.configure(GROUP, SETTINGS)
+        while True:
+            some = await queues.receive([TOPIC], GROUP, "auditor", max_messages=100, wait_ms=8_000)
+            if not some:
+                break
+            self._story.note(some)
+            seen.update(each.record.value or b"" for each in some)
+            self._story.asked.update(each.record.value or b"" for each in some)
+            await queues.ack([each.receipt for each in some])
+            self._story.acked.update(each.record.value or b"" for each in some)
+        assert not queues.machine.has_dead, "everybody who died is buried"
+        assert queues.in_flight(GROUP) == []
+        return seen
+
+    async def _letters(self, broker: Broker) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        ids: set[str] = set()
+        if not broker.has_topic(f"{TOPIC}.dlq"):
+            return found
+        for index in range(broker.topic(f"{TOPIC}.dlq").partitions):
+            partition = await broker.partition(f"{TOPIC}.dlq", index)
+            stock, offset = Stock(partition), 0
+            while lots := await stock.lots_from(offset):
+                offset = lots[-1].next_offset
+                for record in [record for lot in lots for record in lot.records]:
+                    story = story_of(record)
+                    assert story is not None
+                    assert story.letter_id not in ids, f"{story.letter_id} is buried twice"
+                    ids.add(story.letter_id)
+                    found[record.value or b""] += 1
+        return found
+
+    def _compare(self, seen: Counter[bytes], letters: Counter[bytes]) -> None:
+        story = self._story
+        for value in story.published:
+            ends = (value in story.acked) + letters[value]
+            assert ends == 1 or (value in story.asked and ends == 0), (
+                f"{value!r} ended {ends} times"
+            )
+        assert all(count == 1 for count in seen.values()), "acked and delivered again"
+        assert story.rejected <= set(letters), "a rejected message is no dead letter"
+        assert not set(letters) & (story.acked | set(seen)), "a dead letter was delivered too"
+
+
+def play(seed: int, crash_at: int | None, crash_again_at: int | None = None) -> int:
+    """One life with its end at a disk operation; gives how many there were."""
+    story = Story()
+    with World(f"queues/{seed}") as world:
+        disk = world.disk("a")
+        world.start("a", Workers(story, seed).run)
+        if crash_at is not None:
+            disk.crash_at(crash_at)
+        world.run_until(lambda: not world.alive("a"), limit_s=600)
+        operations = disk.operations
+        world.power_loss("a")
+        audit = Audit(story)
+        world.start("a", audit.run)
+        if crash_again_at is not None:
+            world.disk("a").crash_at(crash_again_at)
+            world.run_until(lambda: not world.alive("a"), limit_s=600)
+            if not audit.is_done:
+                world.power_loss("a")
+                audit = Audit(story)
+                world.start("a", audit.run)
+        world.run_until(lambda: not world.alive("a"), limit_s=600)
+        assert audit.is_done
+    return operations
+
+
+def test_what_was_answered_holds_after_a_power_cut(seed):
+    operations = play(seed, None)
+    chance = random.Random(f"points/{seed}")
+    for _ in range(4):
+        again = chance.choice([None, chance.randrange(1, 120)])
+        play(seed, chance.randrange(1, operations), again)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_what_was_answered_holds_wherever_the_power_is_cut():
+    for crash_at in range(1, play(0, None)):
+        play(0, crash_at)
