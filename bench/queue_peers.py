@@ -103,6 +103,7 @@ class Peer:
 
 class Nats(Peer):
     name = "nats"
+    sync_interval: ClassVar[str] = "always"
 
     def start(self) -> None:
         executable = _nats_server()
@@ -111,7 +112,8 @@ class Nats(Peer):
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(
             f"listen: 127.0.0.1:{self.port}\n"
-            f'jetstream {{ store_dir: "{self.directory}/store", sync_interval: always }}\n'
+            f'jetstream {{ store_dir: "{self.directory}/store"\n'
+            f"  sync_interval: {self.sync_interval} }}\n"
         )
         self._process = Process(
             [executable, "-c", str(settings)], self.directory / "nats.log", env=dict(os.environ)
@@ -137,6 +139,13 @@ class Nats(Peer):
         settings = self._nats.js.api.ConsumerConfig(max_ack_pending=100_000)
         taker = await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE, config=settings)
         return _NatsWorker(link, taker, count, self._nats.errors.TimeoutError)
+
+
+class UnsyncedNats(Nats):
+    """As JetStream is when nothing is said: a power cut takes the last two minutes."""
+
+    name = "nats-unsynced"
+    sync_interval = '"2m"'
 
 
 class _NatsPublisher:
@@ -197,8 +206,19 @@ def _nats_server() -> str:
 class RabbitMq(Peer):
     name = "rabbitmq"
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._names: Process | None = None  # Erlang's name server
+
     def start(self) -> None:
         executable, variables = _rabbitmq_server()
+        names_port = str(free_port())
+        path = variables.get("PATH", os.environ.get("PATH", ""))
+        epmd = shutil.which("epmd", path=path)
+        if epmd is None:
+            raise Missing("there is no epmd")
+        argv = [epmd, "-port", names_port, "-address", "127.0.0.1"]
+        self._names = Process(argv, self.directory / "epmd.log", env=dict(os.environ))
         self._library = library("aio-pika", "aio_pika")
         home = self.directory / "rabbitmq"
         home.mkdir(parents=True, exist_ok=True)
@@ -210,6 +230,8 @@ class RabbitMq(Peer):
             **os.environ,
             **variables,
             "HOME": str(home),
+            "ERL_EPMD_PORT": names_port,
+            "ERL_CRASH_DUMP": str(home / "crash.dump"),
             "RABBITMQ_NODENAME": f"bench{self.port}@localhost",
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
@@ -221,6 +243,11 @@ class RabbitMq(Peer):
         }
         self._process = Process([executable], self.directory / "rabbitmq.log", env=environment)
         self._wait()
+
+    def stop(self) -> None:
+        super().stop()
+        if self._names is not None:
+            self._names.stop()
 
     def usage(self) -> Usage:
         """Of Erlang's machine, which the start script waits for or becomes."""
@@ -309,7 +336,8 @@ def _rabbitmq_server() -> tuple[str, dict[str, str]]:
     scripts = sorted(place.glob("usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server"))
     if not scripts:
         raise Missing("Debian's package holds no rabbitmq-server")
-    path = f"{place}/usr/lib/erlang/bin:{os.environ.get('PATH', '')}"
+    (machine,) = place.glob("usr/lib/erlang/erts-*/bin")
+    path = f"{place}/usr/lib/erlang/bin:{machine}:{os.environ.get('PATH', '')}"
     return str(scripts[-1]), {"PATH": path, "RABBITMQ_HOME": str(scripts[-1].parents[1])}
 
 

@@ -26,8 +26,9 @@ from rich.table import Table
 from bench import machine, payload
 from bench.brokers import GoQueue, installed_goqueue
 from bench.process import Failed, Usage
-from bench.queue_peers import Missing, Nats, Peer, RabbitMq
+from bench.queue_peers import Missing, Nats, Peer, RabbitMq, UnsyncedNats
 
+BROKERS = ["goqueue", "rabbitmq", "nats", "nats-unsynced"]
 GROUP = "bench"
 TOPIC = "bench"
 IDLE_TAKES_MAX = 30  # in a row, before messages are called lost
@@ -274,7 +275,7 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="goqueue-queues-", dir=arguments.directory))
     results: list[Result] = []
     try:
-        for name in arguments.broker or ["goqueue", "nats", "rabbitmq"]:
+        for name in arguments.broker or BROKERS:
             result = _one(name, directory / name, arguments.goqueue, options, console)
             results += [] if result is None else [result]
     finally:
@@ -297,6 +298,8 @@ def _one(
             peer = Http(directory, goqueue or installed_goqueue(), options)
         case "nats":
             peer = Nats(directory)
+        case "nats-unsynced":
+            peer = UnsyncedNats(directory)
         case _:
             peer = RabbitMq(directory)
     try:
@@ -334,7 +337,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--publishers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--partitions", type=int, default=3)
-    parser.add_argument("--broker", action="append", choices=["goqueue", "nats", "rabbitmq"])
+    parser.add_argument("--broker", action="append", choices=BROKERS)
     parser.add_argument("--goqueue", help="the command to measure")
     parser.add_argument("--directory", help="where the brokers keep their data")
     parser.add_argument("--json", help="write the figures here, too")
