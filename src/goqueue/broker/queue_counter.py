@@ -18,7 +18,7 @@ from goqueue.model.ids import TopicName
 from goqueue.queue import Delivered, Peeked, QueueMachine
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.handing import HandOut, Take
-from goqueue.queue.lanes import LANES, NAMES, Turns
+from goqueue.queue.lanes import NAMES, Turns
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
@@ -132,9 +132,8 @@ class Counter:
         for shelf in shelves:
             await shelf.refresh()
         turns = self._current_turns(settings)
-        offers = [any(shelf.offers(lane, now) for shelf in shelves) for lane in range(LANES)]
-        lanes = {lane for lane in range(LANES) if offers[lane]}
-        starved = turns.begin(offers, now, settings.starvation_ms)
+        lanes = set[int]().union(*(shelf.offers(now) for shelf in shelves))
+        starved = turns.begin(lanes, now, settings.starvation_ms)
         if starved is not None and not budget.is_spent:
             count = await self._serve_lane(starved, 1, shelves, takes, budget)
             turns.served(starved, count, now)

@@ -21,6 +21,7 @@ from goqueue.queue.marks import header_value, is_outdated, ordering_key
 from goqueue.queue.ranges import ranges_of
 from goqueue.queue.settings import QueueSettings
 
+OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
 LANE_RECORDS: Final = 500  # of a lane other than the normal one that are loaded at once
 VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
 
@@ -101,23 +102,36 @@ class Shelf:
             return True
         return await self.stock.scan(SCAN_BYTES_AT_ONCE)
 
-    def offers(self, lane: int, now: int) -> bool:
-        """Whether there may be anything in the lane to hand out."""
-        if self.ledger.has_ready(lane, now) or self._lanes[lane].tidy():
+    def offers(self, now: int) -> set[int]:
+        """The lanes that may have something to hand out."""
+        lanes = set[int]()
+        if self.ledger.held:
+            lanes = {lane for lane in range(LANES) if self.ledger.has_ready(lane, now)}
+        normal, limit = self._lanes[NORMAL], self.stock.limit
+        if normal.position < limit or normal.tidy():
+            lanes.add(NORMAL)
+        if self.stock.index.size:
+            lanes.update(lane for lane in OTHERS if self._has_fresh(lane, limit))
+        return lanes
+
+    def _has_fresh(self, lane: int, limit: int) -> bool:
+        if self._lanes[lane].tidy():
             return True
-        position = self._lanes[lane].position
-        if lane == NORMAL:
-            return position < self.stock.limit
-        found = self.stock.index.next(lane, position)
-        return found is not None and found < self.stock.limit
+        found = self.stock.index.next(lane, self._lanes[lane].position)
+        return found is not None and found < limit
 
     def cursors(self) -> list[int]:
         """Where the lanes stand now; never before where they stood."""
-        stood = self.ledger.cursors
-        return [max(stood[lane], self._cursor(lane)) for lane in range(LANES)]
+        index = self.stock.index
+        stand = [index.end] * LANES
+        stand[NORMAL] = self._lanes[NORMAL].next_offset()
+        if index.size:
+            for lane in OTHERS:
+                stand[lane] = self._cursor(lane)
+        return [max(pair) for pair in zip(stand, self.ledger.cursors, strict=True)]
 
     def _cursor(self, lane: int) -> int:
-        if lane == NORMAL or self._lanes[lane].tidy():
+        if self._lanes[lane].tidy():
             return self._lanes[lane].next_offset()
         index = self.stock.index
         found = index.next(lane, self._lanes[lane].position)

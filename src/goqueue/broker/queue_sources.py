@@ -26,7 +26,10 @@ UPKEEP_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 10.0  # after which loaded records are let go
 FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
 
+KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
+
 Source = tuple[Ledger, Stock]
+Known = tuple[list[Topic], list[Source]]
 
 _log = structlog.get_logger("goqueue.queues")
 
@@ -38,22 +41,46 @@ class Sources:
         self._floors = floors
         self._clock = ground.doors.clock
         self._stocks: dict[Place, Stock] = {}
+        self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
 
     async def of(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
         """The partitions of the topics, in order; the group begins in those that are new to it."""
+        found = [self._ground.topic(name) for name in topics]
+        known = self._known.get((group_id, *topics))
+        sources = None if known is None else self._still(known, found)
+        if sources is None:
+            sources = [each for topic in found for each in await self._of_topic(topic, group_id)]
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[group_id, *topics] = found, sources
+        self._floors.heed(group_id, [ledger for ledger, _ in sources])
+        return sources
+
+    def _still(self, known: Known, topics: list[Topic]) -> list[Source] | None:
+        """What was found before, if it is all as it was then."""
+        before, sources = known
+        if any(old is not new for old, new in zip(before, topics, strict=True)):
+            return None
+        machine, now = self._queues.machine, self._clock.instant()
+        for ledger, stock in sources:
+            if machine.ledger(ledger.where) is not ledger or stock.partition.log.abandoned:
+                return None
+            if self._stocks.get(_place(stock.partition)) is not stock:
+                return None
+            stock.used_at = now
+        return sources
+
+    async def _of_topic(self, topic: Topic, group_id: GroupId) -> list[Source]:
+        if is_internal(topic.name):
+            raise PolicyViolation(f"{topic.name!r} is the broker's own topic")
         sources: list[Source] = []
-        for name in topics:
-            topic = self._ground.topic(name)
-            if is_internal(name):
-                raise PolicyViolation(f"{name!r} is the broker's own topic")
-            for index in range(topic.partitions):
-                partition = await self._ground.partition(name, index)
-                where = Where(group_id, topic.name, index)
-                ledger = self._queues.machine.ledger(where)
-                if ledger is None or ledger.topic_id != topic.topic_id:
-                    ledger = await self._begin(where, topic, partition)
-                sources.append((ledger, self.stock(partition)))
-        self._floors.heed(group_id, (ledger for ledger, _ in sources))
+        for index in range(topic.partitions):
+            partition = await self._ground.partition(topic.name, index)
+            where = Where(group_id, topic.name, index)
+            ledger = self._queues.machine.ledger(where)
+            if ledger is None or ledger.topic_id != topic.topic_id:
+                ledger = await self._begin(where, topic, partition)
+            sources.append((ledger, self.stock(partition)))
         return sources
 
     async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:

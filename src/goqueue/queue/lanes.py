@@ -46,16 +46,15 @@ class Turns:
         self._left = list(weights)  # of each lane's share in this round
         self._waiting_since: list[int | None] = [None] * LANES
 
-    def begin(self, offers: Sequence[bool], now: int, starvation_ms: int) -> int | None:
+    def begin(self, lanes: set[int], now: int, starvation_ms: int) -> int | None:
         """Note which lanes have something to offer; gives the one that waited longest, if too long.
 
         The longest, or with few consumers, who serve no lane in time, the last would never be it.
         """
         starved: int | None = None
         longest = starvation_ms - 1
-        for lane, is_offering in enumerate(offers):
-            since = self._waiting_since[lane]
-            if not is_offering:
+        for lane, since in enumerate(self._waiting_since):
+            if lane not in lanes:
                 self._waiting_since[lane] = None
             elif since is None or since > now:  # new, or the clock was set back
                 self._waiting_since[lane] = now

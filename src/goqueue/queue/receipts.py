@@ -13,6 +13,8 @@ from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue.errors import ReceiptMalformed
 from goqueue.queue.records import Where
 
+LENGTH_MAX = 1_000
+
 _DIGITS_MAX = 19
 
 
@@ -39,18 +41,19 @@ def read_receipts(texts: Sequence[str]) -> tuple[Claims, dict[int, ReceiptMalfor
     malformed: dict[int, ReceiptMalformed] = {}
     latest: tuple[str, str, str] | None = None  # receipts of one hand-out come together
     some: list[Claim] = []
+    make = tuple.__new__  # a third of the time that a named tuple takes to make itself
     for place, text in enumerate(texts):
         try:
             topic, partition, offset, attempt, nonce = text.split(":", 4)
-            claim = Claim(_number(offset), _number(attempt), place)
-            if (topic, partition, nonce) != latest:
+            if not offset.isdigit() or not attempt.isdigit() or len(text) > LENGTH_MAX:
+                raise ValueError(text)
+            if latest != (topic, partition, nonce):
                 key = _key(topic, partition, nonce)
                 latest = topic, partition, nonce
                 some = claims.setdefault(key, [])
+            some.append(make(Claim, (int(offset), int(attempt), place)))
         except ValueError:
             malformed[place] = ReceiptMalformed(f"{text[:100]!r} is not a receipt")
-            continue
-        some.append(claim)
     return claims, malformed
 
 

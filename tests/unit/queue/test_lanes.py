@@ -13,7 +13,7 @@ def serve(turns: Turns, backlog: list[int], request: int, now: int = 0) -> list[
     """One request of so many messages, as the counter does it; gives what each lane was served."""
     served = [0] * LANES
     lanes = {lane for lane in range(LANES) if backlog[lane]}
-    starved = turns.begin([count > 0 for count in backlog], now, 30_000)
+    starved = turns.begin(lanes, now, 30_000)
     if starved is not None:
         backlog[starved] -= 1
         served[starved] += 1
