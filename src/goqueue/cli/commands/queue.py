@@ -156,10 +156,10 @@ def reject(
 def extend(
     context: typer.Context,
     receipts: Receipts,
-    timeout: Annotated[str, typer.Option("--for", metavar="TIME", help="From now: 5m.")],
+    longer: Annotated[str, typer.Option("--for", metavar="TIME", help="From now: 5m.")],
 ) -> None:
     """Ask for more time."""
-    _settle(context, "extend", receipts, visibility_ms=duration_ms(timeout, "--for"))
+    _settle(context, "extend", receipts, visibility_ms=duration_ms(longer, "--for"))
 
 
 @app.command("release")

@@ -28,6 +28,7 @@ Handle = Annotated[str, msgspec.Meta(min_length=1, max_length=HANDLE_LENGTH_MAX)
 Handles = Annotated[list[Handle], msgspec.Meta(min_length=1, max_length=HANDLES_MAX)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
 Time = str | int | None
+_NO_HEADERS: Final[list[HeaderBody]] = []
 
 GroupQuery = Annotated[
     str,
@@ -123,6 +124,29 @@ class ReceivedBody(msgspec.Struct, frozen=True):
 
 
 def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
+    record = delivered.record
+    if record.headers or encoding == "base64":
+        return _told(delivered, encoding)
+    try:  # most messages, and the most of the work of a large receive
+        key, value = record.key, record.value
+        return QueueMessage(
+            delivered.topic,
+            delivered.partition,
+            record.offset,
+            time_text(record.timestamp),
+            None if key is None else key.decode(),
+            None if value is None else value.decode(),
+            _NO_HEADERS,
+            delivered.priority,
+            delivered.attempt,
+            delivered.receipt,
+            time_text(delivered.deadline),
+        )
+    except UnicodeDecodeError:
+        return _told(delivered, encoding)
+
+
+def _told(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
     body = message_body(delivered.record, delivered.partition, encoding)
     return QueueMessage(
         delivered.topic,

@@ -227,12 +227,12 @@ def _one(settled: Settled) -> Response[SettledBody]:
 def many_answer(
     outcomes: Sequence[SettleOutcome], *, quiet: bool
 ) -> Response[SettledManyBody] | Response[ErrorBody]:
+    refused = sum(isinstance(each, QueueError) for each in outcomes)
     results = [
         RefusedBody(index, problem_of(each)) if isinstance(each, QueueError) else settled_body(each)
-        for index, each in enumerate(outcomes)
+        for index, each in enumerate(outcomes if refused or not quiet else ())
         if not quiet or isinstance(each, QueueError)
     ]
-    refused = sum(isinstance(each, QueueError) for each in outcomes)
     body = SettledManyBody(len(outcomes) - refused, refused, results)
     if refused and refused == len(outcomes):
         first = next(each for each in outcomes if isinstance(each, QueueError))
