@@ -84,7 +84,7 @@ class Kafka(Broker):
         self.kafka = f"127.0.0.1:{kafka}"
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = ["java", "-cp", f"{self._libraries}/*", "kafka.tools.StorageTool", "format"]
-        _run([*tool, "-t", cluster, "-c", str(properties)], self.directory)
+        _run([*tool, f"--cluster-id={cluster}", "--config", str(properties)], self.directory)
 
 
 def cache_directory() -> Path:

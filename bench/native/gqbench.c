@@ -278,13 +278,28 @@ static void send_chunk(rd_kafka_topic_t *topic, int partition, int64_t first, in
 				fail(3, "produce: %s", rd_kafka_err2str(messages[i].err));
 }
 
+/* A topic that was just created may have no leaders yet; a retry for that would change the order. */
+static void wait_for_leaders(rd_kafka_t *client, rd_kafka_topic_t *topic) {
+	for (int attempt = 0; attempt < 100; attempt++) {
+		const struct rd_kafka_metadata *metadata;
+		int led = 0;
+		if (rd_kafka_metadata(client, 0, topic, &metadata, 10000) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+			const struct rd_kafka_metadata_topic *found = metadata->topics;
+			for (int i = 0; metadata->topic_cnt && i < found->partition_cnt; i++)
+				led += !found->partitions[i].err && found->partitions[i].leader >= 0;
+			rd_kafka_metadata_destroy(metadata);
+		}
+		if (led >= options.partitions)
+			return;
+		usleep(100000);
+	}
+	fail(3, "%s: not every partition has a leader", options.topic);
+}
+
 static void produce(void) {
 	rd_kafka_t *client = open_producer(delivered, options.counts_acks);
 	rd_kafka_topic_t *topic = rd_kafka_topic_new(client, options.topic, NULL);
-	const struct rd_kafka_metadata *metadata;
-	if (rd_kafka_metadata(client, 0, topic, &metadata, 10000) != RD_KAFKA_RESP_ERR_NO_ERROR)
-		fail(3, "no metadata of %s", options.topic);
-	rd_kafka_metadata_destroy(metadata);
+	wait_for_leaders(client, topic);
 	if (options.counts_acks)
 		acked_in = calloc((size_t)options.partitions, sizeof *acked_in);
 	int64_t *next = calloc((size_t)options.partitions, sizeof *next);
@@ -333,12 +348,18 @@ static void touch(void) {
 
 /* --- consume --------------------------------------------------------------------------------- */
 
+/* Asks again for a while: a broker that just started may answer before it leads. */
 static int64_t end_of(rd_kafka_t *client, int partition, int64_t *start) {
 	int64_t low = 0, high = 0;
-	rd_kafka_resp_err_t error =
-	    rd_kafka_query_watermark_offsets(client, options.topic, partition, &low, &high, 30000);
-	if (error)
-		fail(3, "partition %d: %s", partition, rd_kafka_err2str(error));
+	for (int attempt = 0;; attempt++) {
+		rd_kafka_resp_err_t error =
+		    rd_kafka_query_watermark_offsets(client, options.topic, partition, &low, &high, 30000);
+		if (!error)
+			break;
+		if (attempt == 1000)
+			fail(3, "partition %d: %s", partition, rd_kafka_err2str(error));
+		usleep(20000);
+	}
 	if (start)
 		*start = low;
 	return high;

@@ -26,8 +26,11 @@ def run(session: Session, plan: Plan) -> Section:
     section = Section(
         "startup",
         "Start-up, in seconds",
-        ["broker", "on disk", "ready", "served", "contents"],
-        notes=["Apache Kafka's figure holds the start of its JVM, GoQueue's that of Python."],
+        ["broker", "on disk", "ready", "CPU", "served", "contents"],
+        notes=[
+            "CPU: seconds that the process had used when it was ready.",
+            "Apache Kafka's figure holds the start of its JVM, GoQueue's that of Python.",
+        ],
     )
     for name in session.names:
         broker = session.broker(name)
@@ -48,10 +51,13 @@ def _empty(session: Session, broker: Broker) -> dict[str, Any]:
     for _ in range(session.repeats):
         broker = session.broker(broker.name)
         broker.start()
-        starts.append({"ready": broker.ready_seconds})
+        starts.append({"ready": broker.ready_seconds, "cpu": broker.usage().cpu_seconds})
         broker.remove()
-    ready = median_of(starts, "ready")
-    return _facts(broker, "nothing") | {"ready_seconds": ready, "starts": starts}
+    return _facts(broker, "nothing") | {
+        "ready_seconds": median_of(starts, "ready"),
+        "cpu_seconds": median_of(starts, "cpu"),
+        "starts": starts,
+    }
 
 
 def _filled(session: Session, broker: Broker, plan: Plan) -> list[dict[str, Any]]:
@@ -82,11 +88,12 @@ def _filled(session: Session, broker: Broker, plan: Plan) -> list[dict[str, Any]
 def _restart(session: Session, broker: Broker, plan: Plan, how: str) -> dict[str, Any]:
     session.tell(f"{broker.name}: starting {how}")
     broker.start()
-    after_ready = time.monotonic()
+    after_ready, cpu_seconds = time.monotonic(), broker.usage().cpu_seconds
     session.native.peek(broker.kafka, "filled", partitions=plan.partitions, size=plan.size)
     served = broker.ready_seconds + time.monotonic() - after_ready
     return _facts(broker, f"{plan.bytes_on_disk / 1e9:g} GB, {how}") | {
         "ready_seconds": broker.ready_seconds,
+        "cpu_seconds": cpu_seconds,
         "served_seconds": served,
     }
 
@@ -122,6 +129,7 @@ def _row(figures: dict[str, Any]) -> list[str]:
         f"{figures['broker']} {figures['version']}",
         figures["on_disk"],
         f"{figures['ready_seconds']:.2f}",
+        f"{figures['cpu_seconds']:.2f}",
         "" if served is None else f"{served:.2f}",
         contents,
     ]
