@@ -7,6 +7,7 @@ even from another one of the same attempt.  The group comes last, for its name m
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from goqueue.model.ids import GroupId, TopicName
@@ -32,7 +33,14 @@ Claims = dict[tuple[Where, int], list[Claim]]  # by ledger and lease
 def receipt(
     topic: str, partition: int, offset: int, attempt: int, lease_id: int, group_id: str
 ) -> str:
-    return f"{topic}:{partition}:{offset}:{attempt}:{lease_id:x}.{group_id}"
+    before, after = frame(topic, partition, lease_id, group_id)
+    return f"{before}{offset}:{attempt}{after}"
+
+
+@lru_cache(maxsize=1024)
+def frame(topic: str, partition: int, lease_id: int, group_id: str) -> tuple[str, str]:
+    """What all receipts of one hand-out share; a large one has thousands."""
+    return f"{topic}:{partition}:", f":{lease_id:x}.{group_id}"
 
 
 def read_receipts(texts: Sequence[str]) -> tuple[Claims, dict[int, ReceiptMalformed]]:

@@ -252,14 +252,14 @@ def message_body(record: Record, partition: int, encoding: ReadEncoding) -> Mess
             time_text(record.timestamp),
             None if key is None else key.decode(),
             None if value is None else value.decode(),
-            [_text_header(*header) for header in headers] if headers else _NO_HEADERS,
+            [text_header(*header) for header in headers] if headers else _NO_HEADERS,
             _priority(headers) if headers else DEFAULT_PRIORITY,
         )
     except UnicodeDecodeError:
         return _base64_body(record, partition)
 
 
-def _text_header(name: str, value: bytes | None) -> HeaderBody:
+def text_header(name: str, value: bytes | None) -> HeaderBody:
     return HeaderBody(name, None if value is None else value.decode())
 
 

@@ -1,5 +1,6 @@
 """What goes in and out of the operations on queues, and what they may refuse with."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -10,9 +11,17 @@ from goqueue.broker.queue_endings import VISIBILITY_MS_MAX
 from goqueue.broker.queues import BYTES_MAX, MESSAGES_MAX
 from goqueue.model.errors import InvalidRequest
 from goqueue.queue import Delivered, Peeked
+from goqueue.queue.lanes import NAMES
+from goqueue.queue.receipts import frame
 from goqueue.server.http.errors import ErrorBody, Problem, responses, write_responses
 from goqueue.server.http.group_bodies import NAME_LENGTH_MAX, Name, OffsetNumber, PartitionNumber
-from goqueue.server.http.message_bodies import Encoding, HeaderBody, ReadEncoding, message_body
+from goqueue.server.http.message_bodies import (
+    Encoding,
+    HeaderBody,
+    ReadEncoding,
+    message_body,
+    text_header,
+)
 from goqueue.server.http.notation import INT64_MAX, WAIT_PATTERN, parse_wait, time_text
 
 HANDLES_MAX: Final = 10_000  # of one request
@@ -28,7 +37,6 @@ Handle = Annotated[str, msgspec.Meta(min_length=1, max_length=HANDLE_LENGTH_MAX)
 Handles = Annotated[list[Handle], msgspec.Meta(min_length=1, max_length=HANDLES_MAX)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
 Time = str | int | None
-_NO_HEADERS: Final[list[HeaderBody]] = []
 
 GroupQuery = Annotated[
     str,
@@ -123,30 +131,42 @@ class ReceivedBody(msgspec.Struct, frozen=True):
     """None when none came in time."""
 
 
-def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
-    record = delivered.record
-    if record.headers or encoding == "base64":
-        return _told(delivered, encoding)
-    try:  # most messages, and the most of the work of a large receive
+def queue_messages(found: Sequence[Delivered], encoding: ReadEncoding) -> list[QueueMessage]:
+    if encoding == "base64":
+        return [queue_message(each, encoding) for each in found]
+    messages: list[QueueMessage] = []
+    place: tuple[str, int, int] | None = None  # of a hand-out: its receipts are much alike
+    before = after = ""
+    until: Time = None
+    for each in found:
+        record = each.record
         key, value = record.key, record.value
-        return QueueMessage(
-            delivered.topic,
-            delivered.partition,
-            record.offset,
-            time_text(record.timestamp),
-            None if key is None else key.decode(),
-            None if value is None else value.decode(),
-            _NO_HEADERS,
-            delivered.priority,
-            delivered.attempt,
-            delivered.receipt,
-            time_text(delivered.deadline),
-        )
-    except UnicodeDecodeError:
-        return _told(delivered, encoding)
+        if place != (each.topic, each.partition, each.lease_id):
+            place = (each.topic, each.partition, each.lease_id)
+            before, after = frame(each.topic, each.partition, each.lease_id, each.group_id)
+            until = time_text(each.deadline)
+        try:
+            messages.append(
+                QueueMessage(
+                    each.topic,
+                    each.partition,
+                    record.offset,
+                    time_text(record.timestamp),
+                    None if key is None else key.decode(),
+                    None if value is None else value.decode(),
+                    [text_header(*header) for header in record.headers],
+                    NAMES[each.lane],
+                    each.attempt,
+                    f"{before}{record.offset}:{each.attempt}{after}",
+                    until,
+                )
+            )
+        except UnicodeDecodeError:
+            messages.append(queue_message(each, encoding))
+    return messages
 
 
-def _told(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
+def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
     body = message_body(delivered.record, delivered.partition, encoding)
     return QueueMessage(
         delivered.topic,

@@ -48,7 +48,7 @@ from goqueue.server.http.queue_bodies import (
     SettledManyBody,
     milliseconds,
     peeked_message,
-    queue_message,
+    queue_messages,
     queue_responses,
     queue_write_responses,
     visibility_ms,
@@ -100,7 +100,7 @@ async def receive(
 
     with metrics.queues.receiving():
         found = await hand_out(queues, polls, request.receive, wait_ms, work)
-    return ReceivedBody([queue_message(each, data.encoding) for each in found])
+    return ReceivedBody(queue_messages(found, data.encoding))
 
 
 async def hand_out(
