@@ -51,6 +51,7 @@ class AbortIndex:
         self._path = f"{directory}/{FILE}"
         self._file: File = disk.open(self._path)
         self._dropped: int | None = self._read_dropped()  # None when the head is damaged
+        self._held = self._entries_in_file()  # every read-committed fetch asks: no system call
 
     @property
     def file(self) -> File:
@@ -65,8 +66,7 @@ class AbortIndex:
         """Entries there ever were."""
         return (self._dropped or 0) + self._held
 
-    @property
-    def _held(self) -> int:
+    def _entries_in_file(self) -> int:
         return max(0, self._file.size - _HEAD_BYTES) // _ENTRY.size
 
     # --- changing ---------------------------------------------------------------------------------
@@ -76,6 +76,7 @@ class AbortIndex:
             aborted.producer_id, aborted.first_offset, aborted.marker_offset, aborted.stable_offset
         )
         self._file.append(entry if self._file.size else _head(0) + entry)
+        self._held += 1
 
     def restore(self, count: int) -> bool:
         """Keep the first `count` entries and no part of another; False if they are not there."""
@@ -86,12 +87,13 @@ class AbortIndex:
         size = _HEAD_BYTES + (count - dropped) * _ENTRY.size
         if self._file.size > size:
             self._file.truncate(size)
+        self._held = self._entries_in_file()
         return True
 
     def clear(self) -> None:
         if self._file.size:
             self._file.truncate(0)
-        self._dropped = 0
+        self._dropped = self._held = 0
 
     def forget_before(self, start: Offset) -> None:
         """Blocking.  Drop what lies wholly before the log's start, once it is worth it."""
@@ -104,6 +106,7 @@ class AbortIndex:
         self._disk.replace_file(self._path, _head(dropped) + kept)
         self._file = self._disk.open(self._path)
         self._dropped = dropped
+        self._held = self._entries_in_file()
 
     # --- asking -----------------------------------------------------------------------------------
 

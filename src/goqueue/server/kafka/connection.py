@@ -25,21 +25,26 @@ if TYPE_CHECKING:
     from goqueue.server.kafka.listener import KafkaListener
 
 # Requests whose answer may take as long as the client cares to wait.
-PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH})
 
 _log = structlog.get_logger("goqueue.kafka")
 
 
 class Slot:
-    """The place of one reply in the queue of replies."""
+    """The place of one reply in the queue of replies.
 
-    __slots__ = ("_connection", "_header", "_started", "parts")
+    It does not hold on to the request: a Produce's frame can go while its commit is under way.
+    """
+
+    __slots__ = ("_api_key", "_connection", "_correlation_id", "_flexible", "_started", "parts")
 
     def __init__(
         self, connection: "KafkaConnection", header: RequestHeader, started: float
     ) -> None:
         self._connection = connection
-        self._header = header
+        self._api_key = header.api_key
+        self._correlation_id = header.correlation_id
+        self._flexible = has_flexible_response_header(header.api_key, header.api_version)
         self._started = started
         self.parts: list[Buffer] | None = None  # None until the reply is there; empty for no reply
 
@@ -48,10 +53,8 @@ class Slot:
         if body is None:
             self.parts = []
         else:
-            header = self._header
-            flexible = has_flexible_response_header(header.api_key, header.api_version)
-            self.parts = encode_frame(header.correlation_id, flexible, body)
-        self._connection.send_ready(self._header.api_key, self._started)
+            self.parts = encode_frame(self._correlation_id, self._flexible, body)
+        self._connection.send_ready(self._api_key, self._started)
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
