@@ -19,6 +19,7 @@ from goqueue.broker.intake import prepare
 from goqueue.broker.partition import Partition
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.queues import Queues
+from goqueue.broker.share_members import ShareMembers
 from goqueue.broker.transactions import Transactions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
@@ -66,6 +67,7 @@ class Broker:
             doors.clock, self.groups, self.partition, self.reserve_producer_id
         )
         self.queues = Queues(self)
+        self.shares = ShareMembers(self)
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
@@ -140,6 +142,7 @@ class Broker:
             self.transactions.host.run(),
             self.transactions.run_upkeep(self.partitions),
             self.queues.run(),
+            self.shares.run(),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(self.metadata.topics.values),

@@ -8,7 +8,7 @@ is a name.  What a caller that goes away was being handed is released at once.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -50,7 +50,7 @@ from goqueue.queue import (
     Totals,
     Where,
 )
-from goqueue.queue.group import QueueGroup
+from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.machine import Due
 from goqueue.queue.receipts import Claim, Claims, read_receipts
 
@@ -70,6 +70,7 @@ class Wanted(msgspec.Struct, frozen=True):
     count: int
     size: int
     visibility_ms: int | None
+    places: frozenset[Place] | None = None  # partitions; None: all of the topics
 
 
 class Queues:
@@ -147,6 +148,13 @@ class Queues:
         found = self.machine.groups.get(GroupId(group))
         return QueueSettings() if found is None else found.settings
 
+    async def begin(self, group: str, topics: Sequence[str], settings: QueueSettings) -> None:
+        """Make the group, with these settings if it is new, and let it begin in the topics."""
+        group_id = _group_id(group)
+        if group_id not in self.machine.groups:
+            await self.configure(group, settings)
+        await self._sources.of(topics, group_id)
+
     async def forget(self, group: str) -> None:
         """Delete the group's ledgers and settings; what was in flight is void."""
         group_id = _group_id(group)
@@ -180,12 +188,14 @@ class Queues:
         max_bytes: int = BYTES_MAX,
         wait_ms: int = 0,
         visibility_ms: int | None = None,
+        places: Collection[Place] | None = None,
     ) -> list[Delivered]:
         """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.
 
         The group begins when it first receives.  `max_bytes` counts keys and values, and lets at
         least one message through.  Raises `TooManyInFlight` when the consumer or the group holds
-        too many all the while.  Cancel it to give up: nothing stays with the consumer then.
+        too many all the while.  `places` are the partitions to look at, if not all.  Cancel it to
+        give up: nothing stays with the consumer then.
         """
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
@@ -193,7 +203,10 @@ class Queues:
         check_number(max_bytes, "max_bytes", 1, 2**31)
         if visibility_ms is not None:
             check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
-        wanted = Wanted(list(topics), group_id, consumer, max_messages, max_bytes, visibility_ms)
+        only = None if places is None else frozenset(places)
+        wanted = Wanted(
+            list(topics), group_id, consumer, max_messages, max_bytes, visibility_ms, only
+        )
         delivered = await self._attempt(wanted)
         if delivered:
             return delivered
@@ -217,8 +230,8 @@ class Queues:
                     bell.pass_on()  # there may be more
                     return delivered
                 is_crowded = counter.group.room(wanted.consumer) <= 0
-                if is_crowded:
-                    bell.pass_on()  # others may have room
+                if is_crowded or wanted.places is not None:
+                    bell.pass_on()  # others may have room, or look elsewhere
                 seconds = (deadline - self._clock.instant()) / 1e9
                 if seconds <= 0:
                     return []
@@ -233,6 +246,12 @@ class Queues:
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
         sources = await self._sources.of(wanted.topics, wanted.group_id)
+        if wanted.places is not None:
+            sources = [
+                source
+                for source in sources
+                if (source[0].where.topic, source[0].where.partition) in wanted.places
+            ]
         counter = self._counter(wanted.group_id)
         if counter.group.room(wanted.consumer) <= 0:
             return []
@@ -248,11 +267,11 @@ class Queues:
             try:
                 await asyncio.shield(committed)
             except asyncio.CancelledError:
-                self._take_back(delivered)
+                self.take_back(delivered)
                 raise
         return delivered
 
-    def _take_back(self, delivered: Sequence[Delivered]) -> None:
+    def take_back(self, delivered: Sequence[Delivered]) -> None:
         """The caller has gone: let others have the messages at once."""
         claims: Claims = {}
         for place, each in enumerate(delivered):
@@ -333,6 +352,24 @@ class Queues:
         outcomes = await self._settle(claims, count, ending)
         return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
+    async def settle_ranges(
+        self, where: Where, endings: Sequence[tuple[int, int, Ending]], *, consumer: str
+    ) -> bool:
+        """End ranges that do not overlap, first to last; none unless `consumer` holds all."""
+        found: list[tuple[Claims, int, Ending]] = []
+        for first, last, ending in endings:
+            check(ending)
+            claims = self.machine.in_flight(where, first, last, consumer)
+            count = sum(len(some) for some in claims.values())
+            if count != last - first + 1:
+                return False
+            found.append((claims, count, ending))
+        settled = [self._settle_now(*each) for each in found]
+        for outcomes, committed in settled:
+            await self._durable(committed)
+            assert all(isinstance(outcome, Settled) for outcome in outcomes), "all were held"
+        return True
+
     async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
         """Take back what the consumer holds; `failed` unless it left politely.  Gives how many."""
         group_id, now = _group_id(group), self._clock.now()
@@ -345,17 +382,26 @@ class Queues:
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
+        results, committed = self._settle_now(claims, count, ending)
+        await self._durable(committed)
+        return results
+
+    def _settle_now(
+        self, claims: Claims, count: int, ending: Ending
+    ) -> tuple[list[SettleOutcome], Committed]:
         now = self._clock.now()
         outcomes, committed = self.host.submit_now(
             lambda machine: decide(machine, ending, now, claims, count)
         )
         results = told(self.machine, claims, outcomes)
         self._tell_others(claims, ending)
+        return results, committed
+
+    async def _durable(self, committed: Committed) -> None:
         if committed is not None:
             await asyncio.shield(committed)
         else:
             await self.host.settled()  # what is repeated may be on its way to disk
-        return results
 
     def _tell_others(self, claims: Claims, ending: Ending) -> None:
         """Somebody may wait for what came back, or for room."""

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 from goqueue.broker import Broker
 from goqueue.broker.messages import Messages, OutgoingMessage, Published
@@ -27,7 +28,7 @@ class Bench:
         return published
 
     async def receive(
-        self, topic: str = "jobs", group: str = "workers", consumer: str = "ann", **options: int
+        self, topic: str = "jobs", group: str = "workers", consumer: str = "ann", **options: Any
     ) -> list[Delivered]:
         return await self.queues.receive([topic], group, consumer, **options)
 

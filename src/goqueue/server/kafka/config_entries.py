@@ -26,6 +26,7 @@ class Source(enum.IntEnum):
     TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class ValueType(enum.IntEnum):

@@ -1,7 +1,7 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: what topics and the server are set to.
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: settings of topics, groups, the server.
 
-A topic's settings can be changed at any time.  The server's are read at its start and can only be
-looked at here.
+Those of topics and groups can be changed at any time.  The server's are read at its start and can
+only be looked at here.
 """
 
 import enum
@@ -29,11 +29,13 @@ from goqueue.model.settings import SETTINGS, setting_text
 from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.group_configs import change_group, group_entries
 from goqueue.server.kafka.topics import refuse_internal
 from goqueue.wire.messages import build
 
 TOPIC: Final = 2
 BROKER: Final = 4
+GROUP: Final = 32
 
 T = TypeVar("T")
 Changes = Mapping[str, str | None]
@@ -79,6 +81,8 @@ def _entries(context: Context, resource: DescribeConfigsResource) -> list[Entry]
             return []  # settings that were set for all nodes at once: there is no such thing
         _refuse_other_node(context, resource.resource_name)
         return broker_entries(config, context.address)
+    if resource.resource_type == GROUP:
+        return group_entries(context.broker, resource.resource_name)
     raise _unknown(resource.resource_type)
 
 
@@ -107,8 +111,8 @@ def _refuse_other_node(context: Context, name: str) -> None:
 
 def _unknown(resource_type: int) -> InvalidRequest:
     return InvalidRequest(
-        f"resource type {resource_type} has no settings here; topics ({TOPIC}) and brokers"
-        f" ({BROKER}) have"
+        f"resource type {resource_type} has no settings here; topics ({TOPIC}), brokers"
+        f" ({BROKER}) and groups ({GROUP}) have"
     )
 
 
@@ -126,6 +130,9 @@ async def handle_alter_configs(
             if entry.value is None:
                 raise InvalidRequest(f"{name} has no value")
         values = {name: entry.value for name, entry in changes.items()}
+        if resource.resource_type == GROUP:
+            await _change_group(context, resource, values, request.validate_only, replace=True)
+            return
         await _change(context, resource, lambda _: values, request.validate_only, replace=True)
 
     result = alter_response.AlterConfigsResourceResponse
@@ -138,6 +145,10 @@ async def handle_incremental_alter_configs(
 ) -> incremental_response.IncrementalAlterConfigsResponse:
     async def alter(resource: incremental_request.AlterConfigsResource) -> None:
         operations = _named_once(resource.configs).values()
+        if resource.resource_type == GROUP:
+            plain = {each.name: _plain(each) for each in operations}
+            await _change_group(context, resource, plain, request.validate_only)
+            return
         await _change(
             context, resource, lambda topic: _changes(topic, operations), request.validate_only
         )
@@ -178,6 +189,35 @@ async def _change(
     await context.broker.change_settings(
         topic.name, changes_of(topic), replace=replace, validate_only=validate_only
     )
+
+
+async def _change_group(
+    context: Context,
+    resource: Any,
+    changes: Changes,
+    validate_only: bool,
+    *,
+    replace: bool = False,
+) -> None:
+    await change_group(
+        context.broker,
+        resource.resource_name,
+        changes,
+        replace=replace,
+        validate_only=validate_only,
+    )
+
+
+def _plain(change: incremental_request.AlterableConfig) -> str | None:
+    """The new value of a setting that is no list; None for its default."""
+    operation = int(change.config_operation)
+    if operation == Operation.DELETE:
+        return None
+    if operation != Operation.SET:
+        raise InvalidSetting(f"{change.name} is not a list: it can be set or unset")
+    if change.value is None:
+        raise InvalidRequest(f"{change.name} has no value")
+    return change.value
 
 
 def _alterable(broker: Broker, resource_type: int, name: str) -> Topic:

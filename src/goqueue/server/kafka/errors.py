@@ -2,9 +2,11 @@
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.broker import share_sessions
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.model.errors import GoQueueError
+from goqueue.queue import errors as queue_errors
 from goqueue.txn import errors as txn_errors
 from goqueue.wire.errors import MalformedRequest
 
@@ -70,6 +72,12 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     group_errors.UnsupportedAssignor: ErrorCode.unsupported_assignor,
     group_errors.InvalidRegularExpression: ErrorCode.invalid_regular_expression,
     group_errors.OffsetMetadataTooLarge: ErrorCode.offset_metadata_too_large,
+    queue_errors.QueueError: ErrorCode.invalid_request,
+    queue_errors.ReceiptExpired: ErrorCode.invalid_record_state,
+    queue_errors.InvalidQueueSetting: ErrorCode.invalid_config,
+    queue_errors.QueueGroupNotFound: ErrorCode.group_id_not_found,
+    share_sessions.ShareSessionNotFound: ErrorCode.share_session_not_found,
+    share_sessions.InvalidShareSessionEpoch: ErrorCode.invalid_share_session_epoch,
 }
 
 # Failures of this broker, in the words that a group's client understands: find the coordinator

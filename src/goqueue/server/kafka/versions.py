@@ -18,6 +18,7 @@ from goqueue.wire.messages import build, encode_response
 # Newer clients look here for what no API version tells.
 FEATURES: Final = {
     "group.version": 1,  # the consumer protocol of KIP-848
+    "share.version": 1,  # share groups, KIP-932
     "transaction.version": 2,  # KIP-890: an epoch for each transaction, Produce adds partitions
 }
 

@@ -1,0 +1,111 @@
+"""Messages of a queue as share consumers get them: ranges of offsets, and the log's own batches.
+
+A batch is sent whole, even if only some of its records are acquired; the ranges tell which.
+Batches without any are left out, so are control batches and aborted ones, which are never acquired.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from goqueue.broker.partition import Partition
+from goqueue.model.batch import header_at
+from goqueue.model.errors import TopicNotFound
+from goqueue.model.ids import GroupId, Offset
+from goqueue.queue import Delivered, TooManyInFlight
+from goqueue.queue.group import Place
+
+if TYPE_CHECKING:
+    from goqueue.broker.broker import Broker
+
+READ_BYTES: Final = 64 * 1024
+
+
+class AcquiredRange(msgspec.Struct, frozen=True, gc=False):
+    first: int
+    last: int
+    deliveries: int  # up to and with this one
+
+
+class Acquired(msgspec.Struct, frozen=True):
+    """What a member got of one partition."""
+
+    place: Place
+    ranges: list[AcquiredRange]
+    data: bytes
+
+
+async def acquire(
+    broker: "Broker",
+    group_id: GroupId,
+    member_id: str,
+    places: Collection[Place],
+    *,
+    max_records: int,
+    max_bytes: int,
+    wait_ms: int,
+) -> list[Acquired]:
+    """Up to so many records, waiting up to `wait_ms` for the first; none for who holds too many."""
+    topics = list(dict.fromkeys(topic for topic, _ in places))
+    try:
+        delivered = await broker.queues.receive(
+            topics,
+            group_id,
+            member_id,
+            max_messages=max_records,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            places=places,
+        )
+    except TooManyInFlight:
+        return []
+    by_place: dict[Place, list[Delivered]] = {}
+    for each in delivered:
+        by_place.setdefault((each.topic, each.partition), []).append(each)
+    try:
+        return [await _acquired(broker, place, some) for place, some in by_place.items()]
+    except TopicNotFound:  # deleted meanwhile
+        return []
+    except BaseException:
+        broker.queues.take_back(delivered)
+        raise
+
+
+async def _acquired(broker: "Broker", place: Place, delivered: list[Delivered]) -> Acquired:
+    delivered.sort(key=lambda each: each.record.offset)
+    partition = await broker.partition(*place)
+    data = await batches_with(partition, [each.record.offset for each in delivered])
+    partition.bytes_out += len(data)
+    return Acquired(place, _ranges(delivered), data)
+
+
+def _ranges(delivered: Sequence[Delivered]) -> list[AcquiredRange]:
+    ranges: list[AcquiredRange] = []
+    for each in delivered:
+        first = offset = each.record.offset
+        if ranges and ranges[-1].last == offset - 1 and ranges[-1].deliveries == each.attempt:
+            first = Offset(ranges.pop().first)
+        ranges.append(AcquiredRange(first, offset, each.attempt))
+    return ranges
+
+
+async def batches_with(partition: Partition, offsets: Sequence[int]) -> bytes:
+    """The batches that hold any of these ascending offsets."""
+    found: list[bytes] = []
+    behind = 0  # everything below was looked at
+    limit = partition.log.stable_offset
+    for offset in offsets:
+        if offset < max(behind, partition.log.start_offset):
+            continue
+        chunk = await partition.read(Offset(offset), READ_BYTES, limit)
+        data, position = bytes(chunk.data), 0
+        while position < len(data):
+            header = header_at(data, position)
+            place = bisect_left(offsets, max(header.base_offset, behind))
+            if place < len(offsets) and offsets[place] < header.next_offset:
+                found.append(data[position : header.end])
+            position = header.end
+        behind = max(behind, chunk.next_offset)
+    return b"".join(found)

@@ -1,0 +1,328 @@
+"""ShareFetch and ShareAcknowledge: messages of a queue for the members of a share group (KIP-932).
+
+    acquired        leased to the member, for the group's visibility time
+    accept (1)      acked
+    release (2)     back at once, and no failure
+    reject (3)      a dead letter at once
+    renew (4)       leased for the whole visibility time once more
+    gap (0)         the client found no record there: done with, if it was leased at all
+
+The acknowledgements of a partition hold all or none: a client is told whether they did, not which.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from kio.schema.errors import ErrorCode
+from kio.schema.share_acknowledge.v2 import response as acknowledged
+from kio.schema.share_acknowledge.v2.request import ShareAcknowledgeRequest
+from kio.schema.share_acknowledge.v2.response import (
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from kio.schema.share_fetch.v2.request import ShareFetchRequest
+from kio.schema.share_fetch.v2.response import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+
+from goqueue.broker import Broker
+from goqueue.broker.queue_endings import Ack, Ending, Extend, Reject, Release
+from goqueue.broker.queues import MESSAGES_MAX
+from goqueue.broker.share_members import DEFAULTS
+from goqueue.broker.share_reading import Acquired, acquire
+from goqueue.broker.share_sessions import (
+    FINAL_EPOCH,
+    OPEN_EPOCH,
+    InvalidShareSessionEpoch,
+    Key,
+    ShareSession,
+)
+from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
+from goqueue.model.ids import GroupId
+from goqueue.queue import ReceiptExpired, Where
+from goqueue.queue.group import Place
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.group_names import named_group
+from goqueue.wire.messages import build, duration, milliseconds
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+WAIT_MS_MAX: Final = 300_000
+NO_TOPIC: Final = UUID(int=0)
+REASON: Final = "rejected by a share consumer"
+
+Batches = Collection[Any]  # AcknowledgementBatch of either API: they are alike
+
+
+class Member(msgspec.Struct, frozen=True):
+    group_id: GroupId
+    member_id: str
+
+
+class Told(msgspec.Struct):
+    """What a member is told of one partition."""
+
+    error: GoQueueError | None = None
+    acknowledge_error: GoQueueError | None = None
+    acquired: Acquired | None = None
+
+
+# --- ShareFetch -------------------------------------------------------------------------------
+
+
+async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> ShareFetchResponse:
+    broker = context.broker
+    told: dict[Key, Told] = {}
+    try:
+        member = _member(request)
+        session = await _fetch_session(broker, member, request)
+        for key, batches in _acknowledgements(request.topics):
+            told[key] = Told(acknowledge_error=await _acknowledge(broker, member, key, batches))
+        if request.share_session_epoch == FINAL_EPOCH:
+            await broker.shares.let_go(member.group_id, member.member_id, failed=False)
+        else:
+            await _fetch(broker, member, session, request, told)
+    except GoQueueError as error:
+        return build(ShareFetchResponse, error_code=kafka_code(error), error_message=str(error))
+    return build(
+        ShareFetchResponse,
+        acquisition_lock_timeout=duration(broker.queues.settings(member.group_id).visibility_ms),
+        responses=tuple(
+            build(
+                ShareFetchableTopicResponse,
+                topic_id=topic_id,
+                partitions=tuple(_partition_data(index, each) for index, each in some),
+            )
+            for topic_id, some in _by_topic(told)
+        ),
+    )
+
+
+def _member(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Member:
+    if not request.member_id:
+        raise InvalidRequest("a member of a share group names itself")
+    return Member(named_group(request.group_id or ""), request.member_id)
+
+
+async def _fetch_session(
+    broker: Broker, member: Member, request: ShareFetchRequest
+) -> ShareSession:
+    """The session the request belongs to, brought up to date."""
+    named = [key for key, _ in _partitions(request.topics)]
+    forgotten = [
+        (topic.topic_id or NO_TOPIC, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    sessions = broker.shares.sessions
+    if request.share_session_epoch == OPEN_EPOCH:
+        if any(True for _ in _acknowledgements(request.topics)):
+            raise InvalidRequest("a new share session has nothing to acknowledge")
+        await broker.queues.begin(member.group_id, (), DEFAULTS)
+        session = sessions.open(member.group_id, member.member_id)
+    else:
+        epoch = request.share_session_epoch
+        session = sessions.next(member.group_id, member.member_id, epoch)
+    session.update(named, forgotten)
+    return session
+
+
+async def _fetch(
+    broker: Broker,
+    member: Member,
+    session: ShareSession,
+    request: ShareFetchRequest,
+    told: dict[Key, Told],
+) -> None:
+    places: dict[Place, Key] = {}
+    for key in session.partitions:
+        try:
+            places[_place(broker, key)] = key
+        except GoQueueError as error:
+            told.setdefault(key, Told()).error = error
+    if not places or request.is_renew_ack or min(request.max_records, request.max_bytes) <= 0:
+        return
+    # Who has something to hear, an acknowledgement's outcome for one, is not kept waiting.
+    wait_ms = 0 if told else min(max(milliseconds(request.max_wait), 0), WAIT_MS_MAX)
+    found = await acquire(
+        broker,
+        member.group_id,
+        member.member_id,
+        list(places),
+        max_records=min(request.max_records, MESSAGES_MAX),
+        max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
+        wait_ms=wait_ms,
+    )
+    for acquired in found:
+        told.setdefault(places[acquired.place], Told()).acquired = acquired
+
+
+def _partition_data(index: int, told: Told) -> PartitionData:
+    acquired = told.acquired
+    return build(
+        PartitionData,
+        partition_index=index,
+        error_code=_code(told.error),
+        error_message=_message(told.error),
+        acknowledge_error_code=_code(told.acknowledge_error).value,
+        acknowledge_error_message=_message(told.acknowledge_error),
+        current_leader=build(LeaderIdAndEpoch),
+        records=acquired.data if acquired else b"",
+        acquired_records=tuple(
+            build(
+                AcquiredRecords,
+                first_offset=each.first,
+                last_offset=each.last,
+                delivery_count=min(each.deliveries, 2**15 - 1),
+            )
+            for each in (acquired.ranges if acquired else ())
+        ),
+    )
+
+
+# --- ShareAcknowledge -------------------------------------------------------------------------
+
+
+async def handle_share_acknowledge(
+    context: Context, request: ShareAcknowledgeRequest
+) -> ShareAcknowledgeResponse:
+    broker = context.broker
+    told: dict[Key, Told] = {}
+    try:
+        member = _member(request)
+        epoch = request.share_session_epoch
+        if epoch == OPEN_EPOCH:
+            raise InvalidShareSessionEpoch("a share session is opened by a fetch")
+        broker.shares.sessions.next(member.group_id, member.member_id, epoch)
+        for key, batches in _acknowledgements(request.topics):
+            told[key] = Told(acknowledge_error=await _acknowledge(broker, member, key, batches))
+        if epoch == FINAL_EPOCH:
+            await broker.shares.let_go(member.group_id, member.member_id, failed=False)
+    except GoQueueError as error:
+        return build(
+            ShareAcknowledgeResponse, error_code=kafka_code(error), error_message=str(error)
+        )
+    return build(
+        ShareAcknowledgeResponse,
+        acquisition_lock_timeout=duration(broker.queues.settings(member.group_id).visibility_ms),
+        responses=tuple(
+            build(
+                ShareAcknowledgeTopicResponse,
+                topic_id=topic_id,
+                partitions=tuple(_acknowledged_data(index, each) for index, each in some),
+            )
+            for topic_id, some in _by_topic(told)
+        ),
+    )
+
+
+def _acknowledged_data(index: int, told: Told) -> acknowledged.PartitionData:
+    return build(
+        acknowledged.PartitionData,
+        partition_index=index,
+        error_code=_code(told.acknowledge_error),
+        error_message=_message(told.acknowledge_error),
+        current_leader=build(acknowledged.LeaderIdAndEpoch),
+    )
+
+
+# --- acknowledgements, in either request ------------------------------------------------------
+
+
+async def _acknowledge(
+    broker: Broker, member: Member, key: Key, batches: Batches
+) -> GoQueueError | None:
+    """Why they do not hold; None when they do."""
+    try:
+        where = Where(member.group_id, *_place(broker, key))
+        endings = list(_endings(broker, where, member, batches))
+        if not await broker.queues.settle_ranges(where, endings, consumer=member.member_id):
+            return ReceiptExpired(f"{member.member_id!r} does not hold all of these records")
+    except GoQueueError as error:
+        return error
+    return None
+
+
+def _endings(
+    broker: Broker, where: Where, member: Member, batches: Batches
+) -> Iterator[tuple[int, int, Ending]]:
+    """Ranges of one ending each; gaps only where something is leased."""
+    visibility_ms = broker.queues.settings(where.group_id).visibility_ms
+    behind = 0
+    for first, last, kind in _runs(batches):
+        if first < behind:
+            raise InvalidRequest(f"the acknowledgement of offset {first} is out of order")
+        behind = last + 1
+        match kind:
+            case 0:
+                claims = broker.queues.machine.in_flight(where, first, last, member.member_id)
+                leased = sorted(claim.offset for some in claims.values() for claim in some)
+                yield from ((offset, offset, Ack()) for offset in leased)
+            case 1:
+                yield first, last, Ack()
+            case 2:
+                yield first, last, Release()
+            case 3:
+                yield first, last, Reject(REASON)
+            case 4:
+                yield first, last, Extend(visibility_ms)
+            case _:
+                raise InvalidRequest(f"acknowledgement type {kind} is none of {GAP} to {RENEW}")
+
+
+def _runs(batches: Batches) -> Iterator[tuple[int, int, int]]:
+    """First and last offset of what is acknowledged alike."""
+    for batch in batches:
+        first, last, kinds = batch.first_offset, batch.last_offset, batch.acknowledge_types
+        if not 0 <= first <= last or len(kinds) not in (1, last - first + 1):
+            raise InvalidRequest(f"{len(kinds)} acknowledgements for offsets {first} to {last}")
+        if len(kinds) == 1:
+            yield first, last, kinds[0]
+            continue
+        start = 0
+        for place in range(1, len(kinds) + 1):
+            if place == len(kinds) or kinds[place] != kinds[start]:
+                yield first + start, first + place - 1, kinds[start]
+                start = place
+
+
+# --- helpers ----------------------------------------------------------------------------------
+
+
+def _partitions(topics: Iterable[Any]) -> Iterator[tuple[Key, Batches]]:
+    for topic in topics:
+        for partition in topic.partitions:
+            key = (topic.topic_id or NO_TOPIC, partition.partition_index)
+            yield key, partition.acknowledgement_batches
+
+
+def _acknowledgements(topics: Iterable[Any]) -> Iterator[tuple[Key, Batches]]:
+    return ((key, batches) for key, batches in _partitions(topics) if batches)
+
+
+def _place(broker: Broker, key: Key) -> Place:
+    topic = broker.topic_by_id(key[0])
+    if not 0 <= key[1] < topic.partitions:
+        raise PartitionNotFound(f"{topic.name!r} has {topic.partitions} partitions, not {key[1]}")
+    return topic.name, key[1]
+
+
+def _by_topic(told: dict[Key, Told]) -> Iterable[tuple[UUID, list[tuple[int, Told]]]]:
+    topics: dict[UUID, list[tuple[int, Told]]] = {}
+    for (topic_id, index), each in told.items():
+        topics.setdefault(topic_id, []).append((index, each))
+    return topics.items()
+
+
+def _code(error: GoQueueError | None) -> ErrorCode:
+    return ErrorCode.none if error is None else kafka_code(error)
+
+
+def _message(error: GoQueueError | None) -> str | None:
+    return None if error is None else str(error)

@@ -1,0 +1,130 @@
+"""ShareGroupHeartbeat and ShareGroupDescribe: members of share groups (KIP-932)."""
+
+from typing import Final
+
+from kio.schema.share_group_describe.v1 import response as described
+from kio.schema.share_group_describe.v1.request import ShareGroupDescribeRequest
+from kio.schema.share_group_describe.v1.response import DescribedGroup, ShareGroupDescribeResponse
+from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest
+from kio.schema.share_group_heartbeat.v1.response import (
+    Assignment,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+from goqueue.broker import Broker
+from goqueue.broker.share_members import Assignment as Assigned
+from goqueue.broker.share_members import ShareBeatRequest, ShareMember
+from goqueue.model.errors import GoQueueError, TopicIdNotFound
+from goqueue.model.ids import TopicId
+from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import coordinator_code
+from goqueue.server.kafka.group_admin import authorized_operations
+from goqueue.server.kafka.group_names import client_host, client_id, named_group
+from goqueue.wire.messages import build, duration
+
+ASSIGNOR: Final = "simple"
+
+
+async def handle_share_group_heartbeat(
+    context: Context, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse:
+    try:
+        beat = await context.broker.shares.beat(
+            ShareBeatRequest(
+                group_id=named_group(request.group_id),
+                member_id=request.member_id,
+                member_epoch=request.member_epoch,
+                rack_id=request.rack_id,
+                client_id=client_id(context),
+                client_host=client_host(context),
+                subscribed_names=request.subscribed_topic_names,
+            )
+        )
+    except GoQueueError as error:
+        return build(
+            ShareGroupHeartbeatResponse,
+            error_code=coordinator_code(error),
+            error_message=str(error),
+        )
+    return build(
+        ShareGroupHeartbeatResponse,
+        member_id=beat.member_id,
+        member_epoch=beat.member_epoch,
+        heartbeat_interval=duration(beat.heartbeat_interval_ms),
+        assignment=None if beat.assigned is None else _assignment(beat.assigned),
+    )
+
+
+def _assignment(assigned: Assigned) -> Assignment:
+    topics = tuple(
+        build(TopicPartitions, topic_id=topic_id, partitions=tuple(range(count)))
+        for topic_id, count in assigned.items()
+    )
+    return build(Assignment, topic_partitions=topics)
+
+
+# --- ShareGroupDescribe -----------------------------------------------------------------------
+
+
+async def handle_share_group_describe(
+    context: Context, request: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse:
+    operations = authorized_operations(asked=request.include_authorized_operations)
+    groups = tuple(_described(context.broker, name, operations) for name in request.group_ids)
+    return build(ShareGroupDescribeResponse, groups=groups)
+
+
+def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
+    try:
+        group = broker.shares.describe(named_group(name))
+    except GoQueueError as error:
+        return build(
+            DescribedGroup,
+            error_code=coordinator_code(error),
+            error_message=str(error),
+            group_id=name,
+            group_state="Dead",
+        )
+    return build(
+        DescribedGroup,
+        group_id=name,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.epoch,
+        assignor_name=ASSIGNOR,
+        members=tuple(_described_member(broker, member) for member in group.members.values()),
+        authorized_operations=operations,
+    )
+
+
+def _described_member(broker: Broker, member: ShareMember) -> described.Member:
+    topics = tuple(
+        build(
+            described.TopicPartitions,
+            topic_id=topic_id,
+            topic_name=broker.topic_by_id(topic_id).name,
+            partitions=tuple(range(count)),
+        )
+        for topic_id, count in member.assigned.items()
+        if _is_there(broker, topic_id)
+    )
+    return build(
+        described.Member,
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.subscribed_names,
+        assignment=build(described.Assignment, topic_partitions=topics),
+    )
+
+
+def _is_there(broker: Broker, topic_id: TopicId) -> bool:
+    """Topics that were deleted since the last heartbeat have no name."""
+    try:
+        broker.topic_by_id(topic_id)
+    except TopicIdNotFound:
+        return False
+    return True

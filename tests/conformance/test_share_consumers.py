@@ -1,0 +1,70 @@
+"""librdkafka's share consumer, as confluent-kafka has it, against the broker."""
+
+import time
+from collections import Counter
+
+import confluent_kafka
+import pytest
+from confluent_kafka import Producer
+
+from tests.conformance.conftest import MakeTopic
+from tests.conformance.server import Server
+from tests.conformance.shares import set_group
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(confluent_kafka, "ShareConsumer"), reason="needs a share consumer"
+)
+WITHIN_S = 30.0
+
+
+def consumer(server: Server, group: str, **settings: str) -> "confluent_kafka.ShareConsumer":
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return confluent_kafka.ShareConsumer({**server.bootstrap, "group.id": group, **named})
+
+
+def publish(server: Server, topic: str, count: int) -> None:
+    producer = Producer(server.bootstrap)
+    for number in range(count):
+        producer.produce(topic, str(number).encode())
+    assert producer.flush(10) == 0
+
+
+def test_consumers_share_a_partition(server: Server, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    set_group(server, topic, {"share.auto.offset.reset": "earliest"})
+    publish(server, topic, 1_000)
+    consumers = [consumer(server, topic) for _ in range(2)]
+    got: Counter[int] = Counter()
+    for each in consumers:
+        each.subscribe([topic])
+    deadline = time.monotonic() + WITHIN_S
+    while len(got) < 1_000 and time.monotonic() < deadline:
+        for each in consumers:
+            got.update(int(message.value()) for message in each.poll(0.2))
+    for each in consumers:
+        each.commit_sync(10)
+        each.close()
+    assert got == Counter(range(1_000))
+
+
+def test_released_messages_come_back_and_accepted_ones_do_not(
+    server: Server, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    set_group(server, topic, {"share.auto.offset.reset": "earliest"})
+    publish(server, topic, 10)
+    worker = consumer(server, topic, share_acknowledgement_mode="explicit")
+    worker.subscribe([topic])
+    seen: Counter[int] = Counter()
+    deadline = time.monotonic() + WITHIN_S
+    while sum(seen.values()) < 15 and time.monotonic() < deadline:
+        for message in worker.poll(0.5):
+            number = int(message.value())
+            again = number % 2 == 1 and not seen[number]
+            kind = confluent_kafka.AcknowledgeType
+            worker.acknowledge(message, kind.RELEASE if again else kind.ACCEPT)
+            seen[number] += 1
+        worker.commit_sync(10)
+    assert not list(worker.poll(1.0))
+    worker.close()
+    assert seen == Counter({number: 1 + number % 2 for number in range(10)})

@@ -1,0 +1,358 @@
+"""Share groups, request by request."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from kio.schema.alter_share_group_offsets.v0 import request as altering
+from kio.schema.describe_share_group_offsets.v1 import request as describing
+from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
+from kio.schema.share_acknowledge.v2 import request as acknowledging
+from kio.schema.share_fetch.v2 import request as fetching
+
+from goqueue.broker import Broker
+from goqueue.cluster import Topic
+from goqueue.model.batch import decode_all
+from goqueue.model.batch import encode as encode_batch
+from goqueue.model.record import Record
+from goqueue.queue import QueueSettings
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.messages import build, duration
+from tests.unit.server.kafka.asking import ask
+
+GROUP = "workers"
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+
+
+@pytest.fixture
+async def topic(broker: Broker) -> Topic:
+    await broker.queues.configure(GROUP, QueueSettings(start="earliest"))
+    return await broker.create_topic("orders", partitions=2)
+
+
+async def publish(broker: Broker, values: list[bytes], partition: int = 0) -> None:
+    target = await broker.partition("orders", partition)
+    batch = encode_batch([Record(offset, 0, None, v) for offset, v in enumerate(values)])
+    appended = broker.append(target, bytearray(batch))
+    await target.committed(appended.last_offset)
+
+
+async def beat(broker: Broker, member: str = "ann", epoch: int = 0, **fields: Any) -> Any:
+    asked: dict[str, Any] = {"group_id": GROUP, "member_id": member, "member_epoch": epoch}
+    return await ask(broker, ApiKey.SHARE_GROUP_HEARTBEAT, **(asked | fields))
+
+
+class Fetcher:
+    """A member that fetches, and counts its session's epochs."""
+
+    def __init__(self, broker: Broker, topic: Topic, member: str, version: int = 2) -> None:
+        self.broker, self.topic, self.member, self.version = broker, topic, member, version
+        self.epoch = 0
+
+    async def fetch(
+        self, acks: dict[tuple[int, int], list[int]] | None = None, **fields: Any
+    ) -> Any:
+        batches = tuple(
+            build(
+                fetching.AcknowledgementBatch,
+                first_offset=first,
+                last_offset=last,
+                acknowledge_types=tuple(types),
+            )
+            for (first, last), types in (acks or {}).items()
+        )
+        partition = build(
+            fetching.FetchPartition, partition_index=0, acknowledgement_batches=batches
+        )
+        topics = build(fetching.FetchTopic, topic_id=self.topic.topic_id, partitions=(partition,))
+        asked: dict[str, Any] = {
+            "group_id": GROUP,
+            "member_id": self.member,
+            "share_session_epoch": self.epoch,
+            "max_wait": duration(0),
+            "max_records": 100,
+            "topics": (topics,),
+        }
+        answer = await ask(self.broker, ApiKey.SHARE_FETCH, self.version, **(asked | fields))
+        if answer.error_code is ErrorCode.none:
+            self.epoch += 1
+        return answer
+
+    async def acknowledge(
+        self, first: int, last: int, *types: int, epoch: int | None = None
+    ) -> Any:
+        batch = build(
+            acknowledging.AcknowledgementBatch,
+            first_offset=first,
+            last_offset=last,
+            acknowledge_types=types,
+        )
+        partition = build(
+            acknowledging.AcknowledgePartition, partition_index=0, acknowledgement_batches=(batch,)
+        )
+        topics = build(
+            acknowledging.AcknowledgeTopic, topic_id=self.topic.topic_id, partitions=(partition,)
+        )
+        answer = await ask(
+            self.broker,
+            ApiKey.SHARE_ACKNOWLEDGE,
+            self.version,
+            group_id=GROUP,
+            member_id=self.member,
+            share_session_epoch=self.epoch if epoch is None else epoch,
+            topics=(topics,),
+        )
+        if answer.error_code is ErrorCode.none:
+            self.epoch += 1
+        return answer
+
+
+def partition_of(answer: Any) -> Any:
+    assert answer.error_code is ErrorCode.none, answer.error_message
+    ((partition,),) = (topic.partitions for topic in answer.responses)
+    return partition
+
+
+def ranges(answer: Any) -> list[tuple[int, int, int]]:
+    if not answer.responses:
+        return []
+    acquired = partition_of(answer).acquired_records
+    return [(each.first_offset, each.last_offset, each.delivery_count) for each in acquired]
+
+
+def values(answer: Any) -> list[bytes | None]:
+    return [record.value for record in decode_all(partition_of(answer).records)]
+
+
+# --- members ----------------------------------------------------------------------------------
+
+
+async def test_every_member_is_assigned_all_partitions(broker, topic):
+    names = ("orders", "missing")
+    ann = await beat(broker, "ann", subscribed_topic_names=names)
+    bob = await beat(broker, "bob", subscribed_topic_names=names)
+    for joined in (ann, bob):
+        (assigned,) = joined.assignment.topic_partitions
+        assert (assigned.topic_id, assigned.partitions) == (topic.topic_id, (0, 1))
+    stayed = await beat(broker, "bob", bob.member_epoch)
+    assert stayed.error_code is ErrorCode.none
+    assert stayed.assignment is None
+
+
+async def test_a_member_hears_of_new_partitions(broker, topic):
+    joined = await beat(broker, subscribed_topic_names=("orders",))
+    await broker.add_partitions("orders", 3)
+    told = await beat(broker, "ann", joined.member_epoch)
+    assert told.assignment.topic_partitions[0].partitions == (0, 1, 2)
+
+
+async def test_the_epoch_before_is_good_once_more_and_others_are_fenced(broker, topic):
+    first = await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await beat(broker, "bob", subscribed_topic_names=("orders",))
+    second = await beat(broker, "ann", first.member_epoch)
+    assert second.member_epoch > first.member_epoch
+    again = await beat(broker, "ann", first.member_epoch)
+    assert again.member_epoch == second.member_epoch
+    assert again.assignment is not None
+    wrong = await beat(broker, "ann", second.member_epoch + 7)
+    assert wrong.error_code is ErrorCode.fenced_member_epoch
+
+
+async def test_who_is_not_there_is_told_so(broker, topic):
+    assert (await beat(broker, "ann", 1)).error_code is ErrorCode.unknown_member_id
+    assert (await beat(broker, "ann", -1)).error_code is ErrorCode.unknown_member_id
+    assert (await beat(broker, "")).error_code is ErrorCode.invalid_request
+
+
+async def test_a_group_is_described(broker, topic):
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    described = await ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=(GROUP, "nobody"))
+    group, missing = described.groups
+    assert (group.group_state, group.assignor_name) == ("Stable", "simple")
+    assert [member.member_id for member in group.members] == ["ann"]
+    assert group.members[0].assignment.topic_partitions[0].topic_name == "orders"
+    assert missing.error_code is ErrorCode.group_id_not_found
+
+
+async def test_who_leaves_gives_back_what_it_holds(broker, topic):
+    await publish(broker, [b"a", b"b"])
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    assert ranges(await Fetcher(broker, topic, "ann").fetch()) == [(0, 1, 1)]
+    left = await beat(broker, "ann", -1)
+    assert (left.error_code, left.member_epoch) == (ErrorCode.none, -1)
+    assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
+
+
+async def test_a_new_group_begins_at_the_end_of_its_topics(broker):
+    topic = await broker.create_topic("orders", partitions=1)
+    await publish(broker, [b"old"])
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await publish(broker, [b"new"])
+    assert ranges(await Fetcher(broker, topic, "ann").fetch()) == [(1, 1, 1)]
+
+
+# --- fetching ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_members_share_a_partition(broker, topic, version):
+    await publish(broker, [b"a", b"b", b"c", b"d"])
+    ann = Fetcher(broker, topic, "ann", version)
+    bob = Fetcher(broker, topic, "bob", version)
+    first = await ann.fetch(max_records=3)
+    assert ranges(first) == [(0, 2, 1)]
+    assert values(first) == [b"a", b"b", b"c", b"d"], "batches are sent whole"
+    assert ranges(await bob.fetch()) == [(3, 3, 1)]
+    assert ranges(await ann.fetch()) == []
+
+
+async def test_a_fetch_waits_for_messages(broker, topic):
+    fetch = asyncio.create_task(Fetcher(broker, topic, "ann").fetch(max_wait=duration(10_000)))
+    await asyncio.sleep(0)
+    await publish(broker, [b"elsewhere"], partition=1)
+    await publish(broker, [b"a"])
+    assert ranges(await fetch) == [(0, 0, 1)]
+
+
+async def test_acknowledgements_end_as_they_say(broker, topic):
+    await publish(broker, [b"a", b"b", b"c", b"d"])
+    ann = Fetcher(broker, topic, "ann")
+    await ann.fetch()
+    answer = await ann.fetch({(0, 3): [ACCEPT, RELEASE, REJECT, RENEW]}, is_renew_ack=True)
+    assert partition_of(answer).acknowledge_error_code == 0
+    held = broker.queues.in_flight(GROUP)
+    assert [each.offset for each in held] == [3]
+    assert ranges(await ann.fetch()) == [(1, 1, 2)]
+    assert partition_of(await ann.acknowledge(1, 1, ACCEPT)).error_code is ErrorCode.none
+    assert partition_of(await ann.acknowledge(3, 3, ACCEPT)).error_code is ErrorCode.none
+    assert broker.queues.in_flight(GROUP) == []
+
+
+async def test_acknowledgements_of_a_partition_hold_all_or_none(broker, topic):
+    await publish(broker, [b"a", b"b"])
+    ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob")
+    await ann.fetch(max_records=1)
+    await bob.fetch()
+    refused = partition_of(await ann.acknowledge(0, 1, ACCEPT))
+    assert refused.error_code is ErrorCode.invalid_record_state
+    assert len(broker.queues.in_flight(GROUP)) == 2
+
+
+@pytest.mark.parametrize(
+    ("acks", "code"),
+    [
+        ({(0, 1): [ACCEPT, ACCEPT, ACCEPT]}, ErrorCode.invalid_request),
+        ({(1, 0): [ACCEPT]}, ErrorCode.invalid_request),
+        ({(0, 0): [9]}, ErrorCode.invalid_request),
+        ({(1, 1): [ACCEPT], (0, 0): [ACCEPT]}, ErrorCode.invalid_request),
+        ({(0, 2**62): [ACCEPT]}, ErrorCode.invalid_record_state),
+        ({(0, 2**62): [0]}, ErrorCode.none),
+    ],
+)
+async def test_acknowledgements_that_make_no_sense_are_refused(broker, topic, acks, code):
+    await publish(broker, [b"a", b"b"])
+    ann = Fetcher(broker, topic, "ann")
+    await ann.fetch()
+    answer = await ann.fetch(acks)
+    assert partition_of(answer).acknowledge_error_code == code.value
+
+
+async def test_sessions_go_on_in_turn_and_end_with_a_last_word(broker, topic):
+    await publish(broker, [b"a", b"b"])
+    ann = Fetcher(broker, topic, "ann")
+    assert (await ann.acknowledge(0, 0, 1)).error_code is ErrorCode.invalid_share_session_epoch
+    ann.epoch = 1
+    assert (await ann.fetch()).error_code is ErrorCode.share_session_not_found
+    ann.epoch = 0
+    await ann.fetch()
+    ann.epoch = 5
+    assert (await ann.fetch()).error_code is ErrorCode.invalid_share_session_epoch
+    assert partition_of(await ann.acknowledge(0, 0, ACCEPT, epoch=-1)).error_code is ErrorCode.none
+    assert broker.queues.in_flight(GROUP) == [], "what was not acknowledged is released"
+    assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(1, 1, 2)]
+
+
+async def test_a_topic_that_is_gone_is_an_error_of_its_partition(broker, topic):
+    ann = Fetcher(broker, topic, "ann")
+    await ann.fetch()
+    await broker.delete_topic("orders")
+    assert partition_of(await ann.fetch()).error_code is ErrorCode.unknown_topic_id
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+async def test_a_group_is_set_by_kafkas_names(broker):
+    def setting(name: str, value: str, operation: int = 0) -> Any:
+        return build(AlterableConfig, name=name, config_operation=operation, value=value)
+
+    async def alter(*configs: Any) -> ErrorCode:
+        resource = build(
+            AlterConfigsResource, resource_type=32, resource_name=GROUP, configs=configs
+        )
+        answer = await ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=(resource,))
+        code: ErrorCode = answer.responses[0].error_code
+        return code
+
+    earliest = setting("share.auto.offset.reset", "earliest")
+    assert await alter(earliest, setting("share.record.lock.duration.ms", "15000")) == 0
+    settings = broker.queues.settings(GROUP)
+    assert (settings.start, settings.visibility_ms) == ("earliest", 15_000)
+    assert await alter(setting("share.auto.offset.reset", "sometime")) is ErrorCode.invalid_config
+    assert await alter(setting("share.record.lock.duration.ms", "-5")) is ErrorCode.invalid_config
+    assert await alter(setting("no.such", "1")) is ErrorCode.invalid_request
+    assert await alter(setting("share.auto.offset.reset", "", operation=1)) == 0
+    assert broker.queues.settings(GROUP).start == "latest"
+
+
+async def test_share_groups_are_listed_and_deleted(broker, topic):
+    joined = await beat(broker, "ann", subscribed_topic_names=("orders",))
+    listed = await ask(broker, ApiKey.LIST_GROUPS, types_filter=("share",))
+    assert [(g.group_id, g.group_state, g.group_type) for g in listed.groups] == [
+        (GROUP, "Stable", "Share")
+    ]
+    assert not (await ask(broker, ApiKey.LIST_GROUPS, types_filter=("classic",))).groups
+    refused = await ask(broker, ApiKey.DELETE_GROUPS, groups_names=(GROUP,))
+    assert refused.results[0].error_code is ErrorCode.non_empty_group
+    assert joined.error_code is ErrorCode.none
+    await beat(broker, "ann", -1)
+    deleted = await ask(broker, ApiKey.DELETE_GROUPS, groups_names=(GROUP,))
+    assert deleted.results[0].error_code is ErrorCode.none
+    described = await ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=(GROUP,))
+    assert described.groups[0].error_code is ErrorCode.group_id_not_found
+
+
+async def test_offsets_of_a_group_are_told_and_moved(broker, topic):
+    await publish(broker, [b"a", b"b", b"c"])
+    ann = Fetcher(broker, topic, "ann")
+    await ann.fetch(max_records=2)
+    await ann.acknowledge(0, 0, ACCEPT)
+
+    async def told() -> tuple[int, int]:
+        group = build(describing.DescribeShareGroupOffsetsRequestGroup, group_id=GROUP, topics=None)
+        answer = await ask(broker, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, groups=(group,))
+        ((first, _),) = (each.partitions for each in answer.groups[0].topics)
+        return first.start_offset, first.lag
+
+    async def move(offset: int) -> ErrorCode:
+        partition = build(
+            altering.AlterShareGroupOffsetsRequestPartition, partition_index=0, start_offset=offset
+        )
+        moved = build(
+            altering.AlterShareGroupOffsetsRequestTopic,
+            topic_name="orders",
+            partitions=(partition,),
+        )
+        answer = await ask(
+            broker, ApiKey.ALTER_SHARE_GROUP_OFFSETS, group_id=GROUP, topics=(moved,)
+        )
+        code: ErrorCode = answer.error_code or answer.responses[0].partitions[0].error_code
+        return code
+
+    assert await told() == (1, 2)
+    assert await move(0) is ErrorCode.none
+    assert await told() == (0, 3)
+    assert await move(99) is ErrorCode.offset_out_of_range
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    assert await move(0) is ErrorCode.non_empty_group
