@@ -1,14 +1,12 @@
-"""Queues from outside: real sockets, a server of their own, also across kill -9."""
+"""Queues from outside: real sockets, a server of their own."""
 
 import concurrent.futures
 import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import Consumer
 
@@ -29,15 +27,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpGroupServer
     assert "Traceback" not in server.log(), server.log()
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[HttpGroupServer]:
-    """One that the test may kill."""
-    server = HttpGroupServer(tmp_path)
-    server.start()
-    yield server
-    server.kill()
-
-
 NUMBERS = itertools.count()
 
 
@@ -52,11 +41,6 @@ def make_queue(server: HttpGroupServer) -> MakeQueue:
 @pytest.fixture
 def queue(make_queue: MakeQueue) -> Queue:
     return make_queue()
-
-
-def killed(server: HttpGroupServer) -> None:
-    server.kill()
-    server.start()
 
 
 # --- receive and ack ------------------------------------------------------------------------------
@@ -481,65 +465,3 @@ def test_settings_are_set_changed_and_checked(queue: Queue, server: HttpGroupSer
     assert fresh["weights"] == [50, 25, 15, 7, 3]
     for bad in ({"visibility_ms": 0}, {"weights": [1]}, {"ordering": "luck"}, {"nonsense": 1}):
         assert server.client.put(path, json=bad).status_code == 400
-
-
-# --- across kill -9 -------------------------------------------------------------------------------
-
-
-def test_what_was_answered_survives_kill_nine(own_server: HttpGroupServer, eventually: Eventually):
-    queue = Queue(own_server, own_server.topic(1), "durable", visibility_ms=60_000)
-    queue.publish("acked", "nacked", "held", "rejected", "fresh")
-    acked, nacked, held, rejected = queue.receive(4)
-    queue.settle("ack", acked)
-    queue.settle("nack", nacked, reason="once", delay="1ms")
-    queue.settle("reject", rejected, reason="never")
-    killed(own_server)
-    assert own_server.get("/groups/durable/queue")["settings"]["visibility_ms"] == 60_000
-    found = sorted(queue.receive(wait="10s"), key=lambda each: each["offset"])
-    found += queue.receive() if len(found) < 2 else []
-    assert {(each["value"], each["attempt"]) for each in found} == {("nacked", 2), ("fresh", 1)}
-    assert queue.settle("ack", acked)["action"] == "acked"
-    assert queue.settle("ack", held)["action"] == "acked"
-    queue.settle_all("ack", found)
-    eventually(lambda: queue.letters()["count"] == 1)
-    eventually(lambda: queue.floors() == {0: 5})
-    killed(own_server)
-    assert queue.receive() == []
-    assert queue.floors() == {0: 5}
-    assert queue.server.post(f"/topics/{queue.topic}/dlq/redrive")["moved"] == 1
-    killed(own_server)
-    assert queue.letters()["count"] == 0
-    assert values(queue.receive(wait="10s")) == ["rejected"]
-
-
-def test_attempts_are_counted_across_kill_nine(own_server: HttpGroupServer, eventually: Eventually):
-    queue = Queue(own_server, own_server.topic(1), "durable")
-    queue.publish("bad")
-    for attempt in (1, 2, 3):
-        message = queue.one()
-        assert message["attempt"] == attempt
-        queue.settle("nack", message, reason=f"failure {attempt}")
-        killed(own_server)
-    eventually(lambda: queue.letters()["count"] == 1)
-    (letter,) = queue.letters()["messages"]
-    assert (letter["attempts"], letter["error"]) == (3, "failure 3")
-    assert queue.receive() == []
-
-
-def test_workers_lose_nothing_when_the_server_is_killed(own_server: HttpGroupServer):
-    queue = Queue(own_server, own_server.topic(2), "durable", visibility_ms=1_000, max_failures=99)
-    queue.publish(*(str(number) for number in range(300)))
-    done: set[str] = set()
-    for count in itertools.count():
-        try:
-            found = queue.receive(20, wait="2s")
-            if not found and len(done) == 300:
-                break
-            queue.settle_all("ack", found)
-            assert not done & set(values(found)), "acked messages came again"
-            done |= set(values(found))
-        except httpx.TransportError:
-            continue
-        if count in (2, 5):
-            killed(own_server)
-    assert len(done) == 300
