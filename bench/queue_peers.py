@@ -128,7 +128,8 @@ class Nats(Peer):
         await link.jetstream().add_stream(
             name=QUEUE, subjects=[QUEUE], retention="workqueue", storage="file"
         )
-        await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE)
+        settings = self._nats.js.api.ConsumerConfig(max_ack_pending=1_000_000)
+        await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE, config=settings)
         await link.close()
 
     async def publisher(self) -> Any:
@@ -136,8 +137,7 @@ class Nats(Peer):
 
     async def worker(self, count: int) -> Any:
         link = await self._connect()
-        settings = self._nats.js.api.ConsumerConfig(max_ack_pending=100_000)
-        taker = await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE, config=settings)
+        taker = await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE)
         return _NatsWorker(link, taker, count, self._nats.errors.TimeoutError)
 
 
