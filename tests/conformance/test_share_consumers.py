@@ -68,3 +68,24 @@ def test_released_messages_come_back_and_accepted_ones_do_not(
     assert not list(worker.poll(1.0))
     worker.close()
     assert seen == Counter({number: 1 + number % 2 for number in range(10)})
+
+
+def test_a_consumer_goes_on_after_the_broker_was_killed(own_server: Server) -> None:
+    topic = "jobs"
+    set_group(own_server, topic, {"share.auto.offset.reset": "earliest"})
+    publish(own_server, topic, 10)
+    worker = consumer(own_server, topic)
+    worker.subscribe([topic])
+    got: Counter[int] = Counter()
+    deadline = time.monotonic() + WITHIN_S
+    while len(got) < 10 and time.monotonic() < deadline:
+        got.update(int(message.value()) for message in worker.poll(0.5))
+    worker.commit_sync(10)
+    own_server.kill()
+    own_server.start()
+    publish(own_server, topic, 20)
+    deadline = time.monotonic() + WITHIN_S
+    while len(got) < 20 and time.monotonic() < deadline:
+        got.update(int(message.value()) for message in worker.poll(0.5) if not message.error())
+    worker.close()
+    assert got == Counter(range(10)) + Counter(range(20))

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from goqueue.broker.share_sessions import ShareSessions
+from goqueue.cluster import Topic
 from goqueue.groups import GroupListing
 from goqueue.groups.errors import (
     FencedMemberEpoch,
@@ -115,8 +116,8 @@ class ShareMembers:
         """What is published from now on is for the group."""
         if request.subscribed_names is None:
             raise InvalidGroupRequest("who joins says what it subscribes to")
-        there = [name for name in request.subscribed_names if self._broker.has_topic(name)]
-        await self._broker.queues.begin(request.group_id, there, DEFAULTS)
+        topics = [topic.name for topic in self._there(request.subscribed_names)]
+        await self._broker.queues.begin(request.group_id, topics, DEFAULTS)
 
     def _member(self, request: ShareBeatRequest) -> ShareMember:
         group = self.groups.get(request.group_id)
@@ -167,12 +168,11 @@ class ShareMembers:
         member.epoch_before, member.epoch = member.epoch, group.epoch
 
     def _assignment(self, member: ShareMember) -> Assignment:
-        found = (
-            self._broker.topic(name)
-            for name in member.subscribed_names
-            if self._broker.has_topic(name)
-        )
-        return {topic.topic_id: topic.partitions for topic in found if not topic.is_internal}
+        return {topic.topic_id: topic.partitions for topic in self._there(member.subscribed_names)}
+
+    def _there(self, names: Iterable[str]) -> list[Topic]:
+        found = [self._broker.topic(name) for name in names if self._broker.has_topic(name)]
+        return [topic for topic in found if not topic.is_internal]
 
     # --- leaving ----------------------------------------------------------------------------------
 
@@ -192,19 +192,23 @@ class ShareMembers:
         """Part with members that are silent for too long; until cancelled."""
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
-            now = self._clock.instant()
-            silent = [
-                (group_id, member_id)
-                for group_id, group in self.groups.items()
-                for member_id, member in group.members.items()
-                if member.deadline <= now
-            ]
-            for group_id, member_id in silent:
-                _log.info("share member is silent", group=group_id, member=member_id)
-                try:
-                    await self._leave(group_id, member_id, failed=True)
-                except GoQueueError as error:  # the messages' own time will run out
-                    _log.warning("messages not taken back", group=group_id, problem=str(error))
+            for group_id, group in list(self.groups.items()):
+                for member in list(group.members.values()):
+                    if self._is_silent(group_id, member):
+                        await self._part_with(group_id, member.member_id)
+
+    def _is_silent(self, group_id: GroupId, member: ShareMember) -> bool:
+        """Whether it is still there, and has not been heard of for too long."""
+        group = self.groups.get(group_id)
+        is_there = group is not None and group.members.get(member.member_id) is member
+        return is_there and member.deadline <= self._clock.instant()
+
+    async def _part_with(self, group_id: GroupId, member_id: str) -> None:
+        _log.info("share member is silent", group=group_id, member=member_id)
+        try:
+            await self._leave(group_id, member_id, failed=True)
+        except GoQueueError as error:  # the messages' own time will run out
+            _log.warning("messages not taken back", group=group_id, problem=str(error))
 
     # --- asking -----------------------------------------------------------------------------------
 

@@ -150,15 +150,20 @@ async def _fetch(
         return
     # Who has something to hear, an acknowledgement's outcome for one, is not kept waiting.
     wait_ms = 0 if told else min(max(milliseconds(request.max_wait), 0), WAIT_MS_MAX)
-    found = await acquire(
-        broker,
-        member.group_id,
-        member.member_id,
-        list(places),
-        max_records=min(request.max_records, MESSAGES_MAX),
-        max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
-        wait_ms=wait_ms,
-    )
+    try:
+        found = await acquire(
+            broker,
+            member.group_id,
+            member.member_id,
+            list(places),
+            max_records=min(request.max_records, MESSAGES_MAX),
+            max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
+            wait_ms=wait_ms,
+        )
+    except GoQueueError as error:  # the acknowledgements hold all the same
+        for key in places.values():
+            told.setdefault(key, Told()).error = error
+        return
     for acquired in found:
         told.setdefault(places[acquired.place], Told()).acquired = acquired
 
@@ -172,7 +177,7 @@ def _partition_data(index: int, told: Told) -> PartitionData:
         error_message=_message(told.error),
         acknowledge_error_code=_code(told.acknowledge_error).value,
         acknowledge_error_message=_message(told.acknowledge_error),
-        current_leader=build(LeaderIdAndEpoch),
+        current_leader=build(LeaderIdAndEpoch, leader_id=-1, leader_epoch=-1),
         records=acquired.data if acquired else b"",
         acquired_records=tuple(
             build(
@@ -228,7 +233,7 @@ def _acknowledged_data(index: int, told: Told) -> acknowledged.PartitionData:
         partition_index=index,
         error_code=_code(told.acknowledge_error),
         error_message=_message(told.acknowledge_error),
-        current_leader=build(acknowledged.LeaderIdAndEpoch),
+        current_leader=build(acknowledged.LeaderIdAndEpoch, leader_id=-1, leader_epoch=-1),
     )
 
 
