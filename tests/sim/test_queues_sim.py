@@ -94,7 +94,7 @@ class Workers:
                         story.rejected.add(value)
                 case 3:
                     await queues.nack([each.receipt], delay_ms=self._chance.choice([None, 0]))
-                case 4:
+                case _:
                     await queues.release([each.receipt])
 
 

@@ -1,6 +1,6 @@
 """A whole node: the data directory's lock, the broker, its listeners; from start to stop.
 
-    lock the data directory ─> open the broker ─> start the listeners ─> ready ─> … ─> stop
+lock the data directory ─> open the broker ─> start the listeners ─> ready ─> … ─> stop
 """
 
 import asyncio
