@@ -1,7 +1,10 @@
 """Where the server's log lines go: standard error, readable at a terminal, JSON elsewhere."""
 
+import contextlib
+import io
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
 
@@ -24,6 +27,25 @@ def set_up(log_format: str, log_level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[log_level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Forgiving(sys.stderr))),
         cache_logger_on_first_use=True,
     )
+
+
+class _Forgiving(io.TextIOBase):
+    """A stream that drops what cannot be written: its disk may be full, its reader gone.
+
+    The server goes on.  What it has to say then is in its metrics and answers.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
