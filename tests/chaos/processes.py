@@ -1,0 +1,231 @@
+"""A real `goqueue server` in a process of its own, and a client that remembers what it was told."""
+
+import contextlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from goqueue.log import open_log
+from goqueue.model.settings import topic_settings
+from goqueue.runtime import RealDisk
+from tests.unit.log.logs import check_indexes
+
+START_S = 30.0
+ANSWER_S = 20.0
+UNANSWERED_MAX = 1000
+COMMAND = "from goqueue.cli.main import main; main()"
+READY = re.compile(rb"kafka=(\S+)")
+
+
+class Server:
+    """Starts, dies and starts again on the same data."""
+
+    def __init__(self, data_dir: Path, **settings: object) -> None:
+        self.data_dir = data_dir
+        self.address = ""
+        self._settings = settings
+        self._errors = data_dir.parent / f"{data_dir.name}.stderr"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    def start(self) -> None:
+        arguments = ["server", "--data-dir", str(self.data_dir), "--log-level", "warning"]
+        arguments += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        for name, value in self._settings.items():
+            arguments += ["--set", f"{name.replace('__', '.')}={value}"]
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", COMMAND, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        watchdog = threading.Timer(START_S, self._process.kill)
+        watchdog.start()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        watchdog.cancel()
+        found = READY.search(line)
+        assert found, f"the server did not start: {line!r}\n{self.log()}"
+        self.address = found[1].decode()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(ANSWER_S)
+        self._close()
+
+    def terminate(self, within_s: float) -> int:
+        """As an operator ends it; gives its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(within_s)
+        self._close()
+        return code
+
+    def log(self) -> str:
+        return self._errors.read_text(errors="replace")[-5000:]
+
+    def _close(self) -> None:
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._process = None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Server"]:
+        self.start()
+        try:
+            yield self
+        finally:
+            if self._process is not None:
+                self.kill()
+
+
+class Witness:
+    """Writes numbered messages, and knows which of them were acked, and where."""
+
+    def __init__(self, topic: str, partitions: int, seed: int) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.chance = random.Random(seed)
+        self.acked: list[dict[int, int]] = [{} for _ in range(partitions)]  # offset to number
+        self.refused: dict[int, KafkaError] = {}
+        self.numbers = 0
+        self.acks = 0
+
+    def create(self, server: Server, **config: str) -> None:
+        admin = AdminClient({"bootstrap.servers": server.address})
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        made = admin.create_topics([NewTopic(self.topic, self.partitions, 1, config=named)])
+        made[self.topic].result(ANSWER_S)
+
+    def producer(self, server: Server) -> Producer:
+        """One that never sends anything twice: a duplicate in the log is the server's doing."""
+        return Producer(
+            {
+                "bootstrap.servers": server.address,
+                "acks": "all",
+                "enable.idempotence": False,
+                "message.send.max.retries": 0,
+                "message.timeout.ms": int(ANSWER_S * 1000),
+                "linger.ms": 1,
+                "batch.num.messages": 50,
+                "log_level": 0,
+            }
+        )
+
+    def produce(self, producer: Producer) -> None:
+        while self.numbers - self.acks - len(self.refused) >= UNANSWERED_MAX:
+            producer.poll(0.01)
+        number, self.numbers = self.numbers, self.numbers + 1
+        producer.produce(
+            self.topic,
+            value_of(number),
+            partition=number % self.partitions,
+            on_delivery=lambda error, message: self._answered(number, error, message),
+        )
+
+    def produce_until(self, producer: Producer, acks: int) -> None:
+        """Keep it busy until so many more are acked."""
+        target = self.acks + acks
+        while self.acks < target:
+            for _ in range(20):
+                self.produce(producer)
+            producer.poll(0.001)
+
+    def settle(self, producer: Producer) -> None:
+        """Let what can no longer be answered fail."""
+        producer.purge()
+        producer.flush(ANSWER_S)
+
+    def _answered(self, number: int, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused[number] = error
+            return
+        where = self.acked[message.partition() or 0]
+        assert message.offset() not in where, "two messages at one offset"
+        where[message.offset()] = number
+        self.acks += 1
+
+    def check(self, server: Server) -> int:
+        """Everything acked is where it was said to be, once, in order; gives how many were read."""
+        count = 0
+        for index in range(self.partitions):
+            found = dict(_read(server, self.topic, index))
+            numbers = [number_of(value) for value in found.values()]
+            assert numbers == sorted(set(numbers)), "out of order, or there twice"
+            assert all(number % self.partitions == index for number in numbers)
+            for offset, number in self.acked[index].items():
+                assert offset in found, f"{self.topic}-{index}: acked message {number} is lost"
+                assert number_of(found[offset]) == number
+            count += len(found)
+        return count
+
+
+def value_of(number: int) -> bytes:
+    """Bytes that tell which message it is, and whether they are all right."""
+    return b"%d:" % number + (b"%d." % (number * 7919 % 10007)) * (number % 60)
+
+
+def number_of(value: bytes) -> int:
+    number = int(value.split(b":", 1)[0])
+    assert value == value_of(number), f"message {number} has other bytes"
+    return number
+
+
+def _read(server: Server, topic: str, index: int) -> Iterator[tuple[int, bytes]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.address,
+            "group.id": "witness",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING)])
+        while True:
+            message = consumer.poll(ANSWER_S)
+            assert message is not None, f"nothing more from {topic}-{index}, and no end either"
+            error = message.error()
+            if error is None:
+                yield message.offset() or 0, message.value() or b""
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            else:
+                raise KafkaException(error)
+    finally:
+        consumer.close()
+
+
+def check_stopped(data_dir: Path) -> None:
+    """After a stop in good order: nothing to verify, and indexes agree with their logs."""
+    disk = RealDisk()
+    try:
+        for directory in sorted(data_dir.glob("logs/*/*")):
+            if directory.is_dir():
+                log, recovery = open_log(disk, str(directory), topic_settings({}))
+                assert recovery.verified_bytes == recovery.cut_bytes == 0, directory
+                assert recovery.problems == [], directory
+                check_indexes(log)
+    finally:
+        disk.close()

@@ -1,0 +1,101 @@
+"""A disk that fills up: writes are refused with a reason, and go on when there is room."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from tests.chaos.processes import Server, Witness, check_stopped
+
+SIZE_BYTES = 16 * 1024 * 1024
+FILLER_BYTES = 8 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, if this process may make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize("reserve_bytes", [0, 1_000_000])
+def test_a_full_disk_refuses_writes_and_recovers_when_there_is_room(
+    small_disk: Path, reserve_bytes: int, eventually: Callable[..., None]
+):
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(FILLER_BYTES))
+    server = Server(
+        small_disk / "data", storage__free_bytes_min=reserve_bytes, storage__checkpoint_ms=100
+    )
+    witness = Witness("t", 2, seed=3)
+    with server.running():
+        witness.create(server, segment_bytes="100000")
+        producer = witness.producer(server)
+        while not witness.refused:
+            for _ in range(200):
+                witness.produce(producer)
+            producer.poll(0.001)
+        producer.flush(20)
+        codes = {error.code() for error in witness.refused.values()}
+        assert codes == {KafkaError.KAFKA_STORAGE_ERROR}
+        assert server.process.poll() is None
+        assert witness.check(server) >= witness.acks > 1000
+        filler.unlink()
+
+        def accepted() -> bool:
+            before = witness.acks
+            witness.produce(producer)
+            producer.flush(20)
+            return witness.acks > before
+
+        eventually(accepted)
+        witness.produce_until(producer, 1000)
+        producer.flush(20)
+        witness.check(server)
+        with contextlib.suppress(FileNotFoundError):
+            filler.unlink()
+        server.kill()
+    with server.running():
+        witness.check(server)
+        assert server.terminate(20) == 0
+    check_stopped(small_disk / "data")
+
+
+def test_a_server_starts_and_serves_from_a_full_disk(small_disk: Path):
+    server = Server(small_disk / "data", storage__free_bytes_min=0)
+    witness = Witness("t", 2, seed=4)
+    with server.running():
+        witness.create(server, segment_bytes="100000")
+        producer = witness.producer(server)
+        witness.produce_until(producer, 1000)
+        server.kill()
+        witness.settle(producer)
+    with (small_disk / "filler").open("wb", buffering=0) as filler:
+        with contextlib.suppress(OSError):
+            while filler.write(bytes(65536)):
+                pass
+        with contextlib.suppress(OSError):
+            while filler.write(b"x"):
+                pass
+    with server.running():
+        witness.check(server)
+        producer = witness.producer(server)
+        witness.produce(producer)
+        producer.flush(20)
+        assert witness.refused
+        (small_disk / "filler").unlink()
+        witness.produce_until(producer, 100)
+        assert server.terminate(20) == 0
+    with server.running():
+        witness.check(server)
