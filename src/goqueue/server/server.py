@@ -56,5 +56,5 @@ async def running_node(config: Config, doors: Doors | None = None) -> AsyncItera
                     kafka.stop(config.shutdown_seconds), http.stop(config.shutdown_seconds)
                 )
     finally:
+        doors.disk.close()  # waits for its threads: nobody else may write before they are done
         lock.release()
-        doors.disk.close()
