@@ -87,10 +87,12 @@ class Workload:
         """Let everything end by itself, then read it all."""
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
             self.broker = broker
+            places = [(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
+            for place in places:
+                await broker.partition(*place)
             await asyncio.sleep(LONG_ENOUGH_S)
-            for topic in TOPICS:
-                for index in range(PARTITIONS):
-                    await self._read_to_end(broker, (topic, index))
+            for place in places:
+                await self._read_to_end(broker, place)
             self._check_offsets(broker)
             self.done = True
             await asyncio.sleep(3600)
@@ -140,11 +142,13 @@ class Workload:
         written.writes[value] = place
         for _ in range(self.random.choice((1, 1, 2))):  # the answer was lost: once more
             partition = await broker.partition(*place)
-            await broker.transactions.admit(
+            await broker.transactions.ready(producer.name)
+            broker.transactions.admit(
                 producer.name, who, (TopicName(place[0]), place[1]), adds=True
             )
             appended = broker.append(partition, _batch(broker, who, sequence, value))
             await partition.committed(appended.last_offset)
+            await broker.transactions.durable(producer.name)
             told = written.acked.setdefault(value, appended.first_offset)
             if told != appended.first_offset:
                 self.problems.append(f"{value!r}: told {told}, then {appended.first_offset}")

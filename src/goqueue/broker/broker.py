@@ -68,6 +68,7 @@ class Broker:
         )
         self.queues = Queues(self)
         self.shares = ShareMembers(self)
+        self.partitions.on_opened = self.transactions.end_orphans
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)

@@ -29,7 +29,7 @@ from goqueue.model.errors import (
     ShuttingDown,
     TopicNotFound,
 )
-from goqueue.model.ids import GroupId
+from goqueue.model.ids import GroupId, Offset
 from goqueue.runtime import Clock
 from goqueue.txn import PendingOffset, ProducerIdentity, TopicPartition, Transaction
 
@@ -102,16 +102,15 @@ class Drives:
             for settled in done:
                 settled.result()  # raises why it never will be
 
-    async def abandon(self, partition: Partition, who: ProducerIdentity) -> None:
-        """Abort what the producer has open in this partition alone."""
-        marker = partition.append_marker(
+    def abandon(self, partition: Partition, who: ProducerIdentity) -> Offset:
+        """Abort what the producer has open in this partition alone; gives the marker's offset."""
+        return partition.append_marker(
             producer_id=who.producer_id,
             producer_epoch=who.epoch,
             coordinator_epoch=COORDINATOR_EPOCH,
             commits=False,
             now=self._clock.now(),
         )
-        await partition.committed(marker)
 
     # --- one transaction --------------------------------------------------------------------------
 

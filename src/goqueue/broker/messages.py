@@ -247,7 +247,9 @@ class Messages:
         partition.subscribe(patience.waiter)
         try:
             while (
-                not page.records and not _reached(page.next_offset, end) and await patience.wait()
+                not page.records
+                and not _reached(page.next_offset, end)
+                and (not page.at_end or await patience.wait())  # only aborted ones so far: go on
             ):
                 page = await read_page(
                     partition, page.next_offset, limit=limit, bytes_max=bytes_max, end=end
@@ -400,12 +402,12 @@ async def read_page(
     stop = partition.read_limit(committed_only=True)
     if end is not None:
         stop = min(stop, end)
-    aborted = log.aborted.between(offset, stop) if log.aborted.count else []
-    filling = _Filling(offset, limit, bytes_max, stop, aborted)
+    filling = _Filling(offset, limit, bytes_max, stop)
     while not filling.is_full and filling.offset < stop:
         try:
             chunk = await partition.read(filling.offset, filling.bytes_wanted, stop)
-            filling.take(chunk.data, chunk.next_offset)
+            aborted = log.aborted.between(filling.offset, chunk.next_offset)
+            filling.take(chunk.data, chunk.next_offset, aborted)
         except CorruptData as error:
             if filling.records:
                 break  # the reader gets what is sound, and the error when it comes back
@@ -422,20 +424,12 @@ async def read_page(
 class _Filling:
     """A page while it is being filled."""
 
-    def __init__(
-        self,
-        offset: Offset,
-        limit: int,
-        bytes_max: int,
-        stop: Offset,
-        aborted: list[AbortedRange],
-    ) -> None:
+    def __init__(self, offset: Offset, limit: int, bytes_max: int, stop: Offset) -> None:
         self.records: list[Record] = []
         self.offset = offset  # the next one to look at
         self.bytes_left = bytes_max
         self._limit = limit
         self._stop = stop
-        self._aborted = aborted
 
     @property
     def is_full(self) -> bool:
@@ -447,26 +441,19 @@ class _Filling:
         missing = self._limit - len(self.records)
         return min(self.bytes_left, max(READ_BYTES_MIN, missing * RECORD_BYTES_GUESS))
 
-    def take(self, data: Buffer, next_offset: Offset) -> None:
+    def take(self, data: Buffer, next_offset: Offset, aborted: list[AbortedRange]) -> None:
         """Take what fits from whole batches that end before `next_offset`."""
         position = 0
         while position < len(data):
             header = batches.header_at(data, position)
             position = header.end
-            if not header.is_control and not self._is_aborted(header):
+            if not header.is_control and not _is_aborted(header, aborted):
                 self._take_batch(data, header)
             if self.is_full or self.offset >= self._stop:
                 return
             self.offset = header.next_offset
             self.bytes_left -= HEADER_BYTES
         self.offset = next_offset
-
-    def _is_aborted(self, header: BatchHeader) -> bool:
-        return header.is_transactional and any(
-            each.producer_id == header.producer_id
-            and each.first_offset <= header.base_offset < each.marker_offset
-            for each in self._aborted
-        )
 
     def _take_batch(self, data: Buffer, header: BatchHeader) -> None:
         for record in _decoded(data, header):
@@ -479,6 +466,14 @@ class _Filling:
             self.bytes_left -= len(record.key or b"") + len(record.value or b"")
             if self.is_full:
                 return
+
+
+def _is_aborted(header: BatchHeader, aborted: list[AbortedRange]) -> bool:
+    return header.is_transactional and any(
+        each.producer_id == header.producer_id
+        and each.first_offset <= header.base_offset < each.marker_offset
+        for each in aborted
+    )
 
 
 def _decoded(data: Buffer, header: BatchHeader) -> list[Record]:

@@ -63,6 +63,7 @@ class Partitions:
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
         self._has_room = True
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
+        self.on_opened: Callable[[Partition], None] = lambda _partition: None
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
         self.topics_settled: Callable[[], Awaitable[None]] = _nothing
 
@@ -137,6 +138,8 @@ class Partitions:
             topic, topic_id, PartitionId(index), log, self._disk, self._note_dirty, self._note_flush
         )
         self._open[key] = partition
+        if topic_id is not None:
+            self.on_opened(partition)
         return partition
 
     def _open_log(

@@ -50,12 +50,13 @@ class TransactionMessages:
         found = await self._broker.ensure_topic(topic)
         index = self._partition(found, message)
         partition = await self._broker.partition(topic, index)
-        name = transaction_name(self.check_open(transactional_id, who, transaction_id))
-        place = (TopicName(topic), index)
-        await self._broker.transactions.admit(transactional_id, who, place, adds=True)
-        self.check_open(transactional_id, who, name)  # it may have ended, and another begun
+        transactions = self._broker.transactions
+        await transactions.ready(transactional_id)
+        self.check_open(transactional_id, who, transaction_id)
+        transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
         appended = self._broker.append(partition, self._batch(who, message, sequence))
         await partition.committed(appended.last_offset)
+        await transactions.durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
 
     def check_open(

@@ -3,9 +3,13 @@
 A decided transaction is driven (`drives.py`): its markers are written to every partition and its
 offsets to their groups, then the coordinator hears that it is complete.
 
-The coordinator's state runs ahead of its log by one flush.  Nobody may act on what a power cut
-could take back: a verb answers, a record is admitted and a marker is written only when all that was
-decided about the transactional id is durable (`_durable`).
+The coordinator's state runs ahead of its log by one flush.  Nobody may rely on what a power cut
+could take back: a verb answers and a marker is written only when all that was decided about the
+transactional id is durable (`durable`).  One step is quicker: a partition may be written to as soon
+as it is added, and both flushes run at once; but who wrote is told so only after both.  What a
+crash leaves behind then, records of a transaction that does not know the partition, is ended when
+the partition is opened (`end_orphans`).  The end of the transaction before must be durable by then
+(`ready`): its markers, written again after a crash, would end the new one as well.
 """
 
 import asyncio
@@ -35,6 +39,7 @@ from goqueue.txn import (
     needs_new_id,
 )
 from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
+from goqueue.txn.identity import EPOCH_MAX
 
 UPKEEP_SECONDS: Final = 60.0
 INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
@@ -61,7 +66,8 @@ class Transactions:
         self._reserve_producer_id = reserve_producer_id
         self._host: MachineHost[TransactionMachine] | None = None
         self._unwritten: dict[str, asyncio.Future[None]] = {}  # the last decision about an id
-        self._drives = Drives(clock, groups, find_partition, self._durable, self._complete)
+        self._completing: dict[str, asyncio.Future[None]] = {}  # ends that are not durable yet
+        self._drives = Drives(clock, groups, find_partition, self.durable, self._complete)
         groups.before_commit = self._drives.offsets_settled
 
     # --- life -------------------------------------------------------------------------------------
@@ -154,30 +160,52 @@ class Transactions:
     async def add_partitions(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
-        await self._decide(
-            transactional_id,
+        """Let the transaction write to these; durably."""
+        await self.ready(transactional_id)
+        self.announce_partitions(transactional_id, who, partitions)
+        await self.durable(transactional_id)
+
+    def announce_partitions(
+        self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Let the transaction write to these.  Not durable yet: see `durable`.
+
+        Only in the same step in which `ready` has returned.
+        """
+        self._refuse_if_failed()
+        if transactional_id in self._completing:
+            raise ConcurrentTransactions(
+                f"the transaction before this one of {transactional_id!r} is still being ended"
+            )
+        _, committed = self.host.submit_now(
             lambda machine: machine.add_partitions(
                 self._clock.now(), transactional_id, who, partitions
-            ),
+            )
         )
+        self._note_unwritten(transactional_id, committed)
 
-    async def admit(
+    async def ready(self, transactional_id: str) -> None:
+        """Return when the end of the transaction before is durable."""
+        while (completing := self._completing.get(transactional_id)) is not None:
+            await asyncio.wait([completing])
+
+    def admit(
         self, transactional_id: str, who: ProducerIdentity, partition: TopicPartition, *, adds: bool
-    ) -> None:
-        """Return when the producer may append to the partition, in the same step as the append."""
-        while True:
-            is_in = self.machine.is_in_transaction(transactional_id, who, partition)
-            if is_in and self._is_durable(transactional_id) and self.host.failed is None:
-                return
-            if not is_in and not adds:
+    ) -> asyncio.Future[None] | None:
+        """Check that the producer may append to the partition now, and add it if need be.
+
+        In the same step in which `ready` has returned.  Who appends must not say so before the
+        future given is done.
+        """
+        self._refuse_if_failed()
+        if not self.machine.is_in_transaction(transactional_id, who, partition):
+            if not adds:
                 raise InvalidTransactionState(
                     f"{partition[0]}-{partition[1]} is not part of a transaction of"
                     f" {transactional_id!r}"
                 )
-            if is_in:
-                await self._durable(transactional_id)
-            else:
-                await self.add_partitions(transactional_id, who, [partition])
+            self.announce_partitions(transactional_id, who, [partition])
+        return self._unwritten.get(transactional_id)
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -261,7 +289,7 @@ class Transactions:
         owner = self._owner(who.producer_id)
         if owner is None:
             partition = await self._find_partition(topic, index)
-            await self._drives.abandon(partition, who)
+            await partition.committed(self._drives.abandon(partition, who))
         elif owner.state.is_prepared:
             await self._drive(owner.transactional_id)
         else:
@@ -287,7 +315,7 @@ class Transactions:
             self._look_at_deadlines(now)
             for partition in partitions:
                 partition.log.producers.expire(now)
-                await self.end_orphans(partition)
+                self.end_orphans(partition)
 
     def _look_at_deadlines(self, now: Timestamp) -> None:
         """Also when none is due: the clock may have been set back."""
@@ -296,30 +324,39 @@ class Transactions:
         except GoQueueError as error:
             _log.error("deadlines not looked at", problem=str(error))
 
-    async def end_orphans(self, partition: Partition) -> None:
-        """Abort transactions that are open in the log and that the coordinator does not know.
+    def end_orphans(self, partition: Partition) -> None:
+        """Abort what is open in the log and in no transaction of the coordinator's.
 
-        A record is admitted only into a transaction that is in the coordinator's log, so there
-        are none unless that log was damaged or put back to an older state.
+        A crash leaves that behind when it comes between the flush of the records and that of the
+        partition's adding: nobody was told that they were written.  The marker has a new epoch, so
+        that a repetition of such a record is not taken for a duplicate.
         """
         opened = partition.log.producers.open_transactions
         if not opened or self.host.failed is not None:
             return
-        for producer_id in [each for each in opened if self._owner(each) is None]:
-            producer = partition.log.producers.find(producer_id)
-            if producer is None or producer.transaction_start is None:
-                continue
-            _log.warning(
-                "transaction without a coordinator aborted",
-                topic=partition.topic,
-                partition=partition.index,
-                producer_id=producer_id,
-                offset=producer.transaction_start,
-            )
-            try:
-                await self._drives.abandon(partition, ProducerIdentity(producer_id, producer.epoch))
-            except GoQueueError as error:
-                _log.error("marker not written", partition=str(partition), problem=str(error))
+        place = (TopicName(partition.topic), int(partition.index))
+        owned = {each.producer_id for each in self.machine.ongoing if place in each.partitions}
+        owned |= {
+            each.marker_producer_id for each in self.machine.prepared if place in each.partitions
+        }
+        for producer_id in sorted(opened.keys() - owned):
+            self._end_orphan(partition, producer_id)
+
+    def _end_orphan(self, partition: Partition, producer_id: int) -> None:
+        producer = partition.log.producers.find(producer_id)
+        assert producer is not None, "it has a transaction open"
+        _log.warning(
+            "records of no transaction aborted",
+            topic=partition.topic,
+            partition=partition.index,
+            producer_id=producer_id,
+            offset=producer.transaction_start,
+        )
+        who = ProducerIdentity(producer_id, min(producer.epoch + 1, EPOCH_MAX))
+        try:
+            self._drives.abandon(partition, who)
+        except GoQueueError as error:
+            _log.error("marker not written", partition=str(partition), problem=str(error))
 
     # --- many at once -----------------------------------------------------------------------------
 
@@ -336,7 +373,7 @@ class Transactions:
         aborted.
         """
         for transactional_id, _ in members:
-            await self._durable(transactional_id)
+            await self.durable(transactional_id)
         decided, committed = self.host.submit_now(
             lambda machine: machine.decide_group(
                 self._clock.now(), application, version, run, members
@@ -367,7 +404,7 @@ class Transactions:
         """The reply, once it and all that it rests on is durable."""
         reply, committed = self.host.submit_now(decide)
         self._note_unwritten(transactional_id, committed)
-        await self._durable(transactional_id)
+        await self.durable(transactional_id)
         return reply
 
     def _note_unwritten(self, transactional_id: str, committed: Committed) -> None:
@@ -380,17 +417,20 @@ class Transactions:
         if self._unwritten.get(transactional_id) is done:
             del self._unwritten[transactional_id]
 
-    async def _durable(self, transactional_id: str) -> None:
+    async def durable(self, transactional_id: str) -> None:
         """Return when all that was decided about the id is on disk; raises when it cannot be."""
         while not self._is_durable(transactional_id):
             await asyncio.shield(self._unwritten[transactional_id])
-        if self.host.failed is not None:
-            raise StorageFailed(f"the transaction log is read-only: {self.host.failed}")
+        self._refuse_if_failed()
 
     def _is_durable(self, transactional_id: str) -> bool:
         unwritten = self._unwritten.get(transactional_id)
         # Its callback may be still to come: to wait for what is done would be to wait for ever.
         return unwritten is None or (unwritten.done() and unwritten.exception() is None)
+
+    def _refuse_if_failed(self) -> None:
+        if self.host.failed is not None:
+            raise StorageFailed(f"the transaction log is read-only: {self.host.failed}")
 
     # --- carrying out -----------------------------------------------------------------------------
 
@@ -407,4 +447,7 @@ class Transactions:
             lambda machine: machine.completed(self._clock.now(), transactional_id)
         )
         self._note_unwritten(transactional_id, committed)
+        if committed is not None:
+            self._completing[transactional_id] = committed
+            committed.add_done_callback(lambda _: self._completing.pop(transactional_id, None))
         return committed

@@ -58,6 +58,11 @@ class AbortIndex:
         return self._file
 
     @property
+    def is_new(self) -> bool:
+        """Whether the next entry makes the file."""
+        return self._file.size == 0
+
+    @property
     def is_empty(self) -> bool:
         return self._held == 0
 
@@ -80,6 +85,9 @@ class AbortIndex:
 
     def restore(self, count: int) -> bool:
         """Keep the first `count` entries and no part of another; False if they are not there."""
+        if count == 0:  # whatever is there, even half a head, came later
+            self.clear()
+            return True
         dropped = self._dropped
         if dropped is None or not dropped <= count <= self.count:
             self.clear()

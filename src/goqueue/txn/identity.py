@@ -37,9 +37,8 @@ def check_identity(transaction: Transaction, who: ProducerIdentity) -> None:
 
 def is_previous(transaction: Transaction, who: ProducerIdentity) -> bool:
     """Whether `who` was the producer before the last change, and may have missed the reply."""
-    return (
-        who.producer_id == transaction.previous_producer_id
-        and who.epoch == transaction.previous_epoch
+    return who != identity_of(transaction) and who == ProducerIdentity(
+        transaction.previous_producer_id, transaction.previous_epoch
     )
 
 

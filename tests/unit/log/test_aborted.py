@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.log import open_log
 from goqueue.log.aborted import DEAD_ENTRIES_MAX, AbortedRange, AbortIndex
 from goqueue.log.markers import decode, encode
 from goqueue.model import batch as batches
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.record import Record
+from goqueue.model.settings import topic_settings
 from goqueue.sim.disk import SimDisk
 from tests.unit.log.transactional_logs import NOW, mark, opened, show_all, write
 
@@ -90,6 +92,17 @@ def test_a_damaged_index_is_made_anew_from_the_log():
     reopened = opened(disk.kill())
     assert aborted_ranges(reopened) == before == [(1, 0, 1)]
     assert reopened.stable_offset == 2
+
+
+def test_a_head_that_a_crash_tore_is_no_damage():
+    disk = SimDisk(1)
+    write(opened(disk), 1)
+    disk.open("/log/aborted").append(b"GQA\x01\x00")
+    log, recovery = open_log(disk.kill(), "/log", topic_settings({}))
+    assert not recovery.problems
+    mark(log, 1, commits=False)
+    show_all(log)
+    assert aborted_ranges(log) == [(1, 0, 1)]
 
 
 def test_what_the_checkpoint_did_not_know_is_not_there_twice():

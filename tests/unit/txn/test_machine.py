@@ -135,6 +135,15 @@ def test_without_new_epochs_an_end_may_be_asked_for_again_too(coordinator):
         coordinator.end("tx", who, commits=False, bumps=False)
 
 
+def test_a_producer_may_change_the_protocol_between_transactions(coordinator):
+    who = coordinator.init("tx")
+    coordinator.add("tx", who, A0)
+    assert coordinator.end("tx", who, bumps=False) == who
+    coordinator.complete("tx")
+    coordinator.add("tx", who, A0)
+    assert coordinator.end("tx", who).epoch == who.epoch + 1
+
+
 def test_an_abort_of_nothing_is_no_mistake_when_it_brings_a_new_epoch(coordinator):
     who = coordinator.init("tx")
     after = coordinator.end("tx", who, commits=False)

@@ -60,13 +60,15 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> N
             try:
                 partition = await _partition(broker, found, item.index)
                 batches = _batches(item)
+                admitted = None
                 if request.transactional_id is not None or is_transactional(batches):
-                    await _admit(broker, request, header.api_version, partition, batches)
+                    await broker.transactions.ready(request.transactional_id or "")
+                    admitted = _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches)
             except GoQueueError as error:
                 results.append(_refused(item, _code(error, header.api_version), str(error)))
             else:
-                reply.wrote(results, item.index, partition, appended)
+                reply.wrote(results, item.index, partition, appended, admitted)
     reply.release()
 
 
@@ -87,14 +89,17 @@ async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) ->
     return broker.partitions.opened(topic.name, index) or await broker.partitions.get(topic, index)
 
 
-async def _admit(
+def _admit(
     broker: Broker,
     request: ProduceRequest,
     version: int,
     partition: Partition,
     batches: memoryview,
-) -> None:
-    """Let a transactional batch pass only as part of its producer's open transaction."""
+) -> asyncio.Future[None] | None:
+    """Let a transactional batch pass only as part of its producer's open transaction.
+
+    The reply must wait for the future given.
+    """
     if request.transactional_id is None or not is_transactional(batches):
         raise InvalidTransactionState(
             "a transactional request holds transactional batches, and no other does"
@@ -102,7 +107,7 @@ async def _admit(
     first = header_at(batches, 0)
     if first.base_sequence < 0:
         raise InvalidRecord("a transactional batch has a sequence")
-    await broker.transactions.admit(
+    return broker.transactions.admit(
         request.transactional_id,
         ProducerIdentity(first.producer_id, first.producer_epoch),
         (TopicName(partition.topic), partition.index),
@@ -149,6 +154,7 @@ class _Reply:
         index: int,
         partition: Partition,
         appended: Appended,
+        admitted: asyncio.Future[None] | None,
     ) -> None:
         place = len(results)
         results.append(
@@ -163,6 +169,9 @@ class _Reply:
             self._outstanding += 1
             committed = partition.committed(appended.last_offset)
             committed.add_done_callback(lambda done: self._committed(done, results, place))
+        if admitted is not None:
+            self._outstanding += 1
+            admitted.add_done_callback(lambda done: self._committed(done, results, place))
 
     def _committed(
         self, done: asyncio.Future[None], results: list[ProducePartitionResponse], place: int

@@ -70,14 +70,17 @@ def data_code(error: GoQueueError) -> ErrorCode:
 async def handle_add_partitions_to_txn(
     context: Context, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    results = []
+    """Answers at once: Produce waits until this is durable."""
     for transaction in request.transactions:
-        codes = await _added(context, transaction)
-        results.append(_added_result(transaction, codes))
-    return build(AddPartitionsToTxnResponse, results_by_transaction=tuple(results))
+        await context.broker.transactions.ready(transaction.transactional_id)
+    results = tuple(
+        _added_result(transaction, _added(context, transaction))
+        for transaction in request.transactions
+    )
+    return build(AddPartitionsToTxnResponse, results_by_transaction=results)
 
 
-async def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
+def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
     """All partitions or none: when one is unknown, the others are not attempted."""
     broker = context.broker
     wanted: list[TopicPartition] = [
@@ -95,7 +98,7 @@ async def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -
     try:
         if transaction.verify_only:
             return _verified(context, transaction.transactional_id, who, wanted)
-        await broker.transactions.add_partitions(transaction.transactional_id, who, wanted)
+        broker.transactions.announce_partitions(transaction.transactional_id, who, wanted)
     except GoQueueError as error:
         return dict.fromkeys(wanted, transaction_code(error))
     return dict.fromkeys(wanted, ErrorCode.none)

@@ -72,6 +72,20 @@ async def test_an_aborted_message_is_never_seen_and_readers_go_on_behind_it(clie
     assert await values(client) == ["here"]
 
 
+async def test_a_long_run_of_aborted_messages_does_not_wedge_a_reader(client, producer):
+    await producer.call("begin")
+    for _ in range(30):
+        await producer.publish("gone")
+    await producer.call("abort")
+    await producer.call("begin")
+    await producer.publish("here")
+    await producer.call("commit")
+    query = {"offset": 0, "limit": 5, "max_bytes": 100, "wait": "5s"}
+    answer = await client.get("/topics/orders/partitions/0/messages", params=query)
+    assert [each["value"] for each in answer.json()["messages"]] == ["here"]
+    assert answer.elapsed.total_seconds() < 4
+
+
 async def test_a_transaction_spans_topics_and_a_groups_offsets(client, producer, server):
     await client.post("/topics", json={"name": "input", "num_partitions": 1})
     await client.post("/topics", json={"name": "bills", "num_partitions": 1})
