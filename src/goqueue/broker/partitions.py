@@ -131,6 +131,7 @@ class Partitions:
             lambda: self._open_log(topic, index, settings, topic_id)
         )
         self._tell_recovery(topic, index, recovery)
+        log.close()  # until it is used: whoever opens ten thousand needs few handles
         if topic_id is not None and not self.topic_exists(topic_id):
             log.close()
             raise TopicNotFound(f"topic {topic!r} was deleted")
@@ -307,21 +308,26 @@ class Partitions:
         while True:
             await self._clock.sleep(self._config.retention_check_ms / 1000)
             for topic in list(topics()):
-                for index in range(topic.partitions):
+                look = functools.partial(self._to_look_at, topic)
+                for index in await self._disk.in_background(look):
                     retain = functools.partial(self._retain_at, topic, index)
                     await _guarded("retention", f"{topic.name}-{index}", retain)
 
     async def _retain_at(self, topic: Topic, index: int) -> None:
-        partition = self._open.get((topic.name, index))
-        if partition is None:
-            check = functools.partial(self._may_have_old, topic, index)
-            if not await self._disk.in_background(check):
-                return
-            partition = await self.get(topic, index)
-        await self.retain(partition)
+        await self.retain(await self.get(topic, index))
+
+    def _to_look_at(self, topic: Topic) -> list[int]:
+        """Blocking.  The partitions that are open, or worth opening for retention's sake."""
+        names = self._disk.list_directory(f"{self._logs}/{topic.name}")
+        stored = sorted(int(name) for name in names if name.isdigit())
+        return [
+            index
+            for index in stored
+            if topic.has_partition(index)
+            and ((topic.name, index) in self._open or self._may_have_old(topic, index))
+        ]
 
     def _may_have_old(self, topic: Topic, index: int) -> bool:
-        """Blocking.  Whether a log that nobody uses is worth opening for retention's sake."""
         directory = f"{self._logs}/{topic.name}/{index}"
         names = self._disk.list_directory(directory)
         if sum(name.endswith(".log") for name in names) != 1:

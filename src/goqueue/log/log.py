@@ -11,7 +11,6 @@ back on the loop.  Reads may run in either place.
 """
 
 import bisect
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -128,7 +127,7 @@ class Log:
         self._new_files = True
         self._epochs_changed = False
         self._checkpoint_due = False  # though nothing was written since
-        self._cursors: OrderedDict[Offset, tuple[Segment, int]] = OrderedDict()
+        self._cursors: dict[Offset, tuple[Segment, int]] = {}  # the oldest first
 
     def settle(self, touched: list[Segment]) -> None:
         """Make what recovery verified or changed durable, and say so in a checkpoint.  Blocking."""
@@ -466,7 +465,7 @@ class Log:
         if position < segment.size or segment is self.active:
             self._cursors[offset] = (segment, position)
             if len(self._cursors) > CURSORS_MAX:
-                self._cursors.popitem(last=False)
+                del self._cursors[next(iter(self._cursors))]
 
     def forget_cursors(self) -> None:
         """After segments were removed or replaced."""

@@ -34,6 +34,18 @@ _NO_HANDLE = {errno.EMFILE, errno.ENFILE}
 
 
 class RealFile:
+    __slots__ = (
+        "_disk",
+        "_failed",
+        "_handle",
+        "_path",
+        "_size",
+        "_unsynced",
+        "_users",
+        "_written",
+        "released",
+    )
+
     def __init__(self, disk: "RealDisk", path: str) -> None:
         self._disk = disk
         self._path = path
