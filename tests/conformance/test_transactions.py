@@ -24,12 +24,18 @@ Start = Callable[..., Producer]
 
 
 @pytest.fixture(params=list(PRODUCERS))
-def start(request: pytest.FixtureRequest, server: Server) -> Iterator[Start]:
+def library(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def start(library: str, server: Server) -> Iterator[Start]:
     """Starts a producer of one of the clients."""
     started: list[Any] = []
 
     def start(name: str | None = None, **settings: Any) -> Producer:
-        made = PRODUCERS[request.param](server.address, name or uuid.uuid4().hex, **settings)
+        made = PRODUCERS[library](server.address, name or uuid.uuid4().hex, **settings)
         started.append(made)
         made.start()
         return made  # type: ignore[no-any-return]
@@ -39,10 +45,10 @@ def start(request: pytest.FixtureRequest, server: Server) -> Iterator[Start]:
         each.close()
 
 
-@pytest.fixture(params=list(READERS))
-def read(request: pytest.FixtureRequest, server: Server) -> Callable[..., list[bytes]]:
+@pytest.fixture
+def read(library: str, server: Server) -> Callable[..., list[bytes]]:
     def read(topic: str, partitions: int = 1, level: str = "read_committed") -> list[bytes]:
-        found: list[bytes] = READERS[request.param](server.address, topic, partitions, level)
+        found: list[bytes] = READERS[library](server.address, topic, partitions, level)
         return found
 
     return read
@@ -162,7 +168,7 @@ def test_consume_transform_produce(start, make_topic, server, read):
         consumer.assign(
             [TopicPartition(source, index, max(0, at)) for index, at in enumerate(start_at)]
         )
-        messages = consumer.consume(15, 5.0) if sum(map(max, start_at, (0, 0))) < 100 else []
+        messages = consumer.consume(15, 1.0) if sum(map(max, start_at, (0, 0))) < 100 else []
         consumer.close()
         if not messages:
             break
