@@ -151,6 +151,21 @@ def test_offsets_are_committed_with_the_transaction(start, topic, server):
         assert committed_offset(server.address, group, [(topic, 0)]) == [3]
 
 
+def positions_of(server: Server, group: str, topic: str) -> list[int]:
+    return committed_offset(server.address, group, [(topic, 0), (topic, 1)])
+
+
+def consumed(server: Server, group: str, topic: str) -> list[confluent_kafka.Message]:
+    """Some messages from where the group is."""
+    settings = {"group.id": group, "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer(server.bootstrap | settings)
+    starts = enumerate(positions_of(server, group, topic))
+    consumer.assign([TopicPartition(topic, index, max(0, at)) for index, at in starts])
+    found = consumer.consume(15, 1.0)
+    consumer.close()
+    return [message for message in found if message.error() is None]
+
+
 def test_consume_transform_produce(start, make_topic, server, read):
     """The loop of every client's manual: what was read and what was written move on together."""
     source, target, group = make_topic(2), make_topic(2), uuid.uuid4().hex
@@ -160,18 +175,11 @@ def test_consume_transform_produce(start, make_topic, server, read):
     plain.flush(WAIT_S)
     producer = start()
     done: set[bytes] = set()
-    for attempt in itertools.count():
-        consumer = confluent_kafka.Consumer(
-            server.bootstrap | {"group.id": group, "enable.auto.commit": False}
-        )
-        start_at = committed_offset(server.address, group, [(source, 0), (source, 1)])
-        consumer.assign(
-            [TopicPartition(source, index, max(0, at)) for index, at in enumerate(start_at)]
-        )
-        messages = consumer.consume(15, 1.0) if sum(map(max, start_at, (0, 0))) < 100 else []
-        consumer.close()
+    attempts = itertools.count()
+    while sum(max(0, at) for at in positions_of(server, group, source)) < 100:
+        messages = consumed(server, group, source)
         if not messages:
-            break
+            continue
         producer.begin()
         positions: dict[int, int] = {}
         for message in messages:
@@ -179,7 +187,7 @@ def test_consume_transform_produce(start, make_topic, server, read):
             positions[message.partition()] = message.offset() + 1
         for index, offset in positions.items():
             producer.send_offset(group, source, offset, index)
-        if attempt % 3 == 2:
+        if next(attempts) % 3 == 2:
             producer.abort()  # all of it is done again
         else:
             producer.commit()
