@@ -68,7 +68,7 @@ def test_power_may_go_at_every_operation(seed: int):
         async def story(doors: Doors) -> None:
             async with Broker(doors, CONFIG).running() as broker:
                 disk.watch(watch)
-                await ledger.work(broker, steps=30)
+                await ledger.work(broker, steps=15)
 
         world.run(story(world.doors("a")))
         for number, what, crashed, known in moments:
@@ -77,7 +77,7 @@ def test_power_may_go_at_every_operation(seed: int):
             except Exception as error:
                 error.add_note(f"after the power went before operation {number}, {what}")
                 raise
-    assert len(moments) > 50
+    assert len(moments) > 30
 
 
 async def _checked(ledger: Ledger, doors: Doors, disk: SimDisk) -> None:

@@ -5,7 +5,8 @@
        handed out      lots on the shelf         not loaded
 
 A shelf can be cleared at any time: the ledger's cursors say where to load from.  What came back is
-not on the shelf; it is found in the log once more when its turn comes.
+not on the shelf; it is found in the log once more when its turn comes.  What was passed over is
+laid aside, as far as there is room, since its turn is near.
 """
 
 from collections import deque
@@ -14,7 +15,6 @@ from typing import Final
 from goqueue.broker.queue_stock import SCAN_BYTES_AT_ONCE, Lot, Stock
 from goqueue.model.record import Record
 from goqueue.queue.handing import Take
-from goqueue.queue.lane_index import lane_of_record
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.marks import header_value, is_outdated, ordering_key
@@ -22,7 +22,8 @@ from goqueue.queue.ranges import ranges_of
 from goqueue.queue.settings import QueueSettings
 
 OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
-LANE_RECORDS: Final = 500  # of a lane other than the normal one that are loaded at once
+ASIDE_BYTES_MAX: Final = 16 * 1024 * 1024  # of records that were passed over, about
+RECORD_BYTES: Final = 300  # of a record in memory beside its key and value, about
 VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
 
 
@@ -82,6 +83,8 @@ class Shelf:
         self.stock = stock
         self._moves = ledger.moves
         self._lanes = [Lane(cursor) for cursor in ledger.cursors]
+        self._aside: dict[int, Record] = {}
+        self._aside_bytes = 0
         self._served: dict[bytes | None, int] = {}  # fairness value to the number of its last turn
         self._turn = 0
 
@@ -107,7 +110,7 @@ class Shelf:
         lanes = set[int]()
         if self.ledger.held:
             lanes = {lane for lane in range(LANES) if self.ledger.has_ready(lane, now)}
-        normal, limit = self._lanes[NORMAL], self.stock.limit
+        normal, limit = self._lanes[NORMAL], min(self.stock.limit, self.stock.index.end)
         if normal.position < limit or normal.tidy():
             lanes.add(NORMAL)
         if self.stock.index.size:
@@ -161,10 +164,8 @@ class Shelf:
             wanted = budget.count - least
             if lot.is_plain and settings.ordering == "none" and not settings.ttl_ms:
                 shelf.place += _take_plain(lot, shelf.place, wanted, lane, take, budget)
-            elif not self._take_one(lot.records[shelf.place], lane, take, budget, settings, now):
+            elif not self._take_each(lane, wanted, take, budget, settings, now):
                 break
-            else:
-                shelf.place += 1
         return before - budget.count
 
     async def _take_ready(
@@ -176,7 +177,7 @@ class Shelf:
             if not offsets:
                 return
             try:
-                found = await self.stock.find(offsets)
+                found = await self._find(offsets)
             except BaseException:
                 self.ledger.put_back(offsets)
                 raise
@@ -197,6 +198,7 @@ class Shelf:
         settings: QueueSettings,
         now: int,
     ) -> None:
+        self._pick_up(offset)
         if record is None:
             take.gone.append(offset)
         elif is_outdated(record, settings, now):
@@ -204,6 +206,21 @@ class Shelf:
         else:
             take.add_again(record, lane)
             budget.spend(1, _size(record))
+
+    def _take_each(
+        self, lane: int, wanted: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+    ) -> bool:
+        """Take from the first lot, looking at each; False when no more may be taken."""
+        shelf = self._lanes[lane]
+        records = shelf.lots[0].records
+        least = budget.count - wanted
+        for place in range(shelf.place, len(records)):
+            if budget.count <= least or not budget.admits(records[place]):
+                return True
+            if not self._take_one(records[place], lane, take, budget, settings, now):
+                return False
+            shelf.place = place + 1
+        return True
 
     def _take_one(
         self,
@@ -219,15 +236,22 @@ class Shelf:
             take.outdated.append(record.offset)
             return True
         key = ordering_key(record) if settings.ordering == "key" else None
-        if key is not None and (key in take.keys or self.ledger.is_key_busy(key)):
-            if self.ledger.parked_count + len(take.parked) >= settings.key_window:
-                return False
-            take.parked.append((record.offset, lane, key))
-            return True
         if key is not None:
+            if key in take.keys or key in self.ledger.busy:
+                return self._park(record, lane, key, take, settings)
             take.keys[key] = record.offset
         take.add_fresh(record, lane)
         budget.spend(1, _size(record))
+        return True
+
+    def _park(
+        self, record: Record, lane: int, key: int, take: Take, settings: QueueSettings
+    ) -> bool:
+        """Pass over a message whose key is in flight; False when too many were already."""
+        if self.ledger.parked_count + len(take.parked) >= settings.key_window:
+            return False
+        take.parked.append((record.offset, lane, key))
+        self._lay_aside(record)
         return True
 
     # --- fairness ---------------------------------------------------------------------------------
@@ -241,7 +265,7 @@ class Shelf:
         """
         ready = self.ledger.take_ready(lane, settings.fairness_window, now)
         try:
-            found = await self.stock.find(ready)
+            found = await self._find(ready)
             fresh = await self._window(lane, settings.fairness_window - len(ready))
         except BaseException:
             self.ledger.put_back(ready)
@@ -309,44 +333,44 @@ class Shelf:
         last = max((record.offset for record in fresh if record.offset in picked), default=-1)
         shelf = self._lanes[lane]
         while shelf.tidy() and shelf.lots[0].records[shelf.place].offset <= last:
-            offset = shelf.lots[0].records[shelf.place].offset
-            if offset not in picked:
-                take.passed.append((offset, lane))
+            record = shelf.lots[0].records[shelf.place]
+            if record.offset not in picked:
+                take.passed.append((record.offset, lane))
+                self._lay_aside(record)
             shelf.place += 1
+
+    # --- what was passed over ---------------------------------------------------------------------
+
+    def _lay_aside(self, record: Record) -> None:
+        size = _size(record) + RECORD_BYTES
+        if self._aside_bytes + size <= ASIDE_BYTES_MAX and record.offset not in self._aside:
+            self._aside[record.offset] = record
+            self._aside_bytes += size
+
+    async def _find(self, offsets: list[int]) -> dict[int, Record]:
+        """These records, from what was laid aside or from the log."""
+        aside = self._aside
+        found = {offset: aside[offset] for offset in offsets if offset in aside}
+        if len(found) < len(offsets):
+            found |= await self.stock.find([offset for offset in offsets if offset not in found])
+        return found
+
+    def _pick_up(self, offset: int) -> None:
+        """It is handed out, or over."""
+        record = self._aside.pop(offset, None)
+        if record is not None:
+            self._aside_bytes -= _size(record) + RECORD_BYTES
 
     # --- loading ----------------------------------------------------------------------------------
 
     async def _load(self, lane: int) -> bool:
         """Put the next records on the shelf; False when there are none."""
-        return await (self._load_normal() if lane == NORMAL else self._load_lane(lane))
-
-    async def _load_normal(self) -> bool:
-        shelf = self._lanes[NORMAL]
-        moves = self.ledger.moves
-        lots = await self.stock.lots_from(shelf.position)
+        shelf, moves = self._lanes[lane], self.ledger.moves
+        lots = await self.stock.lots_from(shelf.position, lane)
         if not lots or self.ledger.moves != moves:
             return False
-        for lot in lots:
-            if not lot.is_plain:
-                lot.records = [each for each in lot.records if lane_of_record(each) == NORMAL]
-            shelf.lots.append(lot)
+        shelf.lots.extend(lots)
         shelf.position = lots[-1].next_offset
-        return True
-
-    async def _load_lane(self, lane: int) -> bool:
-        shelf = self._lanes[lane]
-        moves = self.ledger.moves
-        offsets = self.stock.index.some(lane, shelf.position, LANE_RECORDS)
-        offsets = [offset for offset in offsets if offset < self.stock.limit]
-        if not offsets:
-            return False
-        found = await self.stock.find(offsets)
-        if self.ledger.moves != moves:
-            return False
-        records = [found[offset] for offset in offsets if offset in found]
-        size = sum(_size(record) for record in records)
-        shelf.lots.append(Lot(records, offsets[-1] + 1, size, False))
-        shelf.position = offsets[-1] + 1
         return True
 
 

@@ -3,8 +3,9 @@
     log bytes ──> chunk (kept: the lanes and the reader want the same one) ──> lots
                      └──> lane index, up to the last committed record
 
-A batch that does not hold the text `gq-` is a plain lot: its records need not be looked at one by
-one.  Aborted and control records, and what compaction took, are in no lot.
+A batch that does not hold the text `gq-ttl-ms` is a plain lot: its records need not be looked at
+one by one.  One that holds nothing of the lane that is asked for is not even decoded.  Aborted and
+control records, and what compaction took, are in no lot.
 """
 
 import asyncio
@@ -21,12 +22,13 @@ from goqueue.model.errors import BatchTooLarge, CorruptBatch, TopicNotFound, Uns
 from goqueue.model.ids import Offset
 from goqueue.model.record import Record
 from goqueue.queue.lane_index import MARK, LaneIndex
-from goqueue.queue.marks import PREFIX
+from goqueue.queue.lanes import NORMAL
+from goqueue.queue.marks import TTL_MARK
 
 READ_BYTES: Final = 256 * 1024
 FIND_BYTES: Final = 16 * 1024
 SCAN_BYTES: Final = 1024 * 1024
-SCAN_BYTES_AT_ONCE: Final = 8 * SCAN_BYTES  # for lanes, before a consumer is served without
+SCAN_BYTES_AT_ONCE: Final = 2 * SCAN_BYTES  # for lanes, before a consumer is served without
 
 Kept = tuple[bytes, int, int]  # bytes, the offset asked for, the first offset behind
 NOTHING: Final[Kept] = (b"", 0, 0)
@@ -43,7 +45,7 @@ class Lot:
         self.records = records
         self.next_offset = next_offset
         self.size = size  # about the bytes of all records
-        self.is_plain = is_plain  # no headers that a queue must look at
+        self.is_plain = is_plain  # no record has a time to live of its own
 
 
 class Stock:
@@ -104,18 +106,26 @@ class Stock:
 
     # --- records ----------------------------------------------------------------------------------
 
-    async def lots_from(self, offset: int) -> list[Lot]:
-        """The next records at or after `offset`, in lots; empty at the end."""
+    async def lots_from(self, offset: int, lane: int | None = None) -> list[Lot]:
+        """The next records at or after `offset`, in lots; empty at the end.
+
+        With a `lane`, only its records, from where the next one is, as far as the lanes are known.
+        """
         offset = max(offset, self.start)
-        if offset >= self.limit:
+        limit = int(self.limit)
+        if lane is not None:
+            offset, limit = self._next_of(lane, offset), min(limit, self.index.end)
+        if offset >= limit:
             return []
         data, next_offset = await self._read(Offset(offset), READ_BYTES)
         aborted = self._aborted(offset, next_offset)
         lots = [
-            self._lot(data, header, offset, aborted)
+            self._lot(data, header, offset, aborted, lane)
             for header in _headers(data)
-            if header.last_offset >= offset
+            if header.last_offset >= offset and (lane is None or header.next_offset <= limit)
         ]
+        if lane is not None:
+            next_offset = min(next_offset, limit)
         if not lots or lots[-1].next_offset < next_offset:
             lots.append(Lot([], next_offset, 0, True))
         return lots
@@ -133,18 +143,44 @@ class Stock:
             for header in _headers(data):
                 if wanted.isdisjoint(range(header.base_offset, header.next_offset)):
                     continue
-                lot = self._lot(data, header, offset, aborted)
+                lot = self._lot(data, header, offset, aborted, None)
                 found.update((each.offset, each) for each in lot.records if each.offset in wanted)
         return found
 
+    def _next_of(self, lane: int, offset: int) -> int:
+        if lane == NORMAL:
+            return self.index.next_normal(offset) if self.index.size else offset
+        found = self.index.next(lane, offset)
+        return self.index.end if found is None else found
+
     def _lot(
-        self, data: bytes, header: BatchHeader, offset: int, aborted: list[AbortedRange]
+        self,
+        data: bytes,
+        header: BatchHeader,
+        offset: int,
+        aborted: list[AbortedRange],
+        lane: int | None,
     ) -> Lot:
         records: list[Record] = []
         if not header.is_control and not _is_aborted(header, aborted):
-            records = _from(self._decoded(data, header), offset)
-        is_plain = header.codec == 0 and data.find(PREFIX, header.position, header.end) < 0
+            records = _from(self._of_lane(data, header, lane), offset)
+        is_plain = header.codec == 0 and data.find(TTL_MARK, header.position, header.end) < 0
         return Lot(records, header.next_offset, header.size, is_plain)
+
+    def _of_lane(self, data: bytes, header: BatchHeader, lane: int | None) -> list[Record]:
+        first, end = header.base_offset, header.next_offset
+        if lane is None or (lane == NORMAL and not self.index.size):
+            return self._decoded(data, header)
+        if lane == NORMAL:
+            others = self.index.others(first, end)
+            if len(others) == header.count:
+                return []
+            records = self._decoded(data, header)
+            return [each for each in records if each.offset not in others] if others else records
+        wanted = self.index.between(lane, first, end)
+        if not wanted:
+            return []
+        return [each for each in self._decoded(data, header) if each.offset in wanted]
 
     def _decoded(self, data: bytes, header: BatchHeader) -> list[Record]:
         """The batch's records; none when a producer put something into it that cannot be read."""

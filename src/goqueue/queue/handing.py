@@ -35,12 +35,16 @@ class Take:
         self.cursors = list(ledger.cursors)
 
     def add_fresh(self, record: Record, lane: int) -> None:
+        offset = record.offset
         self.chosen.append((record, 1, lane))
-        self.add_range(record.offset, record.offset, lane)
+        self.add_range(offset, offset, lane)
 
     def add_range(self, first: int, last: int, lane: int) -> None:
-        if self.fresh and self.fresh[-1][1] == first - 1 and self.fresh[-1][2] == lane:
-            first = self.fresh.pop()[0]
+        if self.fresh:
+            previous = self.fresh[-1]
+            if previous[1] == first - 1 and previous[2] == lane:
+                self.fresh[-1] = (previous[0], last, lane)
+                return
         self.fresh.append((first, last, lane))
 
     def add_again(self, record: Record, lane: int) -> None:

@@ -28,11 +28,14 @@ class LaneIndex:
 
     def note(self, records: list[Record], next_offset: int) -> None:
         """Take in what lies between `end` and `next_offset`; `records` may hold more than that."""
+        lanes, end = self._lanes, self.end
         for record in records:
-            if record.headers and record.offset >= self.end:
-                lane = lane_of_record(record)
-                if lane != NORMAL:
-                    self._lanes[lane].append(record.offset)
+            for name, value in record.headers:
+                if name == PRIORITY_HEADER:
+                    lane = lane_of(value)
+                    if lane != NORMAL and record.offset >= end:
+                        lanes[lane].append(record.offset)
+                    break
         self.end = max(self.end, next_offset)
 
     def next(self, lane: int, offset: int) -> int | None:
@@ -41,10 +44,26 @@ class LaneIndex:
         place = bisect_left(offsets, offset)
         return offsets[place] if place < len(offsets) else None
 
-    def some(self, lane: int, offset: int, count: int) -> list[int]:
+    def next_normal(self, offset: int) -> int:
+        """The first offset at or after `offset` that is in no other lane, or `end`."""
+        step = 1
+        while offset < self.end and not self.count(NORMAL, offset, min(offset + step, self.end)):
+            offset += step
+            step *= 2
+        while step > 1:  # one is in [offset, offset + step)
+            step //= 2
+            if not self.count(NORMAL, offset, offset + step):
+                offset += step
+        return min(offset, self.end)
+
+    def between(self, lane: int, first: int, end: int) -> set[int]:
+        """The lane's messages in [first, end); not of the normal lane."""
         offsets = self._lanes[lane]
-        place = bisect_left(offsets, offset)
-        return offsets[place : place + count].tolist()
+        return set(offsets[bisect_left(offsets, first) : bisect_left(offsets, end)])
+
+    def others(self, first: int, end: int) -> set[int]:
+        """What is not normal in [first, end)."""
+        return set[int]().union(*(self.between(lane, first, end) for lane in range(LANES)))
 
     def count(self, lane: int, first: int, end: int) -> int:
         """The lane's messages in [first, end); of the normal lane, all that are in no other."""
@@ -65,10 +84,3 @@ class LaneIndex:
     @property
     def size(self) -> int:
         return sum(len(offsets) for offsets in self._lanes)
-
-
-def lane_of_record(record: Record) -> int:
-    for name, value in record.headers:
-        if name == PRIORITY_HEADER:
-            return lane_of(value)
-    return NORMAL

@@ -29,7 +29,7 @@ from typing import Final
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease, LeaseBook
-from goqueue.queue.ranges import Ranges, each_offset
+from goqueue.queue.ranges import Ranges, each_offset, ranges_of
 from goqueue.queue.records import (
     Died,
     Extended,
@@ -140,7 +140,7 @@ class Ledger:
         self.ripen(now)
         heap = self._ready[lane]
         while heap and not self.is_ready(heap[0], now):
-            heapq.heappop(heap)
+            self._not_ready(heapq.heappop(heap))
         return bool(heap)
 
     def first_ready(self, lane: int, now: int) -> int | None:
@@ -216,7 +216,18 @@ class Ledger:
                 heapq.heappop(heap)
             if self.is_ready(offset, now):
                 found.append(offset)
+            else:
+                self._not_ready(offset)
         return found
+
+    def _not_ready(self, offset: int) -> None:
+        """It left the heap of the ready ones; when it only waits again, it must be found again.
+
+        That happens to a caller whose `now` is older than the one that let it ripen.
+        """
+        held = self.held.get(offset)
+        if isinstance(held, int) and held > READY:
+            heapq.heappush(self._waiting, (held, offset))
 
     def put_back(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
@@ -285,26 +296,8 @@ class Ledger:
 
     def finish(self, ranges: Ranges) -> None:
         """These are done with, whatever they were."""
-        if self.history or self.lanes or self.keys or self.letters:
-            for offset in each_offset(ranges):
-                self._drop(offset)
-        else:
-            self._finish_plain(ranges)
+        self._drop(ranges)
         self._advance()
-
-    def _finish_plain(self, ranges: Ranges) -> None:
-        """As `_drop` for each, when all there is to know of them is their lease."""
-        held = self.held
-        latest: Lease | int | None = None
-        count = 0
-        for first, last in ranges:
-            for offset in range(first, last + 1):
-                was = held.pop(offset, None)
-                if was is not latest:
-                    self._leave(latest, count, NORMAL)
-                    latest, count = was, 0
-                count += 1
-        self._leave(latest, count, NORMAL)
 
     def give_back(self, record: Returned) -> None:
         for offset, visible_at in zip(record.offsets, record.visible_at, strict=True):
@@ -366,16 +359,18 @@ class Ledger:
                 self._note_history(offset, lease).hand_outs = letter.attempts
             was, self.held[offset] = self.held.get(offset), DEAD
             self.letters[offset] = letter
-            self._free_key(offset, was_parked=was == PARKED)
+            self._free_key(offset, was)
 
     def move_floor(self, floor: int, fence: int) -> None:
         """Everything below is finished; when it moves back, everything from there on is not."""
         self.moves += 1
         is_back = floor < self.floor
-        for offset in sorted(self.held) if is_back else sorted(o for o in self.held if o < floor):
-            must_be_buried = self.held.get(offset) == DEAD and offset < floor
-            if not must_be_buried:
-                self._drop(offset)
+        over = [
+            offset
+            for offset, held in self.held.items()
+            if (offset < floor and held != DEAD) or (offset >= floor and is_back)
+        ]
+        self._drop(ranges_of(sorted(over)))  # not the dead below: they are still to be buried
         if is_back:
             self.fence = fence
             self.settled.clear()
@@ -451,16 +446,31 @@ class Ledger:
             del self.leases[lease]
             self._stale += 1
 
-    def _drop(self, offset: int) -> None:
-        was = self.held.pop(offset, None)
-        if was is None:
-            return
-        self._leave(was, 1, self.lane(offset))
-        if self.history.pop(offset, None) is not None:
-            self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
-        self.letters.pop(offset, None)
-        self._free_key(offset, was_parked=was == PARKED)
-        self.lanes.pop(offset, None)
+    def _drop(self, ranges: Ranges) -> None:
+        """Forget all there is to know of these; most often that is a lease and nothing more."""
+        held, lanes, history, letters, keys = (
+            self.held,
+            self.lanes,
+            self.history,
+            self.letters,
+            self.keys,
+        )
+        latest: Lease | int | None = None
+        latest_lane, count = NORMAL, 0
+        for offset in each_offset(ranges):
+            was = held.pop(offset, None)
+            lane = lanes.pop(offset, NORMAL) if lanes else NORMAL
+            if was is not latest or lane != latest_lane:
+                self._leave(latest, count, latest_lane)
+                latest, latest_lane, count = was, lane, 0
+            count += 1
+            if history and history.pop(offset, None) is not None:
+                self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
+            if letters:
+                letters.pop(offset, None)
+            if keys:
+                self._free_key(offset, was)
+        self._leave(latest, count, latest_lane)
 
     def _remember(self, offset: int, lease_id: int) -> None:
         self.settled.pop(offset, None)
@@ -468,13 +478,13 @@ class Ledger:
         if len(self.settled) > SETTLED_MAX:
             del self.settled[next(iter(self.settled))]
 
-    def _free_key(self, offset: int, *, was_parked: bool) -> None:
+    def _free_key(self, offset: int, was: Lease | int | None) -> None:
         """The next message of the key may go, unless this one was only waiting for it itself."""
         key = self.keys.pop(offset, None)
         if key is None:
             return
         parked = self.busy[key]
-        if was_parked:
+        if was == PARKED:
             parked.remove(offset)
             self.parked_count -= 1
         elif parked:

@@ -7,8 +7,8 @@ from crc32c import crc32c
 from goqueue.model.record import Record
 from goqueue.queue.settings import QueueSettings
 
-PREFIX: Final = b"gq-"  # a batch without it has no headers for queues
 TTL_HEADER: Final = "gq-ttl-ms"
+TTL_MARK: Final = TTL_HEADER.encode()
 ORDERING_HEADER: Final = "gq-ordering-key"
 
 _TTL_DIGITS_MAX: Final = 15
@@ -29,10 +29,11 @@ def ordering_key(record: Record) -> int | None:
     Two keys with one number wait for each other now and then, which is all that happens.
     """
     key = record.key
-    for name, value in record.headers:
-        if name == ORDERING_HEADER:
-            key = value
-    return None if key is None else int(crc32c(key))
+    if record.headers:
+        for name, value in record.headers:
+            if name == ORDERING_HEADER:
+                key = value
+    return None if key is None else crc32c(key)
 
 
 def header_value(record: Record, wanted: str) -> bytes | None:

@@ -4,8 +4,10 @@ import asyncio
 import random
 from collections import Counter as Counts
 from collections import defaultdict
+from collections.abc import Awaitable
 
 from goqueue.broker.messages import OutgoingMessage
+from goqueue.model.errors import ShuttingDown
 from goqueue.queue import QueueSettings
 from goqueue.queue.lanes import NAMES, WEIGHTS
 from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
@@ -209,9 +211,7 @@ def test_tenants_take_turns_one_message_at_a_time():
     play(scenario, settings=QueueSettings(fairness="tenant"))
 
 
-async def _until_stopped(work) -> None:
-    from goqueue.model.errors import ShuttingDown
-
+async def _until_stopped(work: Awaitable[None]) -> None:
     try:
         await work
     except ShuttingDown:

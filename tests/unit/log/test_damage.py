@@ -95,13 +95,15 @@ def assert_only_missing(book: Book, first: int, last: int) -> None:
 
 @pytest.mark.parametrize("position", range(HEADER_BYTES + 6))
 def test_a_flipped_bit_in_any_header_field_costs_that_batch_only(position: int):
+    book = filled(position)
+    segment = book.log.segments[1]
+    headers = headers_in(segment)
     for bit in range(8):
-        for which in (0, 3, -1):
-            book = filled(position)
-            segment = book.log.segments[1]
-            header = headers_in(segment)[which]
-            flip(book, segment.log.path, header.position + position, bit)
-            assert_only_missing(book, header.base_offset, header.last_offset)
+        header = (headers[0], headers[3], headers[-1])[bit % 3]
+        flip(book, segment.log.path, header.position + position, bit)
+        book.reopen()
+        assert_only_missing(book, header.base_offset, header.last_offset)
+        flip(book, segment.log.path, header.position + position, bit)
 
 
 @given(seed=st.integers(0, 100), data=st.data())

@@ -123,8 +123,11 @@ def test_the_index_finds_each_lane_and_counts_the_rest_as_normal():
         assert index.count(lane, first, end) == lanes[first:end].count(lane)
         if lane != NORMAL:
             expected = [o for o in range(first, 5_000) if lanes[o] == lane][:10]
-            assert index.some(lane, first, 10) == expected
+            assert index.between(lane, first, expected[-1] + 1) == set(expected)
             assert index.next(lane, first) == expected[0]
+    for offset in range(0, 5_000, 7):
+        expected = [o for o in range(offset, min(5_000, offset + 100)) if lanes[o] == NORMAL]
+        assert index.next_normal(offset) == (expected[0] if expected else 5_000)
     index.prune(4_900)
     assert index.start == 4_900
     assert index.count(LOW, 4_900, 5_000) == lanes[4_900:].count(LOW)
