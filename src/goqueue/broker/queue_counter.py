@@ -128,9 +128,10 @@ class Counter:
         return shelves[first:] + shelves[:first]
 
     async def _choose(self, shelves: list[Shelf], takes: dict[Shelf, Take], budget: Budget) -> None:
-        settings, now = self.group.settings, self._clock.now()
+        settings = self.group.settings
         for shelf in shelves:
             await shelf.refresh()
+        now = self._clock.now()
         turns = self._current_turns(settings)
         lanes = set[int]().union(*(shelf.offers(now) for shelf in shelves))
         starved = turns.begin(lanes, now, settings.starvation_ms)
@@ -146,6 +147,7 @@ class Counter:
                 lanes.discard(lane)
         for shelf, take in takes.items():
             take.cursors = shelf.cursors()
+            self._host.machine.watch(shelf.ledger)
 
     def _current_turns(self, settings: QueueSettings) -> Turns:
         if self._turns_of is not settings:

@@ -2,8 +2,9 @@
 
 from collections import deque
 
+from goqueue.queue.history import History
 from goqueue.queue.leases import Lease, LeaseBook
-from goqueue.queue.ledger import DEAD, PARKED, READY, History, Ledger
+from goqueue.queue.ledger import DEAD, PARKED, READY, Ledger
 from goqueue.queue.ranges import ranges_of
 from goqueue.queue.records import HistoryKept, LeaseKept, LedgerKept
 

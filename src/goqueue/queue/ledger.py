@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicId
+from goqueue.queue.history import History
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease, LeaseBook
 from goqueue.queue.ranges import Ranges, each_offset, ranges_of
@@ -34,7 +35,6 @@ from goqueue.queue.records import (
     Died,
     Extended,
     Handed,
-    HistoryKept,
     LeaseKept,
     Letter,
     Returned,
@@ -49,33 +49,6 @@ NO_LEASE: Final = -1  # not the last hand-out ended it: no receipt is good for i
 SETTLED_MAX: Final = 1_000  # finished messages whose last lease is remembered, to refuse older ones
 STALE_MAX: Final = 1_000  # entries of leases that are over, before they are swept out
 FLOOR_STEPS_MAX: Final = 1_000  # before looking for the lowest of what is held
-
-
-class History:
-    """Of a message that came back at least once."""
-
-    __slots__ = ("consumer", "error", "failures", "first_at", "hand_outs", "last_at", "lease_id")
-
-    def __init__(self, first_at: Timestamp) -> None:
-        self.hand_outs = 1
-        self.failures = 0
-        self.first_at = first_at
-        self.last_at = first_at
-        self.consumer = ""
-        self.error = ""
-        self.lease_id = -1  # the last one
-
-    def kept(self, offset: int) -> HistoryKept:
-        return HistoryKept(
-            offset,
-            self.hand_outs,
-            self.failures,
-            self.first_at,
-            self.last_at,
-            self.consumer,
-            self.error,
-            self.lease_id,
-        )
 
 
 class Ledger:
@@ -132,9 +105,6 @@ class Ledger:
     def is_ready(self, offset: int, now: int) -> bool:
         held = self.held.get(offset)
         return isinstance(held, int) and READY <= held <= now
-
-    def is_key_busy(self, key: int) -> bool:
-        return key in self.busy
 
     def has_ready(self, lane: int, now: int) -> bool:
         self.ripen(now)

@@ -325,7 +325,7 @@ class QueueMachine:
             if ripened or expired:
                 woken.add(ledger.where.group_id)
         for ledger in due:
-            self._arm(ledger)
+            self.watch(ledger)
         has_dead = any(isinstance(record, Died) for record in records)
         return Decision(records, Due(frozenset(woken), has_dead))
 
@@ -335,7 +335,8 @@ class QueueMachine:
         error = "not acknowledged in time"
         return settling.fail(ledger, settings, now, offsets, "expired", error=error)[0]
 
-    def _arm(self, ledger: Ledger) -> None:
+    def watch(self, ledger: Ledger) -> None:
+        """Have the next deadline regard the ledger; also for who looked for ready messages."""
         alarm = ledger.next_alarm()
         if alarm is not None and (ledger.alarm is None or alarm < ledger.alarm):
             ledger.alarm = alarm
@@ -369,7 +370,7 @@ class QueueMachine:
             case Resumed(at=at):
                 for ledger in self.ledgers():
                     ledger.resume(at)
-                    self._arm(ledger)
+                    self.watch(ledger)
             case LettersTaken(topic=topic, partition=partition, ranges=ranges, floor=floor):
                 self._box(topic, partition).take(ranges, floor)
             case LettersKept(topic=topic, partition=partition):
@@ -415,7 +416,7 @@ class QueueMachine:
                 if heeded != NO_TIMESTAMP:
                     ledger.heeded = heeded
                 self._note_dying(ledger)
-        self._arm(ledger)
+        self.watch(ledger)
 
     def _bury(self, ledger: Ledger, record: Buried) -> None:
         dead = [offset for offset in each_offset(record.ranges) if ledger.held.get(offset) == DEAD]
@@ -439,7 +440,7 @@ class QueueMachine:
         self._drop(group, place)
         group.ledgers[place] = ledger
         self._note_dying(ledger)
-        self._arm(ledger)
+        self.watch(ledger)
 
     def _drop(self, group: QueueGroup, place: Place) -> None:
         ledger = group.ledgers.pop(place, None)
