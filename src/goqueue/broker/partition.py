@@ -77,6 +77,7 @@ class Partition:
         self.bytes_out = 0
         self._work: asyncio.Future[None] | None = None  # what a disk thread does for this log
         self._flush_again = False
+        self._upkeep_waits = 0  # checkpoints and the like that wait for their turn
         self._failure_told = False
 
     def __repr__(self) -> str:
@@ -151,7 +152,7 @@ class Partition:
         """Somebody waits: sync now, or again right after the sync that is under way."""
         if not self.log.needs_sync or self.log.failed is not None or self.log.abandoned:
             return
-        if self._work is not None:
+        if self._work is not None or self._upkeep_waits:
             self._flush_again = True
             return
         point = self.log.sync_point()
@@ -159,11 +160,15 @@ class Partition:
 
     async def flush(self) -> None:
         """Return when everything written so far is durable, whatever the topic's flush setting."""
-        while self.log.needs_sync:
+        written = self.log.end_offset
+        while self.log.synced_offset < written:
             self.demand_flush()
-            if self._work is None:
+            if self._work is not None:
+                await asyncio.wait([self._work])
+            elif self._upkeep_waits:
+                await asyncio.sleep(0)  # it begins now, and syncs too
+            else:
                 raise self._refusal()
-            await asyncio.wait([self._work])
 
     async def flush_visible(self) -> None:
         """Return when everything written so far is visible to readers."""
@@ -195,7 +200,7 @@ class Partition:
         self._tell_if_failed()
         if self._flush_again or self._commit_waiters:
             self._flush_again = False
-            self.demand_flush()
+            self.demand_flush()  # unless upkeep waits: it would never get between two syncs
 
     def _tell_if_failed(self) -> None:
         """Once the log is read-only, nobody need wait: nothing more becomes visible.
@@ -290,9 +295,18 @@ class Partition:
         await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint.sync)
 
     async def _ready_for_work(self) -> None:
-        await self._idle()
-        if self.log.abandoned or self.log.failed is not None:
-            raise self._refusal()
+        self._upkeep_waits += 1
+        try:
+            await self._idle()
+            if self.log.abandoned or self.log.failed is not None:
+                raise self._refusal()
+        except BaseException:
+            self._upkeep_waits -= 1
+            if self._flush_again and self._work is None:
+                self._flush_again = False
+                self.demand_flush()
+            raise
+        self._upkeep_waits -= 1
 
     async def _idle(self) -> None:
         while self._work is not None:

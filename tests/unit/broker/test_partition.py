@@ -287,3 +287,68 @@ def test_a_deleted_topic_lets_nobody_wait():
         await partition.let_go()
 
     told(story)
+
+
+# --- fairness ----------------------------------------------------------------------------------
+
+
+def test_upkeep_comes_to_its_turn_under_constant_load(seed: int):
+    """One sync follows on the other without a pause; checkpoints and removals must get between."""
+
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk, **{"segment.bytes": "1024"})
+        stopped = asyncio.Event()
+
+        async def load() -> None:
+            while not stopped.is_set():
+                await partition.committed(append(partition, "x" * 50).last_offset)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(5):
+                tasks.create_task(load())
+            async with asyncio.timeout(1):  # some dozens of syncs
+                for _ in range(3):
+                    await partition.checkpoint()
+                    await partition.remove_before(Offset(partition.log.high_watermark // 2))
+            stopped.set()
+        assert partition.log.start_offset > 0
+
+    told(story, seed)
+
+
+def test_a_flush_ends_though_others_write_on(seed: int):
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk)
+        stopped = asyncio.Event()
+
+        async def load() -> None:
+            while not stopped.is_set():
+                await partition.committed(append(partition, "x").last_offset)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(5):
+                tasks.create_task(load())
+            for _ in range(5):
+                mine = append(partition, "mine").last_offset
+                async with asyncio.timeout(1):
+                    await partition.flush_visible()
+                assert partition.log.high_watermark > mine
+            stopped.set()
+
+    told(story, seed)
+
+
+def test_upkeep_that_is_cancelled_while_it_waits_holds_up_nobody(seed: int):
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk)
+        first = partition.committed(append(partition, "one").last_offset)
+        async with asyncio.TaskGroup() as tasks:
+            upkeep = [tasks.create_task(partition.checkpoint()) for _ in range(3)]
+            await asyncio.sleep(0)
+            second = partition.committed(append(partition, "two").last_offset)
+            for task in upkeep:
+                task.cancel()
+        async with asyncio.timeout(1):
+            await asyncio.gather(first, second)
+
+    told(story, seed)
