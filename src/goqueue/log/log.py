@@ -453,6 +453,9 @@ class Log:
         return self.settings.is_compacted or offset < self.cleaned_offset
 
     def epoch_at(self, offset: Offset) -> Epoch:
+        entries = self.epochs.entries
+        if entries and offset >= entries[-1].start_offset:  # nearly always, and on every read
+            return entries[-1].epoch
         return self.epochs.epoch_of(offset)
 
     def _cursor(self, offset: Offset) -> tuple[Segment, int] | None:
