@@ -35,6 +35,7 @@ OFFSETS_MAX: Final = 10_000
 RATE_MAX: Final = 1_000_000
 AFTER_PATTERN: Final = r"^\d{1,10}:\d{1,19}$"
 ANY_LENGTH_MAX: Final = 10_000
+QUERY_LENGTH_MAX: Final = 1_000  # percent-encoded it must fit into a request's head
 
 TimeInput = (
     Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
@@ -134,7 +135,7 @@ LetterPath = Annotated[
     int, PathParameter(description="Of the dead letter.", schema_extra={"minimum": 0})
 ]
 KeyQuery = Annotated[
-    str | None, QueryParameter(max_length=ANY_LENGTH_MAX, description="Only with this key.")
+    str | None, QueryParameter(max_length=QUERY_LENGTH_MAX, description="Only with this key.")
 ]
 ReasonQuery = Annotated[
     str | None,
