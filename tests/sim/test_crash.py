@@ -77,7 +77,7 @@ def test_power_may_go_at_every_operation(seed: int):
             except Exception as error:
                 error.add_note(f"after the power went before operation {number}, {what}")
                 raise
-    assert len(moments) > 30
+    assert len(moments) > 10
 
 
 async def _checked(ledger: Ledger, doors: Doors, disk: SimDisk) -> None:
