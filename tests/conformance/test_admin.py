@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from goqueue.client import Client
 from tests.conformance.clients import Confluent, Message
 from tests.conformance.conftest import MakeTopic
 from tests.conformance.server import Server
@@ -193,6 +194,13 @@ def test_the_server_shows_its_settings_and_keeps_them(admin: AdminClient):
     error = error_of(admin.incremental_alter_configs([resource])[resource])
     assert error.code() == KafkaError.INVALID_REQUEST
     assert "start" in error.str()
+
+
+def test_the_server_tells_where_its_http_listener_is(admin: AdminClient):
+    url = described(admin, ResourceType.BROKER, "1")["goqueue.http.address"].value
+    assert url is not None
+    with Client(url) as client:
+        assert client.health().is_ready
 
 
 def test_settings_of_what_there_is_not(admin: AdminClient):

@@ -56,6 +56,9 @@ class KafkaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listen: str = "127.0.0.1:8080"
     """Address of the HTTP listener, HOST:PORT; port 0 picks a free one and prints it."""
+    advertised: str = ""
+    """Address that clients of the Kafka listener are told for HTTP, when it differs from `listen`
+    (behind NAT, in a container). Empty: the address listened on."""
     body_bytes_max: int = 16_777_216
     """Largest request body, in bytes; a larger one is answered with 413."""
     connections_max: int = 2_000
@@ -153,15 +156,17 @@ def problems_of(config: Config) -> list[str]:
         ("kafka.listen", config.kafka.listen),
         ("http.listen", config.http.listen),
         ("kafka.advertised", config.kafka.advertised),
+        ("http.advertised", config.http.advertised),
     ):
-        if name == "kafka.advertised" and not text:
+        is_listened_on = name.endswith(".listen")
+        if not text and not is_listened_on:
             continue
         try:
             address = parse_address(text)
         except InvalidSetting as error:
             found.append(f"{name}: {error}")
             continue
-        if name != "kafka.advertised" and not is_loopback(address.host) and not config.insecure:
+        if is_listened_on and not is_loopback(address.host) and not config.insecure:
             found.append(
                 f"{name}: {address.host} can be reached from other machines and there is no"
                 " authentication; listen on 127.0.0.1, or say --insecure"

@@ -48,6 +48,7 @@ async def running_node(config: Config, doors: Doors | None = None) -> AsyncItera
             try:
                 await kafka.start(tasks)
                 await http.start(tasks)
+                kafka.http_address = http.address
                 http.ready = True
                 yield Node(broker, kafka.address, http.address)
             finally:

@@ -10,7 +10,7 @@ by our own (`storage.free_bytes_min`) where it has none.
 
 import enum
 import os.path
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -128,6 +128,7 @@ _KAFKA_NAMES: Final = {
     "kafka.connections_max": "max.connections",
     "kafka.idle_ms": "connections.max.idle.ms",
     "kafka.fetch_bytes_max": "fetch.max.bytes",
+    "http.advertised": "goqueue.http.address",
     "kafka.fetch_sessions_max": "max.incremental.fetch.session.cache.slots",
     "topics.auto_create": "auto.create.topics.enable",
     "topics.partitions": "num.partitions",
@@ -145,9 +146,13 @@ _FACTS: Final = {
 }
 
 
-def broker_entries(config: Config, address: Address) -> list[Entry]:
-    """All of the server's settings; `address` is where the client that asks reaches it."""
-    entries = [*_fact_entries(config), *_config_entries(config, address)]
+def broker_entries(config: Config, address: Address, http_address: Address | None) -> list[Entry]:
+    """All of the server's settings; the addresses are where the client that asks reaches it."""
+    addresses = {
+        "kafka.advertised": f"PLAINTEXT://{address}",
+        "http.advertised": f"http://{http_address}" if http_address else "",
+    }
+    entries = [*_fact_entries(config), *_config_entries(config, addresses)]
     for setting in SETTINGS.values():
         layers = _server_layers(config, setting)
         entries.append(_entry_of(layers[0].name, setting, layers, is_read_only=True))
@@ -160,13 +165,13 @@ def _fact_entries(config: Config) -> Iterator[Entry]:
         yield _read_only(name, value, Source.DEFAULT, value_type)
 
 
-def _config_entries(config: Config, address: Address) -> Iterator[Entry]:
+def _config_entries(config: Config, addresses: Mapping[str, str]) -> Iterator[Entry]:
     defaults = dict(_flattened(Config()))
     for path, value in _flattened(config):
         is_given = value != defaults[path]
         yield _read_only(
             _KAFKA_NAMES.get(path, path),
-            _config_text(path, value, address),
+            addresses[path] if path in addresses else _config_text(path, value),
             Source.STATIC_BROKER if is_given else Source.DEFAULT,
             _type_of(value),
         )
@@ -182,14 +187,12 @@ def _flattened(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
-def _config_text(path: str, value: Any, address: Address) -> str:
+def _config_text(path: str, value: Any) -> str:
     match path:
         case "data_dir":
             return absolute(value)
         case "kafka.listen":
             return f"PLAINTEXT://{value}"
-        case "kafka.advertised":
-            return f"PLAINTEXT://{address}"
         case _:
             return str(value).lower() if isinstance(value, bool) else str(value)
 

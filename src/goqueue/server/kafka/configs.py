@@ -80,7 +80,7 @@ def _entries(context: Context, resource: DescribeConfigsResource) -> list[Entry]
         if not resource.resource_name:
             return []  # settings that were set for all nodes at once: there is no such thing
         _refuse_other_node(context, resource.resource_name)
-        return broker_entries(config, context.address)
+        return broker_entries(config, context.address, context.http_address)
     if resource.resource_type == GROUP:
         return group_entries(context.broker, resource.resource_name)
     raise _unknown(resource.resource_type)

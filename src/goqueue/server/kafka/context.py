@@ -11,4 +11,5 @@ class Context(msgspec.Struct, frozen=True):
     broker: Broker
     header: RequestHeader
     address: Address  # where this client reaches us
+    http_address: Address | None  # the same for HTTP, when it is served
     peer: str

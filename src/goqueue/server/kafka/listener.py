@@ -28,6 +28,7 @@ from goqueue.wire.frames import RequestHeader
 from goqueue.wire.messages import decode_request, encode_response
 
 REAP_SECONDS: Final = 1.0
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 
 _log = structlog.get_logger("goqueue.kafka")
 
@@ -36,6 +37,7 @@ class KafkaListener:
     def __init__(self, broker: Broker, config: KafkaConfig, metrics: Metrics) -> None:
         self.config = config
         self.receive_buffer = bytearray(SHARED_BYTES)
+        self.http_address: Address | None = None  # of the listener beside this one
         self._broker = broker
         self._metrics = metrics
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.doors.random)
@@ -65,6 +67,20 @@ class KafkaListener:
         if self.config.advertised:
             return parse_address(self.config.advertised)
         return Address(connection.local_host or self.address.host, self.address.port)
+
+    def http_address_for(self, connection: KafkaConnection) -> Address | None:
+        """The same for HTTP.  One that listens on every address is where the client is already."""
+        advertised = self._broker.config.http.advertised
+        if advertised:
+            return parse_address(advertised)
+        if self.http_address is not None and self.http_address.host in EVERY_ADDRESS:
+            return Address(self._host_for(connection), self.http_address.port)
+        return self.http_address
+
+    def _host_for(self, connection: KafkaConnection) -> str:
+        if self.config.advertised:
+            return parse_address(self.config.advertised).host
+        return connection.local_host or self.address.host
 
     async def stop(self, seconds: float) -> None:
         """Accept nothing more, let what is under way finish for a while, then close."""
@@ -144,7 +160,13 @@ class KafkaListener:
         handler = HANDLERS.get(ApiKey(header.api_key))
         if handler is None:
             raise MalformedRequest(f"API {api_name(header.api_key)} is not served")
-        context = Context(self._broker, header, self.address_for(connection), connection.peer)
+        context = Context(
+            self._broker,
+            header,
+            self.address_for(connection),
+            self.http_address_for(connection),
+            connection.peer,
+        )
         request = decode_request(header.api_key, header.api_version, header.body)
         response = await handler(context, request)
         slot.fill([encode_response(header.api_key, header.api_version, response)])

@@ -15,7 +15,8 @@ async def ask(broker: Broker, api: ApiKey, version: int | None = None, **fields:
     """The response, in its newest shape."""
     spoken = VERSIONS[api].max if version is None else version
     header = RequestHeader(api, spoken, 1, "tester", is_flexible(api, spoken), memoryview(b""))
-    context = Context(broker, header, Address("127.0.0.1", 9092), "127.0.0.1:40000")
+    addresses = Address("127.0.0.1", 9092), Address("127.0.0.1", 8080)
+    context = Context(broker, header, *addresses, "127.0.0.1:40000")
     response = await HANDLERS[api](context, build(request_shape(api), **fields))
     encode_response(api, spoken, response)
     return response

@@ -97,6 +97,7 @@ async def test_the_server_shows_its_settings_read_only_by_kafkas_names(broker: B
     assert found["message.max.bytes"] == ("1048588", Source.DEFAULT)
     assert found["log.dirs"] == (broker.config.data_dir, Source.STATIC_BROKER)
     assert found["advertised.listeners"][0] == "PLAINTEXT://127.0.0.1:9092"
+    assert found["goqueue.http.address"][0] == "http://127.0.0.1:8080"
     assert all(each.read_only for each in configs.values())
 
 
