@@ -290,6 +290,8 @@ def test_redrive_brings_back_what_was_there(queue: Queue, eventually: Eventually
     queue.server.get(f"{path}/0/99", 404)
     assert queue.server.post(f"{path}/redrive", dry_run=True)["moved"] == 3
     assert queue.server.post(f"{path}/redrive", partition=0, offsets=[1])["moved"] == 1
+    taken = queue.server.get(f"{path}/taken")["partitions"]
+    assert taken == [{"partition": 0, "floor": 0, "ranges": [[1, 1]]}]
     back = queue.one()
     assert (back["value"], back["key"], back["headers"]) == ("two", "k", fields["headers"])
     assert back["timestamp"] == "2023-11-14T22:13:20.000Z"

@@ -9,8 +9,10 @@ from goqueue.broker.partitions import Partitions
 from goqueue.cluster import Topic
 from goqueue.log import compaction
 from goqueue.log.compaction import Report
+from goqueue.log.sieve import SupersededOffsets
 from goqueue.model.config import StorageConfig
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.ids import Offset
 from goqueue.runtime import Clock, Disk, Doors
 
 _log = structlog.get_logger("goqueue.cleaner")
@@ -46,10 +48,32 @@ class Cleaner:
                     "compaction failed", topic=topic.name, partition=index, problem=str(error)
                 )
 
+    async def seal(self, partition: Partition) -> tuple[Offset, Offset]:
+        """Seal what was written so far; gives the range that may be compacted now."""
+        log = partition.log
+        if not log.settings.is_compacted:
+            raise InvalidRequest(
+                f"{partition.topic!r} is not compacted: set its `cleanup.policy` to compact"
+            )
+        if log.active.size:
+            log.roll()
+            await partition.flush()
+        plan = compaction.plan(log, self._clock.now(), force=True)
+        end = plan.segments[-1].next_offset if plan else log.start_offset
+        return log.start_offset, end
+
     async def compact(
-        self, partition: Partition, *, force: bool = False, dry_run: bool = False
+        self,
+        partition: Partition,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+        superseded: SupersededOffsets | None = None,
     ) -> Report | None:
-        """Compact the partition if it is worth it, or if told to; None when nothing was done."""
+        """Compact the partition if it is worth it, or if told to; None when nothing was done.
+
+        `superseded` says what may go when somebody else has found that out.
+        """
         log = partition.log
         now = self._clock.now()
         if log.rewriting:
@@ -70,6 +94,7 @@ class Cleaner:
                     free_bytes_min=self._config.free_bytes_min,
                     should_stop=lambda: self._stopping or log.abandoned,
                     dry_run=dry_run,
+                    superseded=superseded,
                 )
             )
             if result is None or dry_run:

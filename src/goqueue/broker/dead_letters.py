@@ -67,6 +67,15 @@ class DeadLetters:
             total += box.count(partition.log.start_offset, partition.log.stable_offset)
         return total
 
+    async def taken(self, topic: str) -> list[tuple[int, Offset, Ranges]]:
+        """Of each partition: the offset below which all were taken out, and what was above it."""
+        found: list[tuple[int, Offset, Ranges]] = []
+        for partition in await self._partitions(topic):
+            box = self._queues.machine.letter_box(TopicName(partition.topic), partition.index)
+            floor = Offset(max(box.floor, partition.log.start_offset))
+            found.append((partition.index, floor, box.taken.ranges))
+        return found
+
     async def browse(
         self,
         topic: str,

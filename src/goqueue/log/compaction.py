@@ -43,7 +43,15 @@ import msgspec
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
-from goqueue.log.sieve import IsAborted, KeyOffsets, Sieve, emptied, is_aborted_data
+from goqueue.log.sieve import (
+    IsAborted,
+    KeyOffsets,
+    Sieve,
+    SupersededOffsets,
+    Superseding,
+    emptied,
+    is_aborted_data,
+)
 from goqueue.log.swap import CLEANED, depart, remove_cleaned
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
@@ -91,7 +99,7 @@ class Result(msgspec.Struct, frozen=True):
 class _Survey(msgspec.Struct):
     """What a run knows of the log before it writes."""
 
-    offsets: KeyOffsets
+    offsets: Superseding
     segments: tuple[Segment, ...]  # to be written anew
     end_offset: Offset  # the keys of everything dirty below are in `offsets`
     producers: dict[int, Offset] | None  # to the base offset of their last data; None: too many
@@ -193,15 +201,18 @@ def run(
     free_bytes_min: int = 0,
     should_stop: ShouldStop = lambda: False,
     dry_run: bool = False,
+    superseded: SupersededOffsets | None = None,
 ) -> Result | None:
     """Write the new segments beside the old ones; None when it was stopped.  Blocking.
+
+    With `superseded` no keys are read: somebody else found out what goes.
 
     Raises `CorruptData` for a damaged batch: what cannot be read cannot be compacted around.
     Raises `DiskFull` also before less than `free_bytes_min` are left.  Neither leaves a trace.
     """
     output = None if dry_run else _Output(disk, plan, free_bytes_min)
     try:
-        survey = _survey(plan, KeyOffsets(memory_bytes_max), should_stop)
+        survey = _survey(plan, superseded or KeyOffsets(memory_bytes_max), should_stop)
         sieve = Sieve(
             survey.offsets,
             survey.end_offset,
@@ -225,7 +236,7 @@ def discard(disk: Disk, plan: Plan) -> None:
     remove_cleaned(disk, plan.directory)
 
 
-def _survey(plan: Plan, offsets: KeyOffsets, should_stop: ShouldStop) -> _Survey:
+def _survey(plan: Plan, offsets: Superseding, should_stop: ShouldStop) -> _Survey:
     producers: dict[int, Offset] = {}
     full_at: Offset | None = None
     covered: tuple[Segment, ...] = ()
@@ -238,7 +249,7 @@ def _survey(plan: Plan, offsets: KeyOffsets, should_stop: ShouldStop) -> _Survey
                 producers[header.producer_id] = header.base_offset
             if header.last_offset < plan.dirty_from or full_at is not None:
                 continue
-            if not offsets.has_room(header.count):
+            if not offsets.has_room(header):
                 full_at = header.base_offset
             elif not is_aborted_data(header, plan.is_aborted):
                 offsets.add(data, header)

@@ -25,7 +25,7 @@ supersede anything: whoever fills the map asks `is_aborted` too.
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Protocol
 
 from goqueue.model import batch as batches
 from goqueue.model import compression, records
@@ -50,6 +50,18 @@ HORIZON_MAX: Final = 2**62  # so that no delta from it leaves 64 bits
 IsAborted = Callable[[int, Offset], bool]  # of a producer id, and the offset of a batch of its
 
 
+class Superseding(Protocol):
+    """Knows which records have a later one of their key."""
+
+    def has_room(self, header: BatchHeader) -> bool:
+        """Whether it can tell, or learn, about this batch."""
+
+    def add(self, data: Buffer, header: BatchHeader) -> None:
+        """Note the batch's keys.  Batches come in the order of their offsets."""
+
+    def not_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]: ...
+
+
 class KeyOffsets:
     """The last offset of every key of some batches, in bounded memory."""
 
@@ -60,12 +72,11 @@ class KeyOffsets:
     def __len__(self) -> int:
         return len(self._last)
 
-    def has_room(self, count: int) -> bool:
+    def has_room(self, header: BatchHeader) -> bool:
         """One batch always fits, or compaction would never get on."""
-        return not self._last or len(self._last) + count <= self._count_max
+        return not self._last or len(self._last) + header.count <= self._count_max
 
     def add(self, data: Buffer, header: BatchHeader) -> None:
-        """Note the batch's keys.  Batches come in the order of their offsets."""
         last, base_offset = self._last, header.base_offset
         try:
             _, entries = _unfolded(data, header)
@@ -90,12 +101,40 @@ class KeyOffsets:
         return kept
 
 
+class SupersededOffsets:
+    """The same, found out by somebody else: a bit an offset from `first_offset`, lowest bit first.
+
+    What it does not cover is not superseded.
+    """
+
+    def __init__(self, first_offset: Offset, end_offset: Offset, bits: bytes) -> None:
+        assert len(bits) == (end_offset - first_offset + 7) // 8
+        self.first_offset = first_offset
+        self.end_offset = end_offset
+        self._bits = bits
+
+    def has_room(self, header: BatchHeader) -> bool:
+        return header.last_offset < self.end_offset
+
+    def add(self, data: Buffer, header: BatchHeader) -> None:
+        """Nothing: all is known."""
+
+    def not_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]:
+        relative = base_offset - self.first_offset
+        return [entry for entry in entries if not self._has(relative + entry[0])]
+
+    def _has(self, relative: int) -> bool:
+        if not 0 <= relative < self.end_offset - self.first_offset:
+            return False
+        return bool(self._bits[relative >> 3] >> (relative & 7) & 1)
+
+
 class Sieve:
     """Decides on batches below `end_offset`, up to which `offsets` is filled."""
 
     def __init__(
         self,
-        offsets: KeyOffsets,
+        offsets: Superseding,
         end_offset: Offset,
         *,
         now: Timestamp,

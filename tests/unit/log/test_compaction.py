@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from goqueue.log import Log, checkpoint, compaction, open_log
 from goqueue.log.compaction import Report
-from goqueue.log.sieve import ENTRY_BYTES
+from goqueue.log.sieve import ENTRY_BYTES, SupersededOffsets
 from goqueue.model import batch as batches
 from goqueue.model import records
 from goqueue.model.batch import DELETE_HORIZON, HEADER_BYTES, TRANSACTIONAL
@@ -109,6 +109,33 @@ def test_a_compacted_log_holds_the_same_table(
         log = opened(disk, chosen)
         check_compacted(log, written, now)
         now += pause_ms
+
+
+@hypothesis_settings(max_examples=40)
+@given(history=rounds, ends_early=st.booleans())
+def test_bits_from_elsewhere_do_the_same_as_keys(history: list[list[Write]], ends_early: bool):
+    disk, sequences = SimDisk(cold_reads=0.0), dict.fromkeys(range(3), 0)
+    log = opened(disk, settings(delete_retention_ms=100))
+    for round_of_writes in history:
+        for write in round_of_writes:
+            append_write(log, write, sequences)
+        if round_of_writes:
+            log.roll()
+        written = records_in(log)
+        end = log.segments[-2 if ends_early and len(log.segments) > 1 else -1].base_offset
+        compact(disk, log, START + 1000, force=True, superseded=superseded_bits(written, end))
+        check_compacted(log, written, START + 1000)
+        log = opened(disk, log.settings)
+        check_compacted(log, written, START + 1000)
+
+
+def superseded_bits(written: list[Record], end: Offset) -> SupersededOffsets:
+    last = {each.key: each.offset for each in written if each.key is not None and each.offset < end}
+    bits = bytearray((end + 7) // 8)
+    for each in written:
+        if each.offset < end and each.key is not None and each.offset < last[each.key]:
+            bits[each.offset >> 3] |= 1 << (each.offset & 7)
+    return SupersededOffsets(Offset(0), end, bytes(bits))
 
 
 def append_write(log: Log, write: Write, sequences: dict[int, int]) -> None:

@@ -18,6 +18,7 @@ from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import (
+    compaction,
     dead_letters,
     errors,
     group_admin,
@@ -51,6 +52,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *queue_admin.HANDLERS,
     *queue_stream.HANDLERS,
     *dead_letters.HANDLERS,
+    *compaction.HANDLERS,
     *transactions.HANDLERS,
     *group_transactions.HANDLERS,
 ]
@@ -82,7 +84,7 @@ def create_app(
     document = ApiDocument(
         make_app,
         (
-            *(dead_letters, group_admin, group_bodies, group_transactions, health),
+            *(compaction, dead_letters, group_admin, group_bodies, group_transactions, health),
             *(message_bodies, messages, queue_admin, queue_bodies, queue_settings, topics),
             transactions,
         ),

@@ -87,6 +87,20 @@ class DeadLettersBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """With `reasons`: how many of each, among the first 10000 that were asked for."""
 
 
+class TakenPartition(msgspec.Struct, frozen=True):
+    partition: int
+    floor: int
+    """All dead letters below were taken out."""
+    ranges: list[tuple[int, int]]
+    """And these above it: first and last offset."""
+
+
+class TakenBody(msgspec.Struct, frozen=True):
+    topic: str
+    dlq_topic: str
+    partitions: list[TakenPartition]
+
+
 class WhichLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which dead letters; all of them when nothing is said."""
 
@@ -215,6 +229,23 @@ async def browse_letters(
         None if last is None else f"{last.partition}:{last.letter_offset}",
         await _reasons(letters, name, which) if reasons else None,
     )
+
+
+@get(
+    "/topics/{topic:str}/dlq/taken",
+    tags=["dead letters"],
+    summary="Which dead letters were driven back or purged",
+    responses=queue_responses(404),
+)
+async def taken_letters(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> TakenBody:
+    """For those who read the topic of dead letters themselves, where these still lie."""
+    name = topic_name(topic)
+    broker.topic(name)
+    taken = [
+        TakenPartition(partition, floor, list(ranges))
+        for partition, floor, ranges in await queues.dead_letters.taken(name)
+    ]
+    return TakenBody(name, letters_topic(name), taken)
 
 
 async def _reasons(letters: DeadLetters, name: str, which: LetterFilter) -> dict[str, int]:
@@ -396,4 +427,4 @@ def _moment(given: int | str | None, name: str) -> int | None:
     return parse_time(given, name) if isinstance(given, str) else given
 
 
-HANDLERS = [browse_letters, get_letter, redrive_letters, purge_letters]
+HANDLERS = [browse_letters, taken_letters, get_letter, redrive_letters, purge_letters]
