@@ -1,0 +1,166 @@
+"""Who leads what, and a connection to each broker that is needed.
+
+What is known is forgotten when a broker says it is wrong or is gone, and asked for again.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.client.errors import BadAnswer, ClientError, ServerUnreachable
+from goqueue.client.kafka.connection import Connection
+from goqueue.client.kafka.deadlines import Deadline
+from goqueue.client.kafka.errors import KafkaRefused, checked
+from goqueue.client.kafka.results import Node, TopicLayout, TopicPartition
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.asking import decode_body, encode_body, question
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.primitives import Buffer
+
+DEFAULT_PORT: Final = 9092
+
+
+def parse_bootstrap(text: str) -> list[Node]:
+    """`host:port,host:port`; a port that is left out is 9092.  Raises `ServerUnreachable`."""
+    nodes = [_node(item.strip()) for item in text.split(",") if item.strip()]
+    if not nodes:
+        raise ServerUnreachable("bootstrap.servers is empty: write HOST:PORT[,HOST:PORT]")
+    return nodes
+
+
+def _node(text: str) -> Node:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(DEFAULT_PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise ServerUnreachable(f"bootstrap.servers: {text!r} is not HOST:PORT")
+    return Node(host, int(port))
+
+
+class Cluster:
+    def __init__(self, bootstrap: Sequence[Node], client_id: str) -> None:
+        self._bootstrap = bootstrap
+        self._client_id = client_id
+        self._connections: dict[Node, Connection] = {}
+        self._layouts: dict[str, TopicLayout] = {}
+        self._coordinators: dict[tuple[int, str], Node] = {}
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def forget(self) -> None:
+        """Ask again who leads what."""
+        self._layouts.clear()
+        self._coordinators.clear()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def ask(
+        self, node: Node | None, api_key: ApiKey, body: Sequence[Buffer], deadline: Deadline
+    ) -> memoryview:
+        """The body of a node's answer, or of any node's."""
+        connection = self._any(deadline) if node is None else self.connection(node, deadline)
+        try:
+            return connection.ask(api_key, body, deadline)
+        except ClientError:
+            self.drop(connection)
+            raise
+
+    def ask_for(
+        self, node: Node | None, api_key: ApiKey, request: object, deadline: Deadline
+    ) -> Any:
+        """The same with a request and a response as objects."""
+        body = self.ask(node, api_key, encode_body(api_key, request), deadline)
+        try:
+            return decode_body(api_key, body)
+        except MalformedRequest as error:
+            raise BadAnswer(str(error)) from error
+
+    def connection(self, node: Node, deadline: Deadline) -> Connection:
+        found = self._connections.get(node)
+        if found is None:
+            found = self._connections[node] = Connection(node, self._client_id, deadline)
+        return found
+
+    def drop(self, connection: Connection) -> None:
+        connection.close()
+        self._connections.pop(connection.node, None)
+
+    def _any(self, deadline: Deadline) -> Connection:
+        """A broker of the list that answers the door; those with an open one are asked first."""
+        for node in self._bootstrap:
+            if node in self._connections:
+                return self._connections[node]
+        failures = []
+        for node in self._bootstrap:
+            try:
+                return self.connection(node, deadline)
+            except ServerUnreachable as error:
+                failures.append(error)
+        raise failures[0]
+
+    # --- knowing ----------------------------------------------------------------------------------
+
+    def layouts(self, topics: Collection[str] | None, deadline: Deadline) -> dict[str, TopicLayout]:
+        """Fresh from a broker; None: all topics.  Raises for one that does not exist."""
+        asked = None if topics is None else [{"name": name} for name in topics]
+        request = question(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=False)
+        response = self.ask_for(None, ApiKey.METADATA, request, deadline)
+        nodes = {broker.node_id: Node(broker.host, broker.port) for broker in response.brokers}
+        found = {}
+        for topic in response.topics:
+            checked(topic.error_code, f"topic {topic.name!r}")
+            found[topic.name] = _layout(topic, nodes)
+        self._layouts.update(found)
+        return found
+
+    def leaders(
+        self, wanted: Iterable[TopicPartition], deadline: Deadline
+    ) -> dict[Node, list[TopicPartition]]:
+        """Which broker to ask about which of the partitions."""
+        wanted = list(wanted)
+        unknown = {each.topic for each in wanted} - self._layouts.keys()
+        if unknown:
+            self.layouts(sorted(unknown), deadline)
+        shares: dict[Node, list[TopicPartition]] = {}
+        for each in wanted:
+            shares.setdefault(self._leader(each), []).append(each)
+        return shares
+
+    def _leader(self, wanted: TopicPartition) -> Node:
+        layout = self._layouts[wanted.topic]
+        if not 0 <= wanted.partition < layout.partition_count:
+            self._layouts.pop(wanted.topic)  # it may have been added since
+            raise KafkaRefused(
+                f"{wanted}: the topic has {layout.partition_count} partitions",
+                ErrorCode.unknown_topic_or_partition,
+            )
+        leader = layout.leaders.get(wanted.partition)
+        if leader is None:
+            raise KafkaRefused(str(wanted), ErrorCode.leader_not_available)
+        return leader
+
+    def coordinator(self, key_type: int, key: str, deadline: Deadline) -> Node:
+        """The broker that keeps a group (0) or a transactional id (1)."""
+        known = self._coordinators.get((key_type, key))
+        if known is not None:
+            return known
+        request = question(ApiKey.FIND_COORDINATOR, key_type=key_type, coordinator_keys=[key])
+        response = self.ask_for(None, ApiKey.FIND_COORDINATOR, request, deadline)
+        (found,) = response.coordinators
+        checked(found.error_code, f"coordinator of {key!r}", found.error_message)
+        node = self._coordinators[key_type, key] = Node(found.host, found.port)
+        return node
+
+
+def _layout(topic: Any, nodes: Mapping[int, Node]) -> TopicLayout:
+    leaders = {
+        partition.partition_index: nodes[partition.leader_id]
+        for partition in topic.partitions
+        if partition.leader_id in nodes
+    }
+    return TopicLayout(topic.name, len(topic.partitions), topic.is_internal, leaders)

@@ -1,0 +1,138 @@
+"""Offsets by time, and record batches by offset."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.client.errors import BadAnswer
+from goqueue.client.kafka.caller import Caller, by_topic, raise_worst
+from goqueue.client.kafka.deadlines import Deadline
+from goqueue.client.kafka.errors import KafkaRefused, checked
+from goqueue.client.kafka.results import Fetched, Node, OffsetFound, TopicPartition
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.asking import decode_fetched, encode_body, question
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.messages import duration
+from goqueue.wire.primitives import Buffer
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""Times that `list_offsets` takes for the two ends of a log."""
+
+FETCH_BYTES: Final = 4 * 1024 * 1024
+
+
+class ReadingVerbs(Caller):
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = True
+    ) -> dict[TopicPartition, OffsetFound]:
+        """The first offset at or after a time (ms), or at an end of the log.
+
+        The latest, when `read_committed`, is the last stable offset.
+        """
+        found: dict[TopicPartition, OffsetFound] = {}
+
+        def attempt(deadline: Deadline) -> None:
+            missing = [each for each in wanted if each not in found]
+            refusals = []
+            for node, share in self._cluster.leaders(missing, deadline).items():
+                times = {each: wanted[each] for each in share}
+                for each, code, offset in self._list(node, times, read_committed, deadline):
+                    if code is ErrorCode.none:
+                        found[each] = offset
+                    else:
+                        refusals.append(KafkaRefused(f"offsets of {each}", code))
+            raise_worst(refusals)
+
+        self._tried(attempt)
+        return found
+
+    def _list(
+        self,
+        node: Node,
+        times: Mapping[TopicPartition, int],
+        read_committed: bool,
+        deadline: Deadline,
+    ) -> Iterator[tuple[TopicPartition, ErrorCode, OffsetFound]]:
+        request = question(
+            ApiKey.LIST_OFFSETS,
+            replica_id=-1,
+            isolation_level=int(read_committed),
+            topics=[_times_of_topic(name, each, times) for name, each in by_topic(times).items()],
+        )
+        response = self._cluster.ask_for(node, ApiKey.LIST_OFFSETS, request, deadline)
+        for topic in response.topics:
+            for answer in topic.partitions:
+                where = TopicPartition(topic.name, answer.partition_index)
+                yield where, answer.error_code, OffsetFound(answer.offset, answer.timestamp)
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        bytes_max: int = FETCH_BYTES,
+        wait_ms: int = 0,
+        read_committed: bool = True,
+    ) -> Fetched:
+        """Batches from the one that holds `offset` on; at least one, if there is any.
+
+        Waits `wait_ms` for one to come.
+        """
+        wanted = TopicPartition(topic, partition)
+        body = _fetch_body(wanted, offset, bytes_max, wait_ms, read_committed)
+
+        def attempt(deadline: Deadline) -> Fetched:
+            (node,) = self._cluster.leaders([wanted], deadline)
+            return _fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline), wanted, offset)
+
+        return self._tried(attempt, extra_s=wait_ms / 1000)
+
+
+def _times_of_topic(
+    name: str, indexes: Iterable[int], times: Mapping[TopicPartition, int]
+) -> dict[str, Any]:
+    partitions = [
+        {"partition_index": index, "timestamp": times[TopicPartition(name, index)]}
+        for index in indexes
+    ]
+    return {"name": name, "partitions": partitions}
+
+
+def _fetch_body(
+    wanted: TopicPartition, offset: int, bytes_max: int, wait_ms: int, read_committed: bool
+) -> list[Buffer]:
+    partition = {
+        "partition": wanted.partition,
+        "fetch_offset": offset,
+        "partition_max_bytes": bytes_max,
+    }
+    request = question(
+        ApiKey.FETCH,
+        max_wait=duration(wait_ms),
+        min_bytes=1,
+        max_bytes=bytes_max,
+        isolation_level=int(read_committed),
+        topics=[{"topic": wanted.topic, "partitions": [partition]}],
+    )
+    return encode_body(ApiKey.FETCH, request)
+
+
+def _fetched(body: memoryview, wanted: TopicPartition, offset: int) -> Fetched:
+    doing = f"fetch of {wanted} from offset {offset}"
+    try:
+        code, partitions = decode_fetched(body)
+        checked(ErrorCode(code), doing)
+        (found,) = partitions
+        checked(ErrorCode(found.error_code), doing)
+    except (MalformedRequest, ValueError) as error:  # a code or a count that is nobody's
+        raise BadAnswer(f"{doing}: {error}") from error
+    return Fetched(
+        found.records,
+        found.aborted,
+        found.high_watermark,
+        found.last_stable_offset,
+        found.log_start_offset,
+    )
