@@ -42,6 +42,8 @@ def options(base_url: str, api_key: str | None) -> dict[str, Any]:
         "headers": headers,
         # A proxy cannot reach this machine's own loopback.
         "trust_env": not is_loopback(base_url),
+        # Reading the machine's certificates takes longer than most requests.
+        "verify": not base_url.startswith("http:"),
     }
 
 

@@ -3,19 +3,31 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
+from kio.schema.errors import ErrorCode
+
 from goqueue.client.kafka.caller import Caller
-from goqueue.client.kafka.errors import checked
+from goqueue.client.kafka.deadlines import Deadline
+from goqueue.client.kafka.errors import KafkaRefused, checked
 from goqueue.client.kafka.results import TopicLayout
 from goqueue.wire.apis import ApiKey
+from goqueue.wire.asking import question
 
 ResourceKind = Literal["topic", "broker", "group"]
+HTTP_ADDRESS: Final = "goqueue.http.address"
 _RESOURCES: Final[Mapping[ResourceKind, int]] = {"topic": 2, "broker": 4, "group": 32}
 
 
 class AdminVerbs(Caller):
-    def metadata(self, topics: Collection[str] | None = None) -> dict[str, TopicLayout]:
-        """Topics by name, or all of them; raises `KafkaRefused` for one that does not exist."""
-        return self._tried(lambda deadline: self._cluster.layouts(topics, deadline))
+    def metadata(
+        self, topics: Collection[str] | None = None, *, creates: bool = False
+    ) -> dict[str, TopicLayout]:
+        """Topics by name, or all of them; raises `KafkaRefused` for one that does not exist.
+
+        With `creates` the broker makes it, if it is set to (`auto.create.topics.enable`).
+        """
+        return self._tried(
+            lambda deadline: self._cluster.layouts(topics, deadline, creates=creates)
+        )
 
     def create_topic(
         self, name: str, *, partitions: int = -1, settings: Mapping[str, str] | None = None
@@ -54,15 +66,40 @@ class AdminVerbs(Caller):
 
     def describe_configs(self, kind: ResourceKind, name: str) -> dict[str, str | None]:
         """The settings of a topic, a group, or a broker by its number."""
+        return self._asked(
+            ApiKey.DESCRIBE_CONFIGS,
+            lambda response: _settings(response, kind, name),
+            resources=[_resource(kind, name)],
+        )
 
-        def read(response: Any) -> dict[str, str | None]:
-            (result,) = response.results
-            checked(result.error_code, f"settings of {kind} {name!r}", result.error_message)
-            return {entry.name: entry.value for entry in result.configs}
+    def http_url(self) -> str:
+        """Where a broker's HTTP listener is; raises `KafkaRefused` when it does not say."""
 
-        resource = {
-            "resource_type": _RESOURCES[kind],
-            "resource_name": name,
-            "configuration_keys": None,
-        }
-        return self._asked(ApiKey.DESCRIBE_CONFIGS, read, resources=[resource])
+        def attempt(deadline: Deadline) -> str:
+            number, node = next(iter(self._cluster.nodes(deadline).items()))
+            resource = _resource("broker", str(number), [HTTP_ADDRESS])
+            request = question(ApiKey.DESCRIBE_CONFIGS, resources=[resource])
+            response = self._cluster.ask_for(node, ApiKey.DESCRIBE_CONFIGS, request, deadline)
+            url = _settings(response, "broker", str(number)).get(HTTP_ADDRESS)
+            if not url:
+                raise KafkaRefused(
+                    f"HTTP address of {node}: it does not say; is it a GoQueue server?",
+                    ErrorCode.unsupported_version,
+                )
+            return url
+
+        return self._tried(attempt)
+
+
+def _resource(kind: ResourceKind, name: str, keys: list[str] | None = None) -> dict[str, Any]:
+    return {
+        "resource_type": _RESOURCES[kind],
+        "resource_name": name,
+        "configuration_keys": keys,
+    }
+
+
+def _settings(response: Any, kind: ResourceKind, name: str) -> dict[str, str | None]:
+    (result,) = response.results
+    checked(result.error_code, f"settings of {kind} {name!r}", result.error_message)
+    return {entry.name: entry.value for entry in result.configs}

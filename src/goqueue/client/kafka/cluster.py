@@ -105,18 +105,25 @@ class Cluster:
 
     # --- knowing ----------------------------------------------------------------------------------
 
-    def layouts(self, topics: Collection[str] | None, deadline: Deadline) -> dict[str, TopicLayout]:
+    def layouts(
+        self, topics: Collection[str] | None, deadline: Deadline, *, creates: bool = False
+    ) -> dict[str, TopicLayout]:
         """Fresh from a broker; None: all topics.  Raises for one that does not exist."""
         asked = None if topics is None else [{"name": name} for name in topics]
-        request = question(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=False)
+        request = question(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=creates)
         response = self.ask_for(None, ApiKey.METADATA, request, deadline)
-        nodes = {broker.node_id: Node(broker.host, broker.port) for broker in response.brokers}
+        nodes = _nodes(response)
         found = {}
         for topic in response.topics:
             checked(topic.error_code, f"topic {topic.name!r}")
             found[topic.name] = _layout(topic, nodes)
         self._layouts.update(found)
         return found
+
+    def nodes(self, deadline: Deadline) -> dict[int, Node]:
+        """All brokers, by their numbers."""
+        request = question(ApiKey.METADATA, topics=[], allow_auto_topic_creation=False)
+        return _nodes(self.ask_for(None, ApiKey.METADATA, request, deadline))
 
     def leaders(
         self, wanted: Iterable[TopicPartition], deadline: Deadline
@@ -155,6 +162,10 @@ class Cluster:
         checked(found.error_code, f"coordinator of {key!r}", found.error_message)
         node = self._coordinators[key_type, key] = Node(found.host, found.port)
         return node
+
+
+def _nodes(response: Any) -> dict[int, Node]:
+    return {broker.node_id: Node(broker.host, broker.port) for broker in response.brokers}
 
 
 def _layout(topic: Any, nodes: Mapping[int, Node]) -> TopicLayout:

@@ -95,6 +95,12 @@ def test_an_unknown_topic_is_refused_and_not_created(client):
     assert "nobody" not in client.metadata()
 
 
+def test_an_unknown_topic_is_created_when_that_is_asked_for(client):
+    layout = client.metadata(["made-when-asked"], creates=True)["made-when-asked"]
+    assert layout.partition_count == 3
+    client.produce({TopicPartition("made-when-asked", 2): [batch_of(b"x")]})
+
+
 def test_an_unknown_partition_is_refused(client, topic):
     with pytest.raises(KafkaRefused, match="has 2 partitions"):
         client.fetch(topic, 7, 0)
@@ -163,6 +169,10 @@ def test_settings_are_described(client, topic):
     settings = client.describe_configs("topic", topic)
     assert settings["cleanup.policy"] == "delete"
     assert client.describe_configs("broker", "1")["log.segment.bytes"]
+
+
+def test_the_http_listener_is_found(broker, client):
+    assert client.http_url() == broker.http
 
 
 def test_a_topic_is_made_once_and_can_be_deleted(client, topic):
