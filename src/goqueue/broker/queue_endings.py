@@ -91,7 +91,7 @@ def told(machine: QueueMachine, claims: Claims, outcomes: Outcomes) -> list[Sett
             continue
         floor, in_flight = ledger.floor, sum(ledger.in_flight)
         topic, partition = where.topic, where.partition
-        for offset, attempt, place in some:
+        for offset, _, attempt, place in (one for claim in some for one in claim.each()):
             verdict = outcomes[place]
             if not isinstance(verdict, Verdict):
                 continue

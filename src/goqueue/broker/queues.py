@@ -53,6 +53,7 @@ from goqueue.queue import (
 from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.machine import Due
 from goqueue.queue.receipts import Claim, Claims, read_receipts
+from goqueue.queue.settling import Outcomes, Verdict
 
 MESSAGES_MAX: Final = 10_000  # in one receive
 BYTES_MAX: Final = 16 * 1024 * 1024
@@ -277,7 +278,8 @@ class Queues:
         for place, each in enumerate(delivered):
             where = Where(each.group_id, each.topic, each.partition)
             some = claims.setdefault((where, each.lease_id), [])
-            some.append(Claim(each.record.offset, each.attempt, place))
+            offset = each.record.offset
+            some.append(Claim(offset, offset, each.attempt, place))
         now = self._clock.now()
         try:
             self.host.submit_now(lambda machine: machine.release(now, claims, len(delivered)))
@@ -348,7 +350,7 @@ class Queues:
     ) -> list[Settled]:
         """End what is in flight from `first` to `last`; gives what that was, in order."""
         claims = self.machine.in_flight(where, first, last, consumer)
-        count = sum(len(some) for some in claims.values())
+        count = _count(claims)
         outcomes = await self._settle(claims, count, ending)
         return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
@@ -360,14 +362,14 @@ class Queues:
         for first, last, ending in endings:
             check(ending)
             claims = self.machine.in_flight(where, first, last, consumer)
-            count = sum(len(some) for some in claims.values())
+            count = _count(claims)
             if count != last - first + 1:
                 return False
             found.append((claims, count, ending))
         settled = [self._settle_now(*each) for each in found]
         for outcomes, committed in settled:
             await self._durable(committed)
-            assert all(isinstance(outcome, Settled) for outcome in outcomes), "all were held"
+            assert set(map(type, outcomes)) == {Verdict}, "all were held"
         return True
 
     async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
@@ -382,20 +384,18 @@ class Queues:
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
-        results, committed = self._settle_now(claims, count, ending)
+        outcomes, committed = self._settle_now(claims, count, ending)
+        results = told(self.machine, claims, outcomes)
         await self._durable(committed)
         return results
 
-    def _settle_now(
-        self, claims: Claims, count: int, ending: Ending
-    ) -> tuple[list[SettleOutcome], Committed]:
+    def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Committed]:
         now = self._clock.now()
         outcomes, committed = self.host.submit_now(
             lambda machine: decide(machine, ending, now, claims, count)
         )
-        results = told(self.machine, claims, outcomes)
         self._tell_others(claims, ending)
-        return results, committed
+        return outcomes, committed
 
     async def _durable(self, committed: Committed) -> None:
         if committed is not None:
@@ -468,6 +468,10 @@ def _group_id(name: str) -> GroupId:
 def _check_name(name: str, what: str) -> None:
     if not 0 < len(name) <= NAME_LENGTH_MAX:
         raise InvalidName(f"a {what} has a name of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _count(claims: Claims) -> int:
+    return sum(claim.size for some in claims.values() for claim in some)
 
 
 def _crowd(group: QueueGroup, consumer: str) -> str:

@@ -5,7 +5,7 @@ from collections import deque
 from goqueue.queue.history import History
 from goqueue.queue.leases import Lease, LeaseBook
 from goqueue.queue.ledger import DEAD, PARKED, READY, Ledger
-from goqueue.queue.ranges import ranges_of
+from goqueue.queue.ranges import joined
 from goqueue.queue.records import HistoryKept, LeaseKept, LedgerKept
 
 
@@ -19,7 +19,7 @@ def kept(ledger: Ledger) -> LedgerKept:
         heeded=ledger.heeded,
         cursors=tuple(ledger.cursors),
         leases=tuple(_lease_kept(ledger, lease) for lease in ledger.leases),
-        waiting=tuple((o, h) for o, h in held.items() if isinstance(h, int) and h >= READY),
+        waiting=tuple((o, h) for o, h in held.waiting() if h >= READY),
         lanes=tuple(ledger.lanes.items()),
         keys=tuple((o, key) for o, key in ledger.keys.items() if held[o] != PARKED),
         parked=tuple((key, tuple(parked)) for key, parked in ledger.busy.items() if parked),
@@ -36,7 +36,7 @@ def _lease_kept(ledger: Ledger, lease: Lease) -> LeaseKept:
         lease.handed_at,
         lease.deadline,
         lease.visibility_ms,
-        ranges_of(sorted(ledger.in_lease(lease))),
+        joined(ledger.ranges_in_lease(lease)),
     )
 
 
@@ -49,7 +49,8 @@ def restored(record: LedgerKept, book: LeaseBook) -> Ledger:
     ledger.history = {each.offset: _history(each) for each in record.history}
     ledger.letters = {letter.offset: letter for letter in record.letters}
     ledger.settled = dict(record.settled)
-    ledger.held = dict.fromkeys(ledger.letters, DEAD)
+    for offset in ledger.letters:
+        ledger.held[offset] = DEAD
     for lease in record.leases:
         ledger.restore_lease(lease)
     for offset, visible_at in record.waiting:
@@ -61,7 +62,8 @@ def restored(record: LedgerKept, book: LeaseBook) -> Ledger:
         ledger.busy[key] = deque(offsets)
         ledger.parked_count += len(offsets)
         ledger.keys.update(dict.fromkeys(offsets, key))
-        ledger.held.update(dict.fromkeys(offsets, PARKED))
+        for offset in offsets:
+            ledger.held[offset] = PARKED
     return ledger
 
 

@@ -7,8 +7,9 @@
                     parked, dead
 
 Nothing is kept of a finished message, nor of one that was never handed out: an offset between the
-floor and its lane's cursor that is not held is finished.  So memory follows what is in flight: one
-entry of a dictionary (about 100 bytes) a message, one `Lease` a hand-out.
+floor and its lane's cursor that is not held is finished.  So memory follows what is in flight: a
+run and a `Lease` for a hand-out, and an entry of a dictionary (about 100 bytes) for each message
+that has a fate of its own.
 
 What is held is one of
 
@@ -27,10 +28,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicId
+from goqueue.queue.held import Held, State, within
 from goqueue.queue.history import History
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease, LeaseBook
-from goqueue.queue.ranges import Ranges, each_offset, ranges_of
+from goqueue.queue.ranges import Range, Ranges, each_offset, ranges_of
 from goqueue.queue.records import (
     Died,
     Extended,
@@ -48,7 +50,6 @@ DEAD: Final = -2
 NO_LEASE: Final = -1  # not the last hand-out ended it: no receipt is good for it
 SETTLED_MAX: Final = 1_000  # finished messages whose last lease is remembered, to refuse older ones
 STALE_MAX: Final = 1_000  # entries of leases that are over, before they are swept out
-FLOOR_STEPS_MAX: Final = 1_000  # before looking for the lowest of what is held
 
 
 class Ledger:
@@ -60,7 +61,7 @@ class Ledger:
         self.heeded = NO_TIMESTAMP  # the newest offset commit by others that moved the floor
         self.moves = 0  # how often the floor was moved by decree: what was planned before is void
         self.cursors = [floor] * LANES  # invariant: all of a lane below its cursor was handed out
-        self.held: dict[int, Lease | int] = {}
+        self.held = Held()
         self.lanes: dict[int, int] = {}  # of what is held, unless normal
         self.history: dict[int, History] = {}
         self.letters: dict[int, Letter] = {}  # of those that are DEAD
@@ -85,6 +86,16 @@ class Ledger:
         """How often the message was handed out, counting the hand-out at hand."""
         history = self.history.get(offset)
         return history.hand_outs if history is not None else 1
+
+    def attempts(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """As `attempt`, of a range: first, last and attempt of each part that is alike."""
+        for offset in within(self.history, first, last):
+            if first < offset:
+                yield first, offset - 1, 1
+            yield offset, offset, self.history[offset].hand_outs
+            first = offset + 1
+        if first <= last:
+            yield first, last, 1
 
     def attempts_so_far(self, offset: int) -> int:
         """How often a message that is in nobody's hands was handed out."""
@@ -144,22 +155,28 @@ class Ledger:
         return list(found.items())
 
     def in_lease(self, lease: Lease) -> Iterator[int]:
-        held = self.held
-        return (offset for offset in each_offset(lease.ranges) if held.get(offset) is lease)
+        return each_offset(self.ranges_in_lease(lease))
+
+    def ranges_in_lease(self, lease: Lease) -> Iterator[Range]:
+        """What is left of it, as it was handed out."""
+        for first, last in lease.ranges:
+            for low, high, state in self.held.pieces(first, last):
+                if state is lease:
+                    yield low, high
 
     def waiting_by_lane(self, now: int) -> list[int]:
         """Messages that wait for their retry or their key; for figures, so it takes its time."""
         counts = [0] * LANES
-        for offset, held in self.held.items():
-            if isinstance(held, int) and (held == PARKED or held > now):
+        for offset, held in self.held.waiting():
+            if held == PARKED or held > now:
                 counts[self.lane(offset)] += 1
         return counts
 
     def ready_by_lane(self, now: int) -> list[int]:
         """Messages that came back or were passed over, and may go now; takes its time too."""
         counts = [0] * LANES
-        for offset, held in self.held.items():
-            if isinstance(held, int) and READY <= held <= now:
+        for offset, held in self.held.waiting():
+            if READY <= held <= now:
                 counts[self.lane(offset)] += 1
         return counts
 
@@ -201,18 +218,17 @@ class Ledger:
 
     def put_back(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
-            if self.held.get(offset, PARKED) in (PARKED, DEAD) or self.lease_of(offset) is not None:
-                continue
-            self._note_ready(offset)
+            held = self.held.get(offset)
+            if isinstance(held, int) and held >= READY:
+                self._note_ready(offset)
 
     # --- changing ---------------------------------------------------------------------------------
 
     def hand(self, record: Handed) -> None:
         lease = Lease(record.lease_id, record.consumer, record.at, record.deadline)
-        held, ranges = self.held, list[tuple[int, int]]()
+        ranges = list[Range]()
         for first, last, lane in record.fresh:
-            for offset in range(first, last + 1):
-                held[offset] = lease
+            self.held.put(first, last, lease)
             ranges.append((first, last))
             if lane != NORMAL:
                 self.lanes.update(dict.fromkeys(range(first, last + 1), lane))
@@ -315,7 +331,8 @@ class Ledger:
         part.ranges = tuple((offset, offset) for offset in offsets)
         part.remaining = len(offsets)
         lease.remaining -= len(offsets)
-        self.held.update(dict.fromkeys(offsets, part))
+        for offset in offsets:
+            self.held[offset] = part
         self.leases[part] = None
         self._watch(part)
         return part
@@ -372,9 +389,12 @@ class Ledger:
     def restore_lease(self, kept: LeaseKept) -> None:
         lease = Lease(kept.lease_id, kept.consumer, kept.handed_at, kept.deadline)
         lease.visibility_ms = kept.visibility_ms
-        for offset in each_offset(kept.ranges):
-            self.held[offset] = lease
-            self.in_flight[self.lane(offset)] += 1
+        for first, last in kept.ranges:
+            self.held.put(first, last, lease)
+            self.in_flight[NORMAL] += last - first + 1
+            for offset in within(self.lanes, first, last):
+                self.in_flight[NORMAL] -= 1
+                self.in_flight[self.lanes[offset]] += 1
         self._take_lease(lease, kept.ranges)
 
     def restore_waiting(self, offset: int, visible_at: int) -> None:
@@ -407,7 +427,7 @@ class Ledger:
 
     def _leave(self, lease: Lease | int | None, count: int, lane: int) -> None:
         """Some messages are no longer in flight; nothing happens if they never were."""
-        if not isinstance(lease, Lease):
+        if not count or not isinstance(lease, Lease):
             return
         self.in_flight[lane] -= count
         lease.remaining -= count
@@ -418,29 +438,23 @@ class Ledger:
 
     def _drop(self, ranges: Ranges) -> None:
         """Forget all there is to know of these; most often that is a lease and nothing more."""
-        held, lanes, history, letters, keys = (
-            self.held,
-            self.lanes,
-            self.history,
-            self.letters,
-            self.keys,
-        )
-        latest: Lease | int | None = None
-        latest_lane, count = NORMAL, 0
-        for offset in each_offset(ranges):
-            was = held.pop(offset, None)
-            lane = lanes.pop(offset, NORMAL) if lanes else NORMAL
-            if was is not latest or lane != latest_lane:
-                self._leave(latest, count, latest_lane)
-                latest, latest_lane, count = was, lane, 0
-            count += 1
-            if history and history.pop(offset, None) is not None:
-                self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
-            if letters:
-                letters.pop(offset, None)
-            if keys:
-                self._free_key(offset, was)
-        self._leave(latest, count, latest_lane)
+        for first, last in ranges:
+            for low, high, was in self.held.take(first, last):
+                self._forget(low, high, was)
+
+    def _forget(self, first: int, last: int, was: State) -> None:
+        normal = last - first + 1
+        for offset in within(self.lanes, first, last):
+            self._leave(was, 1, self.lanes.pop(offset))
+            normal -= 1
+        self._leave(was, normal, NORMAL)
+        for offset in within(self.history, first, last):
+            del self.history[offset]
+            self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
+        for offset in within(self.letters, first, last):
+            del self.letters[offset]
+        for offset in within(self.keys, first, last):
+            self._free_key(offset, was)
 
     def _remember(self, offset: int, lease_id: int) -> None:
         self.settled.pop(offset, None)
@@ -465,13 +479,7 @@ class Ledger:
 
     def _advance(self) -> None:
         """Raise the floor over what is finished."""
-        limit, floor, held = min(self.cursors), int(self.floor), self.held
-        steps = min(limit, floor + FLOOR_STEPS_MAX) if held else floor
-        while floor < steps and floor not in held:
-            floor += 1
-        if floor < limit and floor not in held:
-            floor = min(limit, min(held, default=limit))
-        self.floor = Offset(max(floor, self.floor))
+        self.floor = Offset(max(self.floor, self.held.lowest(self.floor, min(self.cursors))))
 
 
 def _is_current(entry: tuple[int, int, Lease]) -> bool:

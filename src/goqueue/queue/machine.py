@@ -22,9 +22,10 @@ from goqueue.queue import keeping, settling
 from goqueue.queue.errors import QueueGroupNotFound, ReceiptUnknown
 from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.handing import HandOut, Take, hand
+from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import DEAD, Ledger
 from goqueue.queue.letters import LetterBox
-from goqueue.queue.ranges import Ranges, each_offset, ranges_of
+from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
     Buried,
@@ -108,16 +109,15 @@ class QueueMachine:
         ledger = self.ledger(where)
         if ledger is None:
             return {}
-        spans = range(first, last + 1)
-        offsets: Iterable[int] = spans if len(spans) <= len(ledger.held) else sorted(ledger.held)
         claims: Claims = {}
         place = 0
-        for offset in offsets:
-            lease = ledger.lease_of(offset) if offset in spans else None
-            if lease is not None and consumer in (None, lease.consumer):
-                some = claims.setdefault((where, lease.lease_id), [])
-                some.append(Claim(offset, ledger.attempt(offset), place))
-                place += 1
+        for low, high, state in ledger.held.pieces(first, last):
+            if not isinstance(state, Lease) or consumer not in (None, state.consumer):
+                continue
+            some = claims.setdefault((where, state.lease_id), [])
+            for start, end, attempt in ledger.attempts(low, high):
+                some.append(Claim(start, end, attempt, place))
+                place += end - start + 1
         return claims
 
     # --- groups and ledgers -----------------------------------------------------------------------
@@ -215,7 +215,8 @@ class QueueMachine:
                 error=reason,
             )
             for claim in some:
-                outcomes[claim.place] = verdicts[claim.offset]
+                offsets = range(claim.first, claim.last + 1)
+                outcomes[claim.places] = [verdicts[offset] for offset in offsets]
             return records
 
         return self._settle(claims, count, ending)
@@ -479,12 +480,12 @@ UNKNOWN: Final = ReceiptUnknown("no such delivery was ever made")
 
 def _offsets(claims: list[Claim]) -> list[int]:
     """In order, and each once: a request may name a receipt twice."""
-    return sorted({claim.offset for claim in claims})
+    return list(each_offset(joined((claim.first, claim.last) for claim in claims)))
 
 
 def _same(
     records: Records, claims: list[Claim], outcomes: Outcomes, verdict: settling.Verdict
 ) -> Records:
     for claim in claims:
-        outcomes[claim.place] = verdict
+        outcomes[claim.places] = [verdict] * claim.size
     return records

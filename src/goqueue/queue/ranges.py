@@ -23,6 +23,17 @@ def ranges_of(offsets: Iterable[int]) -> Ranges:
     return tuple(found)
 
 
+def joined(ranges: Iterable[Range]) -> Ranges:
+    """Ranges in any order, which may overlap, as one set of them."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
 def each_offset(ranges: Iterable[Range]) -> Iterator[int]:
     for first, last in ranges:
         yield from range(first, last + 1)

@@ -19,10 +19,11 @@ import msgspec
 from goqueue.model.ids import Timestamp
 from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptUnknown
 from goqueue.queue.handing import letter_of
+from goqueue.queue.held import within
 from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.letters import ERROR_LENGTH_MAX
-from goqueue.queue.ranges import ranges_of
+from goqueue.queue.ranges import joined
 from goqueue.queue.receipts import Claim
 from goqueue.queue.records import Cause, Died, Extended, Finished, Letter, QueueRecord, Returned
 from goqueue.queue.replies import Action
@@ -48,24 +49,38 @@ DEAD: Final = Verdict("dead")
 def good_claims(
     ledger: Ledger, lease_id: int, claims: Iterable[Claim], outcomes: Outcomes, *, is_ack: bool
 ) -> Iterator[Claim]:
-    """The claims whose lease holds the message; the others get their outcome."""
-    held, has_history = ledger.held, bool(ledger.history)
+    """The claims whose lease holds the messages; the others get their outcome."""
     for claim in claims:
-        lease = held.get(claim[0])
-        if (
-            lease.__class__ is Lease
-            and lease.lease_id == lease_id
-            and (not has_history or ledger.attempt(claim[0]) == claim[1])
-        ):
+        if _is_good(ledger, lease_id, claim):
             yield claim
-        else:
-            refusal = _refusal(ledger, lease_id, claim, is_ack=is_ack)
-            outcomes[claim.place] = ACKED if refusal is None else refusal
+            continue
+        for one in claim.each():
+            if claim.size > 1 and _is_good(ledger, lease_id, one):
+                yield one
+            else:
+                refusal = _refusal(ledger, lease_id, one, is_ack=is_ack)
+                outcomes[one.place] = ACKED if refusal is None else refusal
+
+
+def _is_good(ledger: Ledger, lease_id: int, claim: Claim) -> bool:
+    """Whether the lease holds all of the claim, in that attempt."""
+    first, last, attempt, _ = claim
+    count = 0
+    for low, high, state in ledger.held.pieces(first, last):
+        if not isinstance(state, Lease) or state.lease_id != lease_id:
+            return False
+        count += high - low + 1
+    if count != last - first + 1:
+        return False
+    known = within(ledger.history, first, last)
+    return (attempt == 1 or len(known) == count) and all(
+        ledger.attempt(offset) == attempt for offset in known
+    )
 
 
 def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> QueueError | None:
     """Why the claim is not good; None for the ack of what is finished."""
-    offset = claim.offset
+    offset = claim.first
     shown = f"{ledger.where.topic}-{ledger.where.partition} offset {offset}"
     lease = ledger.lease_of(offset)
     if lease is not None and lease.lease_id == lease_id:
@@ -85,14 +100,11 @@ def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> Qu
 
 
 def ack(ledger: Ledger, claims: Iterable[Claim], outcomes: Outcomes) -> list[QueueRecord]:
-    offsets = []
-    for offset, _, place in claims:
-        offsets.append(offset)
-        outcomes[place] = ACKED
-    if not offsets:
-        return []
-    offsets.sort()
-    return [Finished(ledger.where, ranges_of(offsets))]
+    ranges = []
+    for claim in claims:
+        ranges.append((claim.first, claim.last))
+        outcomes[claim.places] = [ACKED] * claim.size
+    return [Finished(ledger.where, joined(ranges))] if ranges else []
 
 
 def fail(

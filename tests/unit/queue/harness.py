@@ -155,7 +155,7 @@ def attempt_of(text: str) -> int:
 
 
 def claim_of(text: str) -> Claim:
-    return Claim(offset_of(text), attempt_of(text), 0)
+    return Claim(offset_of(text), offset_of(text), attempt_of(text), 0)
 
 
 def picture(machine: QueueMachine) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Corners of the ledger and the machine that the random test does not reach."""
 
 from goqueue.model.ids import Timestamp
-from goqueue.queue import QueueSettings
+from goqueue.queue import QueueError, QueueSettings
 from goqueue.queue.lanes import NORMAL
 from tests.unit.queue.harness import Bench, offset_of, picture
 
@@ -90,3 +90,33 @@ def test_a_thousand_finished_leases_leave_nothing_behind():
     for _ in range(20_000):
         queue.ack(queue.hand("ann", 1))
     assert len(queue.ledger._expiring) < 3_000
+
+
+def test_acks_in_any_portions_end_a_large_hand_out():
+    queue = bench(1_000)
+    receipts = queue.hand("ann", 1_000)
+    queue.ack(receipts[300:310] + receipts[100:200] + receipts[305:320])
+    queue.nack(receipts[500:503])
+    queue.ack(receipts[:100])
+    assert queue.ledger.floor == 200
+    assert picture(queue.replay()) == picture(queue.machine)
+    outcomes = queue.ack(receipts)  # among them what is acked already, and what came back
+    refused = [place for place, each in enumerate(outcomes) if isinstance(each, QueueError)]
+    assert refused == [500, 501, 502]
+    assert queue.ledger.floor == 500
+    assert picture(queue.replay_snapshot()) == picture(queue.machine)
+    queue.pass_time(10_000)
+    queue.ack(queue.hand("bob", 3))
+    assert not queue.ledger.held
+    assert queue.ledger.floor == 1_000
+    assert queue.machine.group(queue.ledger.where.group_id).totals.acked == 1_000
+
+
+def test_a_range_that_was_handed_out_more_than_once_says_so_of_each():
+    queue = bench(20)
+    receipts = queue.hand("ann", 20)
+    queue.nack([receipts[9]], delay_ms=0)
+    queue.hand("ann", 1)
+    claims = queue.machine.in_flight(queue.ledger.where, 0, 100, "ann")
+    found = sorted(claim for some in claims.values() for claim in some)
+    assert found == [(0, 8, 1, 0), (9, 9, 2, 9), (10, 19, 1, 10)]

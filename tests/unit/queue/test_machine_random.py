@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 
 from goqueue.model.ids import GroupId, Offset
 from goqueue.queue import QueueSettings, ReceiptExpired
-from goqueue.queue.lanes import LANES
+from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import DEAD
 from goqueue.queue.settling import Verdict
@@ -29,6 +29,7 @@ from tests.unit.queue.harness import (
 )
 
 CONSUMERS = st.sampled_from(["ann", "bob", "cleo"])
+MIXED = st.lists(st.integers(0, LANES - 1), min_size=1, max_size=8)
 MAX_FAILURES = 3
 
 
@@ -54,12 +55,12 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     # --- steps ------------------------------------------------------------------------------------
 
-    @rule(lanes=st.lists(st.integers(0, LANES - 1), min_size=1, max_size=8))
+    @rule(lanes=st.one_of(MIXED, st.integers(8, 20).map(lambda count: [NORMAL] * count)))
     def publish(self, lanes: list[int]) -> None:
         self.bench.publish(lanes)
         self.messages += [Message() for _ in lanes]
 
-    @rule(target=receipts, consumer=CONSUMERS, count=st.integers(1, 6), slow=st.booleans())
+    @rule(target=receipts, consumer=CONSUMERS, count=st.integers(1, 20), slow=st.booleans())
     def hand(self, consumer: str, count: int, slow: bool) -> Any:
         visibility = 5000 if slow else None
         given = self.bench.hand(consumer, count, visibility)

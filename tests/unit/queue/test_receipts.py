@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue.receipts import read_receipts, receipt
 from goqueue.queue.records import Where
 
@@ -20,7 +21,7 @@ def test_a_receipt_says_which_delivery_it_is_whatever_the_group_is_called(
     text = receipt(topic, partition, offset, attempt, lease, group)
     claims, malformed = read_receipts([text])
     assert not malformed
-    assert claims == {(Where(group, topic, partition), lease): [(offset, attempt, 0)]}
+    assert claims == {(Where(group, topic, partition), lease): [(offset, offset, attempt, 0)]}
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,22 @@ def test_what_is_no_receipt_is_told_by_its_place(text):
     claims, malformed = read_receipts([good, text, good])
     assert list(malformed) == [1]
     assert [claim.place for some in claims.values() for claim in some] == [0, 2]
+
+
+def test_receipts_in_a_row_are_one_claim():
+    texts = [receipt("jobs", 0, offset, 1, 10, "g") for offset in (5, 6, 7, 9, 10, 10)]
+    texts += [receipt("jobs", 0, 11, 2, 10, "g"), receipt("jobs", 1, 12, 2, 10, "g")]
+    texts += [receipt("jobs", 0, 12, 1, 10, "g"), "nonsense", receipt("jobs", 0, 13, 1, 10, "g")]
+    claims, malformed = read_receipts(texts)
+    assert list(malformed) == [9]
+    assert claims == {
+        (Where(GroupId("g"), TopicName("jobs"), 0), 10): [
+            (5, 7, 1, 0),
+            (9, 10, 1, 3),
+            (10, 10, 1, 5),
+            (11, 11, 2, 6),
+            (12, 12, 1, 8),
+            (13, 13, 1, 10),
+        ],
+        (Where(GroupId("g"), TopicName("jobs"), 1), 10): [(12, 12, 2, 7)],
+    }

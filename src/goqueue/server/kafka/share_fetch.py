@@ -47,6 +47,7 @@ from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
 from goqueue.model.ids import GroupId
 from goqueue.queue import ReceiptExpired, Where
 from goqueue.queue.group import Place
+from goqueue.queue.ranges import joined
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_names import named_group
@@ -267,8 +268,8 @@ def _endings(
         match kind:
             case 0:
                 claims = broker.queues.machine.in_flight(where, first, last, member.member_id)
-                leased = sorted(claim.offset for some in claims.values() for claim in some)
-                yield from ((offset, offset, Ack()) for offset in leased)
+                leased = ((claim.first, claim.last) for some in claims.values() for claim in some)
+                yield from ((*each, Ack()) for each in joined(leased))
             case 1:
                 yield first, last, Ack()
             case 2:
