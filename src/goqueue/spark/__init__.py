@@ -1,0 +1,1 @@
+"""Topics as tables of Spark.  Needs the extra: `pip install goqueue[spark]`."""

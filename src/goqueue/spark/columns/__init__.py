@@ -1,0 +1,14 @@
+"""Record batches as Arrow columns, and back: what stands between the wire and Spark.
+
+    decoder = Decoder("orders", 3, ("key", "value", "offset"))
+    decoded = decoder.decode(raw, start=100, end=200, aborted=[], read_committed=True)
+    decoded.batch                  a pyarrow.RecordBatch
+    decoded.next_offset            where to go on
+
+No record ever becomes a Python object.  Nothing here does I/O.
+"""
+
+from goqueue.spark.columns.decoder import Decoded, Decoder, decode_batches
+from goqueue.spark.columns.layout import BATCH_SCHEMA, COLUMN_TYPES
+
+__all__ = ["BATCH_SCHEMA", "COLUMN_TYPES", "Decoded", "Decoder", "decode_batches"]

@@ -1,0 +1,134 @@
+"""Fetched bytes to Arrow, a decoder a partition."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from goqueue.model.batch import Buffer
+from goqueue.spark.columns import lockstep
+from goqueue.spark.columns.blocks import Aborted, Blocks, Walk, collect
+from goqueue.spark.columns.fields import Fields, timestamp_array
+from goqueue.spark.columns.layout import BATCH_SCHEMA, COLUMN_TYPES, Wanted, schema_for, wanted_for
+
+_decode_fields: Callable[[Blocks, Wanted], Fields] = lockstep.decode
+
+
+class Decoded(NamedTuple):
+    """Rows, and where to go on."""
+
+    batch: pa.RecordBatch
+    next_offset: int  # of the first offset not dealt with; `start` when no whole batch was there
+    more: bool  # the same bytes hold more: decode them again from `next_offset`
+
+
+class Decoder:
+    """Makes rows of one partition's batches, with the columns asked for, in that order.
+
+    What is not asked for is not looked at: two small columns take a fraction of the time.
+    """
+
+    def __init__(self, topic: str, partition: int, columns: tuple[str, ...]) -> None:
+        """Raises `InvalidSetting` for a column that a topic does not have."""
+        self.schema = schema_for(columns)
+        self._wanted = wanted_for(columns)
+        self._topic = _Constant(pa.scalar(topic, COLUMN_TYPES["topic"]))
+        self._partition = _Constant(pa.scalar(partition, COLUMN_TYPES["partition"]))
+
+    def decode(
+        self,
+        raw: Buffer,
+        *,
+        start: int,
+        end: int,
+        aborted: Aborted = (),
+        read_committed: bool = True,
+    ) -> Decoded:
+        """The records from offset `start` up to, not with, `end` in the whole batches of `raw`.
+
+        `aborted` has the producer id and first offset of each aborted transaction, as a fetch
+        tells them.  Raises `CorruptBatch`, `UnsupportedBatch` or `BatchTooLarge`.
+        """
+        walk = Walk(raw, start=start, end=end, aborted=aborted, read_committed=read_committed)
+        blocks, more = collect(raw, walk)
+        if not blocks.rows:
+            return Decoded(
+                pa.RecordBatch.from_pylist([], schema=self.schema), walk.next_offset, more
+            )
+        fields = _decode_fields(blocks, self._wanted)
+        first, last = np.searchsorted(fields.offsets, (start, end)).tolist()
+        columns = [self._column(name, blocks, fields) for name in self.schema.names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return Decoded(batch.slice(first, last - first), walk.next_offset, more)
+
+    def _column(self, name: str, blocks: Blocks, fields: Fields) -> Any:
+        match name:
+            case "key":
+                return fields.keys
+            case "value":
+                return fields.values
+            case "topic":
+                return self._topic.array(blocks.rows)
+            case "partition":
+                return self._partition.array(blocks.rows)
+            case "offset":
+                return pa.array(fields.offsets)
+            case "timestamp":
+                assert fields.timestamps is not None, "it was wanted"
+                return timestamp_array(fields.timestamps)
+            case "timestampType":
+                return pa.array(_timestamp_types(blocks))
+            case "headers":
+                return fields.headers
+            case _:
+                raise AssertionError(name)
+
+
+def decode_batches(
+    raw: Buffer,
+    *,
+    partition: int,
+    start: int,
+    end: int,
+    aborted: Aborted = (),
+    read_committed: bool = True,
+) -> Decoded:
+    """A row for each batch whose last offset is in the range, with its bytes as they are.
+
+    A batch is never cut.  Counted by its last offset it falls into one of two ranges that meet
+    inside it, and is not lost to a reader that starts there.
+    """
+    walk = Walk(raw, start=start, end=end, aborted=aborted, read_committed=read_committed)
+    headers = [header for header in walk if header.last_offset < end]
+    view = memoryview(raw)
+    columns = [
+        [partition] * len(headers),
+        [header.base_offset for header in headers],
+        [header.last_offset for header in headers],
+        timestamp_array(np.array([header.max_timestamp for header in headers], np.int64)),
+        [header.count for header in headers],
+        [view[header.position : header.end] for header in headers],
+    ]
+    arrays = [pa.array(each, kind) for each, kind in zip(columns, BATCH_SCHEMA.types, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=BATCH_SCHEMA)
+    return Decoded(batch, walk.next_offset, more=False)
+
+
+class _Constant:
+    """A column of one value, made once and cut to length."""
+
+    def __init__(self, value: pa.Scalar) -> None:
+        self._value = value
+        self._longest = pa.repeat(value, 0)
+
+    def array(self, rows: int) -> Any:
+        if rows > len(self._longest):
+            self._longest = pa.repeat(self._value, rows)
+        return self._longest.slice(0, rows)
+
+
+def _timestamp_types(blocks: Blocks) -> npt.NDArray[np.int32]:
+    counts = np.frombuffer(blocks.counts, np.int64)
+    return np.repeat(np.frombuffer(blocks.timestamp_types, np.int32), counts)
