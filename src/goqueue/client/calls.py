@@ -13,9 +13,11 @@ import msgspec
 from goqueue.client.messages import Message, to_wire
 from goqueue.client.results import (
     Anything,
+    Compacted,
     Health,
     PartitionsAdded,
     PublishResults,
+    Sealed,
     ServerVersion,
     Settings,
     Topic,
@@ -25,6 +27,7 @@ from goqueue.client.results import (
 )
 
 T = TypeVar("T")
+COMPACTION_SECONDS_MAX = 3_600.0  # of one partition
 
 
 class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -107,6 +110,36 @@ def add_partitions(name: str, count: int) -> Call[PartitionsAdded]:
         path=_topic(name, "partitions"),
         result=PartitionsAdded,
         body=_json({"count": count}),
+    )
+
+
+def seal_compaction(name: str, partition: int) -> Call[Sealed]:
+    return Call(
+        method="POST",
+        path=_topic(name, "partitions", str(partition), "compaction", "seal"),
+        result=Sealed,
+        is_repeatable=True,
+    )
+
+
+def compact(
+    name: str, partition: int, sealed: Sealed, first: int, superseded: str, *, dry_run: bool
+) -> Call[Compacted]:
+    """`superseded`: a bit an offset from `first`, compressed with zlib, in base64."""
+    body = {
+        "topic_id": sealed.topic_id,
+        "first_offset": first,
+        "end_offset": sealed.end_offset,
+        "superseded": superseded,
+        "dry_run": dry_run,
+    }
+    return Call(
+        method="POST",
+        path=_topic(name, "partitions", str(partition), "compaction"),
+        result=Compacted,
+        body=_json(body),
+        is_repeatable=True,
+        wait_seconds=COMPACTION_SECONDS_MAX,
     )
 
 

@@ -21,6 +21,7 @@ from goqueue.client.queue_results import (
     RangeAcked,
     Redriven,
     SettledMany,
+    TakenLetters,
     WireDeliveries,
     WireLetter,
     WireLetters,
@@ -166,6 +167,10 @@ def dead_letters(
 
 def dead_letter(topic: str, partition: int, offset: int) -> Call[WireLetter]:
     return _get(_path("topics", topic, "dlq", str(partition), str(offset)), WireLetter)
+
+
+def taken_letters(topic: str) -> Call[TakenLetters]:
+    return _get(_path("topics", topic, "dlq", "taken"), TakenLetters)
 
 
 def redrive(

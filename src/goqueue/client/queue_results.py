@@ -203,6 +203,19 @@ class DeadLetters(msgspec.Struct, frozen=True):
     reasons: dict[str, int] = {}
 
 
+class TakenPartition(msgspec.Struct, frozen=True):
+    partition: int
+    floor: int
+    ranges: list[tuple[int, int]]
+
+
+class TakenLetters(msgspec.Struct, frozen=True):
+    """Dead letters that are not there any more, though they still lie in their topic."""
+
+    dlq_topic: str
+    partitions: list[TakenPartition]
+
+
 class Redriven(msgspec.Struct, frozen=True):
     moved: int
     to: str = ""

@@ -108,3 +108,21 @@ class Page(msgspec.Struct, frozen=True):
 
 class Anything(msgspec.Struct, frozen=True):
     """An answer nobody looks into."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """What of a partition may be compacted now."""
+
+    topic_id: str
+    first_offset: int
+    end_offset: int
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    done: bool
+    """False: there was nothing to do, or another compaction is under way."""
+    records_before: int = 0
+    records_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    dry_run: bool = False

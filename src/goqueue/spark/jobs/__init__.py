@@ -1,0 +1,1 @@
+"""Ready jobs over topics, each a small function of DataFrames."""
