@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "queue": "Queues",
     "dlq": "Queues",
     "txn": "Topics and messages",
+    "pipeline": "Data pipelines",
     "config": "Settings of this command",
 }
 LOCAL_COMMANDS: Final = {"server"}  # talk to nobody

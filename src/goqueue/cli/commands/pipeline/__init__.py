@@ -1,0 +1,15 @@
+"""`goqueue pipeline`: jobs on Spark.  A file a job; what they share is in `goqueue.cli.jobs`."""
+
+import typer
+
+from goqueue.cli.commands.pipeline import check
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def pipeline() -> None:
+    """Run jobs on Spark: queries, declared pipelines, archives and replays."""
+
+
+app.command("check")(check.check)

@@ -1,0 +1,128 @@
+"""How far Spark jobs are: a table that is drawn anew at a terminal, lines for programs."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from goqueue.cli.session import OutputFormat
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from goqueue.spark.progress import Progress
+    from goqueue.spark.running import Tell
+
+LINES_SECONDS: Final = 1.0  # between two lines about the same job, unless its state changes
+BAR_WIDTH: Final = 24
+HEADINGS: Final = ("JOB", "STATE", "DONE", "ROWS", "ROWS/S", "LAG", "BATCH", "TOOK")
+COLOURS: Final = {
+    "starting": "dim",
+    "running": "cyan",
+    "waiting": "green",
+    "finished": "bold green",
+    "stopped": "yellow",
+    "failed": "bold red",
+}
+
+
+@contextlib.contextmanager
+def telling(chosen: OutputFormat) -> "Iterator[Tell]":
+    """Gives what to call with the jobs as they stand now."""
+    if chosen != "table":
+        yield Lines(chosen, time.monotonic).tell
+    elif sys.stderr.isatty():
+        with drawing() as tell:
+            yield tell
+    else:
+        yield lambda _: None
+
+
+# --- for programs ---------------------------------------------------------------------------------
+
+
+class Lines:
+    """A line of JSON, or a YAML document, for each report on standard output."""
+
+    def __init__(self, chosen: OutputFormat, clock: Callable[[], float]) -> None:
+        self._chosen = chosen
+        self._clock = clock
+        self._told: dict[str, tuple[Progress, float]] = {}
+
+    def tell(self, standings: "Sequence[Progress]") -> None:
+        now = self._clock()
+        for each in standings:
+            if self._is_news(each, now):
+                self._told[each.name] = each, now
+                self._write({"time": _time(), **msgspec.to_builtins(each)})
+        sys.stdout.flush()
+
+    def _is_news(self, progress: "Progress", now: float) -> bool:
+        if progress.name not in self._told:
+            return True
+        before, then = self._told[progress.name]
+        if progress == before:
+            return False
+        return progress.ended or now - then >= LINES_SECONDS
+
+    def _write(self, report: dict[str, Any]) -> None:
+        if self._chosen == "yaml":
+            sys.stdout.write("---\n" + msgspec.yaml.encode(report).decode())
+        else:
+            sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+
+
+def _time() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def drawing() -> "Iterator[Tell]":
+    """Draws in place on standard error."""
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), auto_refresh=False) as live:
+        yield lambda standings: live.update(picture(standings), refresh=True)
+
+
+def picture(standings: "Sequence[Progress]") -> "RenderableType":
+    """The jobs as a table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in HEADINGS:
+        numbers = heading not in ("JOB", "STATE", "DONE")
+        made.add_column(heading, justify="right" if numbers else "left", no_wrap=True)
+    for each in standings:
+        made.add_row(
+            Text(each.name),
+            Text(each.state, style=COLOURS[each.state]),
+            _bar(each),
+            f"{each.rows:,}",
+            f"{each.rows_per_second:,.0f}",
+            "-" if each.lag is None else f"{each.lag:,}",
+            "-" if each.batch is None else str(each.batch),
+            "-" if each.batch_ms is None else f"{each.batch_ms:,} ms",
+        )
+    return made
+
+
+def _bar(progress: "Progress") -> "RenderableType":
+    """Of what there is to read, or of the tasks."""
+    from rich.progress_bar import ProgressBar
+
+    if progress.tasks:
+        return ProgressBar(progress.tasks, progress.tasks_done or 0, width=BAR_WIDTH)
+    total = progress.rows + (progress.lag or 0)
+    if progress.lag is None or not total:
+        return ProgressBar(None, 0, width=BAR_WIDTH, pulse=not progress.ended)
+    return ProgressBar(total, progress.rows, width=BAR_WIDTH)

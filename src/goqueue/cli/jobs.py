@@ -1,0 +1,107 @@
+"""What the jobs of `goqueue pipeline` share: their options, a session, and how to tell progress.
+
+    @app.command("count")
+    def count(context: typer.Context, bootstrap: Bootstrap = None, master: Master = LOCAL,
+              settings: Settings = None) -> None:
+        session = context.ensure_object(Session)
+        address = bootstrap_of(session, bootstrap)
+        with spark_job(session, "count", master=master, settings=settings) as running:
+            running.streams([...])
+
+At a terminal a job draws its progress on standard error.  Elsewhere, or with `--output json`, each
+report is a line of JSON on standard output, unless the job has results of its own to write there.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from goqueue.cli.failures import UsageFailure
+from goqueue.cli.job_progress import telling
+from goqueue.cli.pairs import pairs
+from goqueue.cli.session import Session
+
+if TYPE_CHECKING:
+    from goqueue.spark.running import Runner
+
+LOCAL: Final = "local[*]"
+KAFKA_PORT: Final = 9092
+MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        help="Kafka listener of the broker. \\[GOQUEUE_BOOTSTRAP; the --server's host, port 9092]",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local\\[*], spark://HOST:PORT, yarn or k8s://URL.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of Spark's: spark.driver.memory=4g. May be repeated.",
+    ),
+]
+
+
+@contextlib.contextmanager
+def spark_job(
+    session: Session,
+    name: str,
+    *,
+    master: str = LOCAL,
+    settings: list[str] | None = None,
+    has_results: bool = False,
+) -> "Iterator[Runner]":
+    """A runner whose progress is told as `--output` wants it."""
+    from goqueue.spark.running import runner
+
+    checked_master(master)
+    conf = spark_settings(settings)
+    shown = "table" if has_results else session.output_format()
+    with (
+        telling(shown) as tell,
+        runner(
+            master=master, app_name=f"goqueue pipeline {name}", settings=conf, tell=tell
+        ) as running,
+    ):
+        yield running
+
+
+def bootstrap_of(session: Session, given: str | None) -> str:
+    """The broker's Kafka listener: as told, or on the host that the HTTP address names."""
+    told = given or os.environ.get("GOQUEUE_BOOTSTRAP")
+    if told:
+        return told
+    host = urlsplit(session.target().server).hostname or "localhost"
+    return f"[{host}]:{KAFKA_PORT}" if ":" in host else f"{host}:{KAFKA_PORT}"
+
+
+def checked_master(master: str) -> None:
+    if not master.startswith(MASTERS):
+        raise UsageFailure(
+            f"--master {master}: must be local[*], local[2], spark://HOST:PORT, yarn or k8s://URL"
+        )
+
+
+def spark_settings(given: list[str] | None) -> dict[str, str]:
+    conf = pairs(given, "--set")
+    foreign = sorted(name for name in conf if not name.startswith("spark."))
+    if foreign:
+        raise UsageFailure(f"--set {foreign[0]}: Spark's settings begin with `spark.`")
+    return conf

@@ -1,0 +1,157 @@
+"""What a pipeline's file may say.  Docstrings of fields are the reference for its writers.
+
+A source is told by the key it has, and so is a sink: `topic:` makes it a topic, `files:` files.
+"""
+
+from typing import Literal
+
+import msgspec
+
+RENAMED = {"from_": "from"}
+Scalar = str | bool | int | float  # what Spark takes as the text of an option
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    """How long to wait for late rows, by the time in one of their columns."""
+
+    column: str
+    delay: str
+    """As `10s`, `5m` or `1 hour`: a row this much older than the newest one is too late."""
+
+
+class BadTopic(msgspec.Struct, frozen=True):
+    topic: str
+
+
+Bad = Literal["fail", "drop", "keep"]
+TopicFormat = Literal["json", "text", "binary"]
+FileFormat = Literal["parquet", "json", "csv", "orc"]
+Mode = Literal["append", "update", "complete"]
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+class TopicSource(msgspec.Struct, frozen=True, rename=RENAMED):
+    topic: str | None = None
+    """One topic; or `topics`, several of one kind; or `pattern`, a regular expression."""
+    topics: list[str] = []
+    pattern: str | None = None
+    format: TopicFormat | None = None
+    """`json` when there is a `schema`, else `text`."""
+    schema: str | None = None
+    """Columns of JSON values, as in `create table`: `id bigint, amount decimal(10, 2)`."""
+    from_: str = "earliest"
+    """Where the first run begins: `earliest`, `latest`, or a time as 2026-01-31T12:00:00Z."""
+    read: Literal["stream", "once"] = "stream"
+    """`once`: as a table, read at the start of each batch that joins with it."""
+    watermark: Watermark | None = None
+    bad: Bad | BadTopic = "fail"
+    """JSON values that do not fit the schema: stop, leave them out, keep them with null columns
+    and their text in `_corrupt`, or send them to `{topic: NAME}`."""
+    max_messages: int | None = None
+    """At most so many in a micro-batch."""
+    max_bytes: int | None = None
+    options: dict[str, Scalar] = {}
+    """Further options of the format `goqueue`."""
+
+
+class FileSource(msgspec.Struct, frozen=True):
+    """A table to join with."""
+
+    files: str
+    format: FileFormat = "parquet"
+    schema: str | None = None
+    options: dict[str, Scalar] = {}
+
+
+Source = TopicSource | FileSource
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A view: it sees the sources and the steps above it."""
+
+    sql: str
+    watermark: Watermark | None = None
+    description: str = ""
+
+
+# --- sinks ----------------------------------------------------------------------------------------
+
+
+class TopicSink(msgspec.Struct, frozen=True, rename=RENAMED):
+    """Rows become messages, exactly once."""
+
+    topic: str
+    from_: str
+    mode: Mode = "append"
+    trigger: str | None = None
+    key: str | None = None
+    """SQL over the step's columns, as are `value`, `partition`, `timestamp` and the headers."""
+    value: str | None = None
+    """By default all columns as a JSON object; those that begin with `_` are left out."""
+    partition: str | None = None
+    timestamp: str | None = None
+    headers: dict[str, str] = {}
+    partitions: int | None = None
+    """The topic is made with so many if it is not there."""
+    options: dict[str, Scalar] = {}
+
+
+class ArchiveSink(msgspec.Struct, frozen=True, rename=RENAMED):
+    """The messages of a topic source, kept as a table that `replay` reads, exactly once."""
+
+    archive: str
+    from_: str
+    format: Literal["parquet", "delta", "iceberg"] = "parquet"
+    trigger: str | None = None
+    options: dict[str, Scalar] = {}
+
+
+class FileSink(msgspec.Struct, frozen=True, rename=RENAMED):
+    """Rows become files; Spark's own list of them, `_spark_metadata`, says which count."""
+
+    files: str
+    from_: str
+    format: FileFormat = "parquet"
+    trigger: str | None = None
+    partition_by: list[str] = []
+    options: dict[str, Scalar] = {}
+
+
+class ConsoleSink(msgspec.Struct, frozen=True, rename=RENAMED):
+    """Rows are shown, as they come."""
+
+    console: int
+    """At most so many rows of a micro-batch."""
+    from_: str
+    mode: Mode = "append"
+    trigger: str | None = None
+
+
+Sink = TopicSink | ArchiveSink | FileSink | ConsoleSink
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = ""  # checked behind: a file without a name has other problems to show as well
+    """Needed: its checkpoints and its consumer group bear it."""
+    sources: dict[str, Source]
+    sinks: dict[str, Sink]
+    steps: dict[str, Step] = {}
+    description: str = ""
+    bootstrap: str | None = None
+    """The broker's Kafka listener, as HOST:PORT."""
+    checkpoints: str = "checkpoints"
+    """Folder, or URL of one that all of Spark's machines see.  How far each sink is lies there:
+    without it a pipeline begins anew, and writes everything again."""
+    trigger: str | None = None
+    """`available-now`: work off what is there, and end.  `10s`: a micro-batch every ten seconds.
+    Without it: the next micro-batch begins when the last one ends."""
+    settings: dict[str, Scalar] = {}
+    """Spark's own, as `spark.sql.shuffle.partitions: 4`."""

@@ -1,0 +1,107 @@
+"""How far a job is: what Spark reports about a query, as the few numbers that people ask for.
+
+`Meter` adds a query's reports up.  Spark keeps the last hundred reports of a query; a meter is
+shown all of them now and then, and takes the ones that it has not seen.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+State = Literal["starting", "running", "waiting", "finished", "stopped", "failed"]
+ENDED: Final = frozenset({"finished", "stopped", "failed"})
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One query, or one batch job, as of now."""
+
+    name: str
+    state: State
+    rows: int = 0
+    """Read since this run began."""
+    rows_per_second: float = 0.0
+    """Of the newest micro-batches: how fast they are worked off."""
+    lag: int | None = None
+    """Messages that are there and not yet read; None when the source does not tell."""
+    batch: int | None = None
+    batch_ms: int | None = None
+    watermark: str | None = None
+    tasks: int | None = None
+    """Of a batch job: how many there are in the stages known so far."""
+    tasks_done: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+
+class Meter:
+    """Adds up what a query reports."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows = 0
+        self.newest = -1  # the last batch whose rows were added
+        self._last: Mapping[str, Any] | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self._last is None
+
+    def take(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        for report in reports:
+            batch, rows = report["batchId"], report["numInputRows"]
+            if batch > self.newest and rows:
+                self.newest = batch
+                self.rows += rows
+            self._last = report
+
+    def progress(self, state: State) -> Progress:
+        if self._last is None:
+            return Progress(self.name, state)
+        last = self._last
+        return Progress(
+            self.name,
+            state,
+            rows=self.rows,
+            rows_per_second=round(_number(last.get("processedRowsPerSecond")), 1),
+            lag=lag(last.get("sources") or ()),
+            batch=last["batchId"],
+            batch_ms=last.get("batchDuration"),
+            watermark=(last.get("eventTime") or {}).get("watermark"),
+        )
+
+
+def lag(sources: Sequence[Mapping[str, Any]]) -> int | None:
+    """Messages between what was read and the newest, over all partitions of all sources."""
+    behind = [each for each in map(_lag, sources) if each is not None]
+    return sum(behind) if behind else None
+
+
+def _lag(source: Mapping[str, Any]) -> int | None:
+    latest, reached = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+    if latest is None or reached is None:
+        return None
+    return sum(max(0, newest - reached.get(place, 0)) for place, newest in latest.items())
+
+
+def _offsets(text: str | None) -> dict[tuple[str, str], int] | None:
+    """From `{"topic": {"0": 42}}`; None for the offsets of another kind of source."""
+    if not text or not text.startswith("{"):
+        return None
+    try:
+        topics = msgspec.json.decode(text, type=dict[str, dict[str, int]])
+    except msgspec.DecodeError:
+        return None
+    return {
+        (topic, partition): offset
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _number(value: Any) -> float:
+    """Spark leaves out or says NaN where it divided by zero."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
