@@ -111,6 +111,12 @@ def batch_size_at(data: Buffer, position: int) -> int:
     return int(length) + LENGTH_OVERHEAD
 
 
+def base_offset_at(data: Buffer, position: int = 0) -> int:
+    """The first offset of the batch that starts at `position`."""
+    (base_offset,) = _OFFSET.unpack_from(data, position)
+    return int(base_offset)
+
+
 def is_transactional(data: Buffer) -> bool:
     """Whether the first batch in `data` says so; False for what is too short to be one."""
     return len(data) >= HEADER_BYTES and bool(data[22] & TRANSACTIONAL)

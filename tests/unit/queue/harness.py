@@ -11,6 +11,7 @@ from goqueue.queue import QueueMachine, QueueSettings, Where
 from goqueue.queue.handing import Take
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.ledger import Ledger
+from goqueue.queue.parcels import singles
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
 
@@ -76,7 +77,7 @@ class Bench:
         )
         return [
             receipt(TOPIC, 0, record.offset, attempt, handed.lease_id, GROUP)
-            for record, attempt, _ in take.chosen
+            for record, attempt, _ in singles(take.chosen)
         ]
 
     def choose(self, count: int) -> Take:
