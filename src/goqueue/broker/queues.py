@@ -226,6 +226,7 @@ class Queues:
         """
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
+        self._ground.groups.refuse_members(group_id)
         check_number(max_messages, "max_messages", 1, MESSAGES_MAX)
         check_number(max_bytes, "max_bytes", 1, 2**31)
         if visibility_ms is not None:
