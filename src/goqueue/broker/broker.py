@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from goqueue.broker.cleaner import Cleaner
+from goqueue.broker.group_transactions import GroupTransactions
 from goqueue.broker.groups import Groups, view_of
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.intake import prepare
@@ -67,6 +68,9 @@ class Broker:
         self.groups = Groups(doors.clock, doors.random)
         self.transactions = Transactions(
             doors.clock, self.groups, self.partition, self.reserve_producer_id
+        )
+        self.group_transactions = GroupTransactions(
+            doors.clock, self.transactions, self.reserve_producer_id
         )
         self.queues = Queues(self)
         self.queue_members = QueueMembers(self)
