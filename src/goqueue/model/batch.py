@@ -231,6 +231,27 @@ def stamp_append_time(data: bytearray | memoryview, header: BatchHeader, now: Ti
     _renew_checksum(data, header.position, header.size)
 
 
+def stamp_producer(
+    data: bytearray | memoryview,
+    header: BatchHeader,
+    *,
+    producer: tuple[int, int, int],
+    is_transactional: bool,
+) -> None:
+    """Make `producer` (id, epoch, base sequence) the batch's.  Renews the checksum."""
+    _COVERED.pack_into(
+        data,
+        header.position + _COVERED_AT,
+        header.attributes & ~TRANSACTIONAL | (TRANSACTIONAL if is_transactional else 0),
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        *producer,
+        header.count,
+    )
+    _renew_checksum(data, header.position, header.size)
+
+
 def decode(data: Buffer, header: BatchHeader) -> list[Record]:
     """The records of a batch, decompressed; raises `CorruptBatch`."""
     block: Buffer = memoryview(data)[header.position + HEADER_BYTES : header.end]
