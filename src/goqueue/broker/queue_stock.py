@@ -20,7 +20,7 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import BatchTooLarge, CorruptBatch, TopicNotFound, UnsupportedBatch
 from goqueue.model.ids import Offset
-from goqueue.model.record import Buffer, Record
+from goqueue.model.record import Record
 from goqueue.queue.lane_index import MARK, LaneIndex
 from goqueue.queue.lanes import NORMAL
 from goqueue.queue.marks import TTL_MARK
@@ -39,14 +39,12 @@ _log = structlog.get_logger("goqueue.queues")
 class Lot:
     """Some records of a batch in order, and the first offset behind what was looked at."""
 
-    __slots__ = ("batch", "is_plain", "next_offset", "records")
+    __slots__ = ("is_plain", "next_offset", "records", "size")
 
-    def __init__(
-        self, records: list[Record], next_offset: int, batch: Buffer = b"", *, is_plain: bool = True
-    ) -> None:
+    def __init__(self, records: list[Record], next_offset: int, size: int, is_plain: bool) -> None:
         self.records = records
         self.next_offset = next_offset
-        self.batch = batch  # the bytes of all its records
+        self.size = size  # about the bytes of all records
         self.is_plain = is_plain  # no record has a time to live of its own
 
 
@@ -129,7 +127,7 @@ class Stock:
         if lane is not None:
             next_offset = min(next_offset, limit)
         if not lots or lots[-1].next_offset < next_offset:
-            lots.append(Lot([], next_offset))
+            lots.append(Lot([], next_offset, 0, True))
         return lots
 
     async def find(self, offsets: list[int]) -> dict[int, Record]:
@@ -167,8 +165,7 @@ class Stock:
         if not header.is_control and not _is_aborted(header, aborted):
             records = _from(self._of_lane(data, header, lane), offset)
         is_plain = header.codec == 0 and data.find(TTL_MARK, header.position, header.end) < 0
-        batch = memoryview(data)[header.position : header.end]
-        return Lot(records, header.next_offset, batch, is_plain=is_plain)
+        return Lot(records, header.next_offset, header.size, is_plain)
 
     def _of_lane(self, data: bytes, header: BatchHeader, lane: int | None) -> list[Record]:
         first, end = header.base_offset, header.next_offset

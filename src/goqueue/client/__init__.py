@@ -16,17 +16,9 @@ from goqueue.client.messages import Message, Received
 if TYPE_CHECKING:
     from goqueue.client.async_client import AsyncClient
     from goqueue.client.client import Client
-    from goqueue.client.group_reading import GroupReading, QueueReading
+    from goqueue.client.group_reading import GroupReading
 
-__all__ = [
-    "AsyncClient",
-    "Client",
-    "ClientError",
-    "GroupReading",
-    "Message",
-    "QueueReading",
-    "Received",
-]
+__all__ = ["AsyncClient", "Client", "ClientError", "GroupReading", "Message", "Received"]
 
 
 def __getattr__(name: str) -> Any:
@@ -38,8 +30,8 @@ def __getattr__(name: str) -> Any:
         from goqueue.client.async_client import AsyncClient
 
         return AsyncClient
-    if name in ("GroupReading", "QueueReading"):
-        from goqueue.client import group_reading
+    if name == "GroupReading":
+        from goqueue.client.group_reading import GroupReading
 
-        return getattr(group_reading, name)
+        return GroupReading
     raise AttributeError(name)

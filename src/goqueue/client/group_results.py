@@ -2,8 +2,7 @@
 
 import msgspec
 
-from goqueue.client.messages import WireTime
-from goqueue.client.queue_results import WireDelivery
+from goqueue.client.messages import WireMessage, WireTime
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -106,11 +105,14 @@ class Membership(msgspec.Struct, frozen=True):
     partitions: list[Place]
     revoked: list[Place] = []
     state: str = ""
-    mode: str = "stream"
+
+
+class WireGroupMessage(WireMessage, frozen=True, kw_only=True):
+    topic: str
 
 
 class WirePoll(Membership, frozen=True, kw_only=True):
-    messages: list[WireDelivery]
-    poll_id: int = 0
+    messages: list[WireGroupMessage]
+    poll_id: int
     next_offsets: dict[str, dict[int, int]] = {}
     problems: list[str] = []

@@ -1,0 +1,210 @@
+"""A plain folder of Parquet files that every reader sees exactly once.
+
+    table/date=2026-01-31/3f0c….parquet      the table: what is here is in it
+    table/_goqueue/…                         commit_log.py; readers pass over names with "_"
+
+Readers of plain Parquet (pyarrow, DuckDB, Spark) list the folder and know of no log.  So a file
+may stand there only once its batch is decided, and must never have to be taken back:
+
+1. tasks write to `_goqueue/staging`, under a name that no glob for `*.parquet` matches;
+2. the decision is one log entry that names the staged files and moves the marks;
+3. the files are renamed into place.  Whoever opens the table after a crash does what is left of
+   the newest entry: a rename that was done already finds nothing to rename.
+
+Another way would be names made from the batch id, which a replay overwrites.  Then files of an
+undecided batch are seen, and a replay that splits the batch into other tasks (another number of
+cores) leaves files of the first attempt behind.  Spark's own file sink has a log, too, but only
+Spark reads it: others see the files of failed attempts.
+
+Between 2 and the last rename of 3 a reader sees part of a batch; never a row twice, never a row
+of an undecided batch.  Readers that need whole batches read Delta or Iceberg.
+"""
+
+import base64
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from goqueue.spark.lake.commit_log import (
+    FOLDER,
+    VERSION,
+    CommitLog,
+    Entry,
+    Move,
+    Swap,
+    sync_folder,
+)
+from goqueue.spark.lake.exchange import exchange
+from goqueue.spark.lake.table import (
+    DataFile,
+    LakeError,
+    LakeFile,
+    Placement,
+    check_marks,
+    check_present,
+)
+
+STAGING: Final = f"{FOLDER}/staging"
+SWAPPING: Final = f"{FOLDER}/swap"
+STAGED_SUFFIX: Final = ".parquet.staged"
+
+
+class ParquetTable:
+    def __init__(self, folder: Path, *, date_column: str | None, time_column: str | None) -> None:
+        self._folder = folder.absolute()
+        self._date_column, self._time_column = date_column, time_column
+        self._log = CommitLog(self._folder)
+
+    @property
+    def location(self) -> str:
+        return str(self._folder)
+
+    def placement(self) -> Placement:
+        return Placement(
+            self.location, STAGING, self._date_column, self._time_column, STAGED_SUFFIX
+        )
+
+    def schema(self) -> Any:
+        newest = self._log.newest()
+        return None if newest is None else _schema(newest[1])
+
+    def marks(self, names: Iterable[str]) -> dict[str, int]:
+        newest = self._log.newest()
+        marks = {} if newest is None else newest[1].marks
+        return {name: marks[name] for name in names if name in marks}
+
+    def ensure(self, schema: Any) -> None:
+        with self._log.locked():
+            number, before = self._settled()
+            if before is not None and _schema(before).equals(schema):
+                return
+            marks = {} if before is None else before.marks
+            self._log.append(number + 1, Entry(VERSION, _text(schema), marks))
+
+    def commit(
+        self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
+    ) -> None:
+        with self._log.locked():
+            number, before = self._settled()
+            assert before is not None, "ensure() comes first"
+            check_marks(marks, since, before.marks)
+            check_present(self._folder, files)
+            moves = [Move(each.path, self._final(each)) for each in files]
+            entry = Entry(VERSION, before.schema, {**before.marks, **marks}, moves)
+            self._log.append(number + 1, entry)
+            self._carry_out(entry)
+
+    def files(self) -> list[LakeFile]:
+        return [
+            LakeFile(str(path.relative_to(self._folder)), _date(path), path.stat().st_size)
+            for path in self._data_paths()
+        ]
+
+    def replace(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> None:
+        """Exchange whole folders: the one way in which a plain reader sees no row twice."""
+        if self._date_column is None:
+            raise LakeError(
+                f"{self.location}: a plain Parquet table that has no days cannot be compacted"
+                " without readers seeing rows twice; write to Delta or Iceberg instead"
+            )
+        with self._log.locked():
+            number, before = self._settled()
+            assert before is not None, "a table with files has a log"
+            swaps = list(self._prepared(old, new))
+            entry = Entry(VERSION, before.schema, before.marks, swaps=swaps)
+            self._log.append(number + 1, entry)
+            self._carry_out(entry)
+
+    def vacuum(self, *, hours: float, dry_run: bool) -> list[str]:
+        limit = time.time() - hours * 3600
+        with self._log.locked():
+            self._settled()
+            staged = (self._folder / STAGING).rglob(f"*{STAGED_SUFFIX}")
+            garbage = [path for path in staged if path.stat().st_mtime < limit]
+            # Nobody prepares a folder now, with the lock held here.
+            garbage += (self._folder / SWAPPING).glob("*")
+            if not dry_run:
+                for path in garbage:
+                    _remove(path)
+        return [str(path.relative_to(self._folder)) for path in garbage]
+
+    # --- decisions carried out ----------------------------------------------------------------
+
+    def _settled(self) -> tuple[int, Entry | None]:
+        """The newest entry, after doing what a crash may have left undone of it."""
+        newest = self._log.newest()
+        if newest is None:
+            return 0, None
+        self._carry_out(newest[1])
+        return newest
+
+    def _carry_out(self, entry: Entry) -> None:
+        folders = set()
+        for move in entry.moves:
+            final = self._folder / move.final
+            final.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # done before
+                os.rename(self._folder / move.staged, final)
+                folders.add(final.parent)
+        for swap in entry.swaps:
+            folder, prepared = self._folder / swap.folder, self._folder / swap.prepared
+            if prepared.exists():
+                if not (folder / swap.proof).exists():
+                    exchange(folder, prepared)
+                _remove(prepared)
+                sync_folder(folder.parent)
+        for each in folders:
+            sync_folder(each)
+
+    def _prepared(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> Iterator[Swap]:
+        """For each folder with a change, one beside it as it shall be."""
+        gone = {each.path for each in old}
+        for folder in sorted({str(Path(each.path).parent) for each in old}):
+            names = set(os.listdir(self._folder / folder))
+            kept = {name for name in names if f"{folder}/{name}" not in gone}
+            if len(names) - len(kept) != sum(Path(each).parent == Path(folder) for each in gone):
+                raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
+            added = [each for each in new if str(Path(self._final(each)).parent) == folder]
+            prepared = f"{SWAPPING}/{uuid.uuid4().hex}"
+            (self._folder / prepared).mkdir(parents=True)
+            for name in kept:
+                os.link(self._folder / folder / name, self._folder / prepared / name)
+            for each in added:
+                final = Path(self._final(each)).name
+                os.rename(self._folder / each.path, self._folder / prepared / final)
+            sync_folder(self._folder / prepared)
+            yield Swap(folder, prepared, Path(self._final(added[0])).name)
+
+    def _final(self, file: DataFile) -> str:
+        name = Path(file.path).name.removesuffix(STAGED_SUFFIX) + ".parquet"
+        return name if file.date is None else f"{self._date_column}={file.date}/{name}"
+
+    def _data_paths(self) -> list[Path]:
+        pattern = "*.parquet" if self._date_column is None else f"{self._date_column}=*/*.parquet"
+        return sorted(self._folder.glob(pattern))
+
+
+def _schema(entry: Entry) -> Any:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(entry.schema)))
+
+
+def _text(schema: Any) -> str:
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def _date(path: Path) -> str | None:
+    return path.parent.name.partition("=")[2] or None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
