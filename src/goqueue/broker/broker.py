@@ -13,11 +13,14 @@ from uuid import UUID
 import structlog
 
 from goqueue.broker.cleaner import Cleaner
+from goqueue.broker.group_transactions import GroupTransactions
 from goqueue.broker.groups import Groups, view_of
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.intake import prepare
 from goqueue.broker.partition import Partition
 from goqueue.broker.partitions import Partitions
+from goqueue.broker.queue_groups import QueueGroups
+from goqueue.broker.queue_members import QueueMembers
 from goqueue.broker.queues import Queues
 from goqueue.broker.share_members import ShareMembers
 from goqueue.broker.transactions import Transactions
@@ -66,8 +69,14 @@ class Broker:
         self.transactions = Transactions(
             doors.clock, self.groups, self.partition, self.reserve_producer_id
         )
+        self.group_transactions = GroupTransactions(
+            doors.clock, self.transactions, self.reserve_producer_id
+        )
         self.queues = Queues(self)
+        self.queue_members = QueueMembers(self)
         self.shares = ShareMembers(self)
+        self.queue_groups = QueueGroups(self)
+        self.groups.before_join = self.queue_groups.refuse_streams
         self.partitions.on_opened = self.transactions.end_orphans
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
@@ -143,6 +152,7 @@ class Broker:
             self.transactions.host.run(),
             self.transactions.run_upkeep(self.partitions),
             self.queues.run(),
+            self.queue_members.run(),
             self.shares.run(),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),

@@ -196,6 +196,7 @@ class GroupOverview:
             )
 
     def _check_empty(self, group_id: GroupId) -> None:
+        self._broker.queue_groups.refuse_members(group_id)
         try:
             members = len(self._broker.groups.describe(group_id).members)
         except GroupNotFound:

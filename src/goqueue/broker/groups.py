@@ -40,7 +40,8 @@ from goqueue.groups import (
     Topics,
     Wakeup,
 )
-from goqueue.groups.errors import GroupError
+from goqueue.groups.consumer import JOIN_EPOCH
+from goqueue.groups.errors import GroupError, GroupModeConflict
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.runtime import Clock, Random
@@ -62,6 +63,8 @@ class Groups:
         self.commit_count = 0  # offsets committed since the start
         # A transaction's offsets are being committed: other commits of the group wait for it.
         self.before_commit: Callable[[str], Awaitable[None]] = _nothing_to_wait_for
+        # Raises when the group's members work its topics off as queues.
+        self.before_join: Callable[[GroupId], None] = _nobody_minds
 
     def attach(self, host: MachineHost[GroupMachine]) -> None:
         self._host = host
@@ -74,6 +77,7 @@ class Groups:
     # --- classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinRequest) -> Joined:
+        self.before_join(request.group_id)
         member_id = self.new_member_id(request.client_id)
         outcome = await self._decide(
             lambda machine: machine.join(self._clock.now(), request, member_id)
@@ -110,6 +114,8 @@ class Groups:
     # --- consumer protocol ------------------------------------------------------------------------
 
     async def beat(self, request: BeatRequest) -> Beat:
+        if request.member_epoch == JOIN_EPOCH:
+            self.before_join(request.group_id)
         outcome = await self._decide(lambda machine: machine.beat(self._clock.now(), request))
         return outcome.reply
 
@@ -142,6 +148,14 @@ class Groups:
 
     def describe(self, group_id: GroupId) -> GroupDescription:
         return self.host.machine.describe(group_id).reply.reply
+
+    def refuse_members(self, group_id: GroupId) -> None:
+        """For who works the group's topics off as queues: its members read them as streams."""
+        if self.host.machine.has_members(group_id):
+            raise GroupModeConflict(
+                f"the members of group {group_id!r} read its topics as streams: take another group"
+                " to work them off as queues, or stop those members first"
+            )
 
     async def delete_group(self, group_id: GroupId) -> None:
         await self._decide(lambda machine: machine.delete_group(self._clock.now(), group_id))
@@ -287,4 +301,8 @@ def view_of(topics: Iterable[Topic]) -> Topics:
 
 
 async def _nothing_to_wait_for(_: str) -> None:
+    return None
+
+
+def _nobody_minds(_: GroupId) -> None:
     return None

@@ -14,16 +14,16 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.queue_bell import Bell
 from goqueue.broker.queue_shelf import Budget, Shelf
 from goqueue.broker.queue_stock import Stock
-from goqueue.model.ids import TopicName
-from goqueue.queue import Delivered, Peeked, QueueMachine
+from goqueue.queue import Peeked, QueueMachine
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.handing import HandOut, Take
 from goqueue.queue.lanes import NAMES, Turns
 from goqueue.queue.ledger import Ledger
+from goqueue.queue.parcels import Parcel, singles
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
-Served = tuple[list[Delivered], Committed]
+Served = tuple[list[Parcel], Committed]
 
 
 class Counter:
@@ -97,7 +97,7 @@ class Counter:
                     _undo(takes)
                     raise
                 if handed is not None:
-                    return self._delivered(takes, handed), committed
+                    return self._parcels(takes, handed), committed
                 _undo(takes)
 
     async def peek(self, stocks: Sequence[tuple[Ledger, Stock]], count: int) -> list[Peeked]:
@@ -110,7 +110,7 @@ class Counter:
                     Peeked(record, where.topic, where.partition, attempt - 1, NAMES[lane])
                     for take in takes.values()
                     for where in (take.ledger.where,)
-                    for record, attempt, lane in take.chosen
+                    for record, attempt, lane in singles(take.chosen)
                 ]
             finally:
                 _undo(takes)
@@ -180,19 +180,15 @@ class Counter:
             lambda machine: machine.hand(now, self.group, consumer, moving, visibility_ms)
         )
 
-    def _delivered(self, takes: dict[Shelf, Take], handed: HandOut) -> list[Delivered]:
-        lease_id, deadline, group_id = handed.lease_id, handed.deadline, self.group.group_id
-        delivered: list[Delivered] = []
+    def _parcels(self, takes: dict[Shelf, Take], handed: HandOut) -> list[Parcel]:
+        parcels: list[Parcel] = []
         for shelf, take in takes.items():
-            where = take.ledger.where
-            topic, partition = TopicName(where.topic), where.partition
-            delivered += [
-                Delivered(record, group_id, topic, partition, attempt, lease_id, lane, deadline)
-                for record, attempt, lane in take.chosen
-            ]
-            shelf.stock.partition.messages_out += len(take.chosen)
+            if take.chosen:
+                where, chosen = take.ledger.where, take.chosen
+                parcels.append(Parcel(where, handed.lease_id, handed.deadline, chosen))
+                shelf.stock.partition.messages_out += take.count
         self.used_at = self._clock.instant()
-        return delivered
+        return parcels
 
     # --- upkeep -----------------------------------------------------------------------------------
 

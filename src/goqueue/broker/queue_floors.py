@@ -46,7 +46,7 @@ class Floors:
         """Commit every floor that moved since it was told last."""
         for group in list(self._queues.machine.groups.values()):
             moved = [each for each in group.ledgers.values() if self._told.get(each) != each.floor]
-            if moved:
+            if moved and not self._ground.groups.host.machine.has_members(group.group_id):
                 try:
                     await self._tell_group(group.group_id, moved)
                 except GoQueueError as error:
@@ -57,8 +57,9 @@ class Floors:
     async def _tell_group(self, group_id: GroupId, ledgers: Sequence[Ledger]) -> None:
         self.heed(group_id, ledgers)
         await self._queues.host.settled()  # what is told is true also after a power cut
-        committed = self._committed(group_id, [_place(each) for each in ledgers])
-        floors = {each: each.floor for each in ledgers}
+        still = [each for each in ledgers if self._queues.machine.ledger(each.where) is each]
+        committed = self._committed(group_id, [_place(each) for each in still])
+        floors = {each: each.floor for each in still}
         offsets = tuple(
             OffsetToCommit(each.where.topic, each.where.partition, floor, metadata=MARK)
             for each, floor in floors.items()

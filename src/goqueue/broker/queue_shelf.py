@@ -18,7 +18,7 @@ from goqueue.queue.handing import Take
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.marks import header_value, is_outdated, ordering_key
-from goqueue.queue.ranges import ranges_of
+from goqueue.queue.parcels import Run
 from goqueue.queue.settings import QueueSettings
 
 OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
@@ -377,18 +377,13 @@ class Shelf:
 def _take_plain(lot: Lot, place: int, wanted: int, lane: int, take: Take, budget: Budget) -> int:
     """Take some of a lot at once; nobody need look at them."""
     records = lot.records[place : place + wanted]
-    if lot.size > budget.size:
+    lot_size = len(lot.batch)  # about
+    if lot_size > budget.size:
         records = _fitting(records, budget.size)
         size = sum(_size(record) for record in records)
     else:
-        size = lot.size * len(records) // len(lot.records)
-    first, last = records[0].offset, records[-1].offset
-    if last - first + 1 == len(records):
-        take.add_range(first, last, lane)
-    else:
-        for low, high in ranges_of(record.offset for record in records):
-            take.add_range(low, high, lane)
-    take.chosen += [(record, 1, lane) for record in records]
+        size = lot_size * len(records) // len(lot.records)
+    take.add_run(Run(records, lane, lot.batch))
     budget.spend(len(records), size)
     return len(records)
 

@@ -20,7 +20,7 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import BatchTooLarge, CorruptBatch, TopicNotFound, UnsupportedBatch
 from goqueue.model.ids import Offset
-from goqueue.model.record import Record
+from goqueue.model.record import Buffer, Record
 from goqueue.queue.lane_index import MARK, LaneIndex
 from goqueue.queue.lanes import NORMAL
 from goqueue.queue.marks import TTL_MARK
@@ -39,12 +39,14 @@ _log = structlog.get_logger("goqueue.queues")
 class Lot:
     """Some records of a batch in order, and the first offset behind what was looked at."""
 
-    __slots__ = ("is_plain", "next_offset", "records", "size")
+    __slots__ = ("batch", "is_plain", "next_offset", "records")
 
-    def __init__(self, records: list[Record], next_offset: int, size: int, is_plain: bool) -> None:
+    def __init__(
+        self, records: list[Record], next_offset: int, batch: Buffer = b"", *, is_plain: bool = True
+    ) -> None:
         self.records = records
         self.next_offset = next_offset
-        self.size = size  # about the bytes of all records
+        self.batch = batch  # the bytes of all its records
         self.is_plain = is_plain  # no record has a time to live of its own
 
 
@@ -127,7 +129,7 @@ class Stock:
         if lane is not None:
             next_offset = min(next_offset, limit)
         if not lots or lots[-1].next_offset < next_offset:
-            lots.append(Lot([], next_offset, 0, True))
+            lots.append(Lot([], next_offset))
         return lots
 
     async def find(self, offsets: list[int]) -> dict[int, Record]:
@@ -165,7 +167,8 @@ class Stock:
         if not header.is_control and not _is_aborted(header, aborted):
             records = _from(self._of_lane(data, header, lane), offset)
         is_plain = header.codec == 0 and data.find(TTL_MARK, header.position, header.end) < 0
-        return Lot(records, header.next_offset, header.size, is_plain)
+        batch = memoryview(data)[header.position : header.end]
+        return Lot(records, header.next_offset, batch, is_plain=is_plain)
 
     def _of_lane(self, data: bytes, header: BatchHeader, lane: int | None) -> list[Record]:
         first, end = header.base_offset, header.next_offset

@@ -52,7 +52,8 @@ from goqueue.queue import (
 )
 from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.machine import Due
-from goqueue.queue.receipts import Claim, Claims, read_receipts
+from goqueue.queue.parcels import Parcel
+from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.queue.settling import Outcomes, Verdict
 
 MESSAGES_MAX: Final = 10_000  # in one receive
@@ -191,6 +192,31 @@ class Queues:
         visibility_ms: int | None = None,
         places: Collection[Place] | None = None,
     ) -> list[Delivered]:
+        """As `receive_parcels`, message by message."""
+        parcels = await self.receive_parcels(
+            topics,
+            group,
+            consumer,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=visibility_ms,
+            places=places,
+        )
+        return [message for parcel in parcels for message in parcel.messages()]
+
+    async def receive_parcels(
+        self,
+        topics: Sequence[str],
+        group: str,
+        consumer: str,
+        *,
+        max_messages: int = 10,
+        max_bytes: int = BYTES_MAX,
+        wait_ms: int = 0,
+        visibility_ms: int | None = None,
+        places: Collection[Place] | None = None,
+    ) -> list[Parcel]:
         """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.
 
         The group begins when it first receives.  `max_bytes` counts keys and values, and lets at
@@ -200,6 +226,7 @@ class Queues:
         """
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
+        self._ground.groups.refuse_members(group_id)
         check_number(max_messages, "max_messages", 1, MESSAGES_MAX)
         check_number(max_bytes, "max_bytes", 1, 2**31)
         if visibility_ms is not None:
@@ -208,28 +235,28 @@ class Queues:
         wanted = Wanted(
             list(topics), group_id, consumer, max_messages, max_bytes, visibility_ms, only
         )
-        delivered = await self._attempt(wanted)
-        if delivered:
-            return delivered
+        parcels = await self._attempt(wanted)
+        if parcels:
+            return parcels
         if wait_ms > 0:
-            delivered = await self._wait_and_attempt(wanted, wait_ms)
+            parcels = await self._wait_and_attempt(wanted, wait_ms)
         elif await self._sources.flush(wanted.topics):
-            delivered = await self._attempt(wanted)
-        if not delivered and self._group(group_id).room(consumer) <= 0:
+            parcels = await self._attempt(wanted)
+        if not parcels and self._group(group_id).room(consumer) <= 0:
             raise TooManyInFlight(_crowd(self._group(group_id), consumer))
-        return delivered
+        return parcels
 
-    async def _wait_and_attempt(self, wanted: Wanted, wait_ms: int) -> list[Delivered]:
+    async def _wait_and_attempt(self, wanted: Wanted, wait_ms: int) -> list[Parcel]:
         deadline = self._clock.instant() + wait_ms * 1_000_000
         counter = self._counter(wanted.group_id)
         sources = await self._sources.of(wanted.topics, wanted.group_id)
         with counter.bell(wanted.topics, [stock.partition for _, stock in sources]) as bell:
             while True:
                 seen = bell.rings
-                delivered = await self._attempt(wanted)
-                if delivered:
+                parcels = await self._attempt(wanted)
+                if parcels:
                     bell.pass_on()  # there may be more
-                    return delivered
+                    return parcels
                 is_crowded = counter.group.room(wanted.consumer) <= 0
                 if is_crowded or wanted.places is not None:
                     bell.pass_on()  # others may have room, or look elsewhere
@@ -242,7 +269,7 @@ class Queues:
                 finally:
                     counter.crowded -= is_crowded
 
-    async def _attempt(self, wanted: Wanted) -> list[Delivered]:
+    async def _attempt(self, wanted: Wanted) -> list[Parcel]:
         """Serve the consumer with what is there now, durably."""
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
@@ -256,7 +283,7 @@ class Queues:
         counter = self._counter(wanted.group_id)
         if counter.group.room(wanted.consumer) <= 0:
             return []
-        delivered, committed = await counter.serve(
+        parcels, committed = await counter.serve(
             sources,
             wanted.consumer,
             count=wanted.count,
@@ -264,28 +291,27 @@ class Queues:
             visibility_ms=wanted.visibility_ms,
         )
         self._look_for_dead()
-        if committed is not None and delivered:
+        if committed is not None and parcels:
             try:
                 await asyncio.shield(committed)
             except asyncio.CancelledError:
-                self.take_back(delivered)
+                self.take_back(parcels)
                 raise
-        return delivered
+        return parcels
 
-    def take_back(self, delivered: Sequence[Delivered]) -> None:
+    def take_back(self, parcels: Sequence[Parcel]) -> None:
         """The caller has gone: let others have the messages at once."""
         claims: Claims = {}
-        for place, each in enumerate(delivered):
-            where = Where(each.group_id, each.topic, each.partition)
-            some = claims.setdefault((where, each.lease_id), [])
-            offset = each.record.offset
-            some.append(Claim(offset, offset, each.attempt, place))
+        count = 0
+        for parcel in parcels:
+            claims[parcel.where, parcel.lease_id] = parcel.claims(count)
+            count += parcel.count
         now = self._clock.now()
         try:
-            self.host.submit_now(lambda machine: machine.release(now, claims, len(delivered)))
+            self.host.submit_now(lambda machine: machine.release(now, claims, count))
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost caller not released", problem=str(error))
-        self._ring(delivered[0].group_id)
+        self._ring(parcels[0].where.group_id)
 
     async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
         """What would be handed out next; nothing changes."""

@@ -8,7 +8,6 @@ they held is in the queue's ledger.  A member's epoch is its group's, as of its 
 one before is good once more, for the answer may have been lost.
 """
 
-import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +16,9 @@ import structlog
 
 from goqueue.broker.share_sessions import ShareSessions
 from goqueue.cluster import Topic
-from goqueue.groups import GroupListing
 from goqueue.groups.errors import (
     FencedMemberEpoch,
     GroupMaxSizeReached,
-    GroupNotEmpty,
-    GroupNotFound,
     InvalidGroupRequest,
     UnknownMember,
 )
@@ -80,10 +76,6 @@ class ShareGroup:
         self.epoch = 0
         self.members: dict[str, ShareMember] = {}
 
-    @property
-    def state(self) -> str:
-        return "Stable" if self.members else "Empty"
-
 
 class ShareMembers:
     def __init__(self, broker: "Broker") -> None:
@@ -116,6 +108,7 @@ class ShareMembers:
         """What is published from now on is for the group."""
         if request.subscribed_names is None:
             raise InvalidGroupRequest("who joins says what it subscribes to")
+        self._broker.groups.refuse_members(request.group_id)
         topics = [topic.name for topic in self._there(request.subscribed_names)]
         await self._broker.queues.begin(request.group_id, topics, DEFAULTS)
 
@@ -212,35 +205,6 @@ class ShareMembers:
 
     # --- asking -----------------------------------------------------------------------------------
 
-    def describe(self, group_id: GroupId) -> ShareGroup:
+    def member_count(self, group_id: GroupId) -> int:
         group = self.groups.get(group_id)
-        if group is not None:
-            return group
-        if group_id in self._broker.queues.machine.groups:
-            return ShareGroup()
-        raise GroupNotFound(f"there is no share group {group_id!r}")
-
-    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> list[GroupListing]:
-        """Groups that had members since the start, of these states and types if any are given."""
-        wanted_states = {state.lower() for state in states}
-        wanted_types = {kind.lower() for kind in types}
-        if wanted_types and "share" not in wanted_types:
-            return []
-        return [
-            GroupListing(group_id, "share", group.state, "share", group.epoch, len(group.members))
-            for group_id, group in self.groups.items()
-            if not wanted_states or group.state.lower() in wanted_states
-        ]
-
-    async def delete_group(self, group_id: GroupId) -> None:
-        """With its ledgers and its offsets."""
-        self.refuse_members(group_id)
-        with contextlib.suppress(GroupNotFound):
-            await self._broker.groups.delete_group(group_id)
-        self.groups.pop(group_id, None)
-        if group_id in self._broker.queues.machine.groups:
-            await self._broker.queues.forget(group_id)
-
-    def refuse_members(self, group_id: GroupId) -> None:
-        if self.describe(group_id).members:
-            raise GroupNotEmpty(f"share group {group_id!r} has members")
+        return 0 if group is None else len(group.members)

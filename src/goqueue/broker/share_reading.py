@@ -14,8 +14,10 @@ from goqueue.broker.partition import Partition
 from goqueue.model.batch import header_at
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset
-from goqueue.queue import Delivered, TooManyInFlight
+from goqueue.queue import TooManyInFlight
 from goqueue.queue.group import Place
+from goqueue.queue.parcels import Parcel
+from goqueue.queue.ranges import each_offset
 
 if TYPE_CHECKING:
     from goqueue.broker.broker import Broker
@@ -50,7 +52,7 @@ async def acquire(
     """Up to so many records, waiting up to `wait_ms` for the first; none for who holds too many."""
     topics = list(dict.fromkeys(topic for topic, _ in places))
     try:
-        delivered = await broker.queues.receive(
+        parcels = await broker.queues.receive_parcels(
             topics,
             group_id,
             member_id,
@@ -61,34 +63,24 @@ async def acquire(
         )
     except TooManyInFlight:
         return []
-    by_place: dict[Place, list[Delivered]] = {}
-    for each in delivered:
-        by_place.setdefault((each.topic, each.partition), []).append(each)
     try:
-        return [await _acquired(broker, place, some) for place, some in by_place.items()]
+        return [await _acquired(broker, parcel) for parcel in parcels]
     except TopicNotFound:  # deleted meanwhile
         return []
     except BaseException:
-        broker.queues.take_back(delivered)
+        broker.queues.take_back(parcels)
         raise
 
 
-async def _acquired(broker: "Broker", place: Place, delivered: list[Delivered]) -> Acquired:
-    delivered.sort(key=lambda each: each.record.offset)
+async def _acquired(broker: "Broker", parcel: Parcel) -> Acquired:
+    place = parcel.where.topic, parcel.where.partition
     partition = await broker.partition(*place)
-    data = await batches_with(partition, [each.record.offset for each in delivered])
+    spans, data = parcel.spans(), parcel.batches()
+    if data is None:
+        offsets = list(each_offset((first, last) for first, last, _ in spans))
+        data = await batches_with(partition, offsets)
     partition.bytes_out += len(data)
-    return Acquired(place, _ranges(delivered), data)
-
-
-def _ranges(delivered: Sequence[Delivered]) -> list[AcquiredRange]:
-    ranges: list[AcquiredRange] = []
-    for each in delivered:
-        first = offset = each.record.offset
-        if ranges and ranges[-1].last == offset - 1 and ranges[-1].deliveries == each.attempt:
-            first = Offset(ranges.pop().first)
-        ranges.append(AcquiredRange(first, offset, each.attempt))
-    return ranges
+    return Acquired(place, [AcquiredRange(*span) for span in spans], data)
 
 
 async def batches_with(partition: Partition, offsets: Sequence[int]) -> bytes:

@@ -28,7 +28,6 @@ from goqueue.model.ids import Timestamp, TopicName
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
-    Members,
     MustEnd,
     PendingOffset,
     ProducerIdentity,
@@ -95,7 +94,7 @@ class Transactions:
         """The host tells of transactions that took too long."""
         for must_end in ending:
             _log.warning("transaction timed out", transactional_id=must_end.transactional_id)
-            self._note_unwritten(must_end.transactional_id, committed)
+            self.note_unwritten(must_end.transactional_id, committed)
             self._drives.ensure(self.machine.get(must_end.transactional_id))
 
     def stop(self) -> None:
@@ -137,7 +136,7 @@ class Transactions:
             )
             if isinstance(reply, ProducerIdentity):
                 return reply
-            if not await self._drive(transactional_id):
+            if not await self.carried_out(transactional_id):
                 break
         raise ConcurrentTransactions(
             f"the transaction that {transactional_id!r} left open is still being aborted"
@@ -182,7 +181,7 @@ class Transactions:
                 self._clock.now(), transactional_id, who, partitions
             )
         )
-        self._note_unwritten(transactional_id, committed)
+        self.note_unwritten(transactional_id, committed)
 
     async def ready(self, transactional_id: str) -> None:
         """Return when the end of the transaction before is durable."""
@@ -195,11 +194,12 @@ class Transactions:
         """Check that the producer may append to the partition now, and add it if need be.
 
         In the same step in which `ready` has returned.  Who appends must not say so before the
-        future given is done.
+        future given is done.  A group's attempt adds what it writes to, whoever asks.
         """
         self._refuse_if_failed()
         if not self.machine.is_in_transaction(transactional_id, who, partition):
-            if not adds:
+            is_attempt = self.machine.get(transactional_id).attempt is not None
+            if not adds and not is_attempt:
                 raise InvalidTransactionState(
                     f"{partition[0]}-{partition[1]} is not part of a transaction of"
                     f" {transactional_id!r}"
@@ -262,7 +262,7 @@ class Transactions:
                 spare_producer_id=spare,
             ),
         )
-        await self._drive(transactional_id)
+        await self.carried_out(transactional_id)
         return reply
 
     async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
@@ -277,7 +277,7 @@ class Transactions:
         )
         if aborted:
             _log.warning("transaction aborted on request", transactional_id=transactional_id)
-            await self._drive(transactional_id)
+            await self.carried_out(transactional_id)
         return aborted
 
     async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
@@ -291,7 +291,7 @@ class Transactions:
             partition = await self._find_partition(topic, index)
             await partition.committed(self._drives.abandon(partition, who))
         elif owner.state.is_prepared:
-            await self._drive(owner.transactional_id)
+            await self.carried_out(owner.transactional_id)
         else:
             await self.abort(owner.transactional_id, only=who)
 
@@ -358,42 +358,6 @@ class Transactions:
         except GoQueueError as error:
             _log.error("marker not written", partition=str(partition), problem=str(error))
 
-    # --- many at once -----------------------------------------------------------------------------
-
-    async def start_run(self, application: str, run: int) -> int:
-        """A new run of an application fences older ones; gives the last version decided."""
-        return await self.host.submit(lambda machine: machine.start_run(application, run))
-
-    async def decide_group(
-        self, application: str, version: int, run: int, members: Members
-    ) -> tuple[ProducerIdentity, ...] | None:
-        """Commit all members by one record; gives who their producers are from now on.
-
-        None when this version was decided before: then the members given, a repetition, are
-        aborted.
-        """
-        for transactional_id, _ in members:
-            await self.durable(transactional_id)
-        decided, committed = self.host.submit_now(
-            lambda machine: machine.decide_group(
-                self._clock.now(), application, version, run, members
-            )
-        )
-        for transactional_id, _ in members:
-            self._note_unwritten(transactional_id, committed)
-        if committed is not None:
-            await asyncio.shield(committed)
-        if decided is not None:
-            await asyncio.gather(*(self._drive(each) for each, _ in members))
-        else:
-            await self.host.settled()  # the decision that is repeated may be on its way to disk
-            await asyncio.gather(*(self._abort_if_open(each, who) for each, who in members))
-        return decided
-
-    async def _abort_if_open(self, transactional_id: str, who: ProducerIdentity) -> None:
-        if self.machine.find(transactional_id) is not None:
-            await self.abort(transactional_id, only=who)
-
     # --- deciding ---------------------------------------------------------------------------------
 
     async def _decide(
@@ -403,11 +367,12 @@ class Transactions:
     ) -> ReplyT:
         """The reply, once it and all that it rests on is durable."""
         reply, committed = self.host.submit_now(decide)
-        self._note_unwritten(transactional_id, committed)
+        self.note_unwritten(transactional_id, committed)
         await self.durable(transactional_id)
         return reply
 
-    def _note_unwritten(self, transactional_id: str, committed: Committed) -> None:
+    def note_unwritten(self, transactional_id: str, committed: Committed) -> None:
+        """A decision about the id is on its way to disk; see `durable`."""
         if committed is None:
             return
         self._unwritten[transactional_id] = committed
@@ -434,7 +399,7 @@ class Transactions:
 
     # --- carrying out -----------------------------------------------------------------------------
 
-    async def _drive(self, transactional_id: str) -> bool:
+    async def carried_out(self, transactional_id: str) -> bool:
         """Return when the decided transaction is carried out; False when that takes too long."""
         transaction = self.machine.find(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
@@ -446,7 +411,7 @@ class Transactions:
         _, committed = self.host.submit_now(
             lambda machine: machine.completed(self._clock.now(), transactional_id)
         )
-        self._note_unwritten(transactional_id, committed)
+        self.note_unwritten(transactional_id, committed)
         if committed is not None:
             self._completing[transactional_id] = committed
             committed.add_done_callback(lambda _: self._completing.pop(transactional_id, None))

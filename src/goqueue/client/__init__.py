@@ -16,9 +16,17 @@ from goqueue.client.messages import Message, Received
 if TYPE_CHECKING:
     from goqueue.client.async_client import AsyncClient
     from goqueue.client.client import Client
-    from goqueue.client.group_reading import GroupReading
+    from goqueue.client.group_reading import GroupReading, QueueReading
 
-__all__ = ["AsyncClient", "Client", "ClientError", "GroupReading", "Message", "Received"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "GroupReading",
+    "Message",
+    "QueueReading",
+    "Received",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -30,8 +38,8 @@ def __getattr__(name: str) -> Any:
         from goqueue.client.async_client import AsyncClient
 
         return AsyncClient
-    if name == "GroupReading":
-        from goqueue.client.group_reading import GroupReading
+    if name in ("GroupReading", "QueueReading"):
+        from goqueue.client import group_reading
 
-        return GroupReading
+        return getattr(group_reading, name)
     raise AttributeError(name)

@@ -13,7 +13,7 @@ from goqueue.client.async_queue_verbs import AsyncQueueVerbs
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_calls import ResetTo
-from goqueue.client.group_reading import GroupReading
+from goqueue.client.group_reading import MemberReading, MessageT
 from goqueue.client.group_results import (
     Group,
     GroupLag,
@@ -290,13 +290,13 @@ class AsyncClient(AsyncQueueVerbs):
         )
         return (await self.send(call)).offsets
 
-    async def join(self, reading: GroupReading) -> None:
-        """Become a member: `reading = GroupReading("group", ["topic"])`."""
+    async def join(self, reading: MemberReading[MessageT]) -> None:
+        """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
         reading.joined(await self.send(reading.join_call()))
 
     async def poll(
-        self, reading: GroupReading, *, limit: int | None = None, wait_ms: int = 0
-    ) -> list[Received]:
+        self, reading: MemberReading[MessageT], *, limit: int | None = None, wait_ms: int = 0
+    ) -> list[MessageT]:
         """The next messages; with auto-commit this says that those before are processed.
 
         A member that was forgotten joins again, and goes on from what is committed.
@@ -309,7 +309,13 @@ class AsyncClient(AsyncQueueVerbs):
         await self.join(reading)
         return reading.take(await self.send(reading.call(limit=limit, wait_ms=wait_ms)))
 
-    async def commit(self, reading: GroupReading, offsets: Mapping[str, Mapping[int, int]]) -> None:
+    async def heartbeat(self, reading: MemberReading[MessageT]) -> None:
+        """Stay a member while work takes long; a poll does that too."""
+        reading.stands(await self.send(reading.heartbeat_call()))
+
+    async def commit(
+        self, reading: MemberReading[MessageT], offsets: Mapping[str, Mapping[int, int]]
+    ) -> None:
         """By topic and partition: the offset of the next message to process."""
         await self.send(
             group_calls.commit_offsets(
@@ -320,7 +326,7 @@ class AsyncClient(AsyncQueueVerbs):
             )
         )
 
-    async def leave(self, reading: GroupReading, *, commit: bool = True) -> None:
+    async def leave(self, reading: MemberReading[MessageT], *, commit: bool = True) -> None:
         """With auto-commit, `commit` says that what the last poll gave is processed."""
         await self.send(reading.leave_call(commit=commit))
 

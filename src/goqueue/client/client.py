@@ -13,7 +13,7 @@ from goqueue.client import calls, exchange, group_calls
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_calls import ResetTo
-from goqueue.client.group_reading import GroupReading
+from goqueue.client.group_reading import MemberReading, MessageT
 from goqueue.client.group_results import (
     Group,
     GroupLag,
@@ -256,13 +256,13 @@ class Client(QueueVerbs):
         )
         return self.send(call).offsets
 
-    def join(self, reading: GroupReading) -> None:
-        """Become a member: `reading = GroupReading("group", ["topic"])`."""
+    def join(self, reading: MemberReading[MessageT]) -> None:
+        """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
         reading.joined(self.send(reading.join_call()))
 
     def poll(
-        self, reading: GroupReading, *, limit: int | None = None, wait_ms: int = 0
-    ) -> list[Received]:
+        self, reading: MemberReading[MessageT], *, limit: int | None = None, wait_ms: int = 0
+    ) -> list[MessageT]:
         """The next messages; with auto-commit this says that those before are processed.
 
         A member that was forgotten joins again, and goes on from what is committed.
@@ -275,7 +275,13 @@ class Client(QueueVerbs):
         self.join(reading)
         return reading.take(self.send(reading.call(limit=limit, wait_ms=wait_ms)))
 
-    def commit(self, reading: GroupReading, offsets: Mapping[str, Mapping[int, int]]) -> None:
+    def heartbeat(self, reading: MemberReading[MessageT]) -> None:
+        """Stay a member while work takes long; a poll does that too."""
+        reading.stands(self.send(reading.heartbeat_call()))
+
+    def commit(
+        self, reading: MemberReading[MessageT], offsets: Mapping[str, Mapping[int, int]]
+    ) -> None:
         """By topic and partition: the offset of the next message to process."""
         self.send(
             group_calls.commit_offsets(
@@ -286,7 +292,7 @@ class Client(QueueVerbs):
             )
         )
 
-    def leave(self, reading: GroupReading, *, commit: bool = True) -> None:
+    def leave(self, reading: MemberReading[MessageT], *, commit: bool = True) -> None:
         """With auto-commit, `commit` says that what the last poll gave is processed."""
         self.send(reading.leave_call(commit=commit))
 

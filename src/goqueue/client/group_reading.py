@@ -5,23 +5,31 @@
           └──── they are processed ◀───────┘        asking for more says so
 
 A member that the server does not know any more (it was silent for too long) joins again.
+
+A member of a group in queue mode (`QueueReading`) gets deliveries, to be acked by itself.
 """
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from goqueue.client import group_calls
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_results import Membership, Place, WirePoll
 from goqueue.client.messages import Received, from_wire
+from goqueue.client.queue_results import Delivery, WireDelivery, delivery
 from goqueue.client.results import Anything
 
 JOIN_AGAIN: Final = frozenset({"unknown_member_id", "illegal_generation", "fenced_instance_id"})
 
 
-class GroupReading:
+MessageT = TypeVar("MessageT", bound=Received)
+
+
+class MemberReading(Generic[MessageT]):
+    """What `GroupReading` and `QueueReading` have in common."""
+
     def __init__(self, group: str, topics: Sequence[str], **settings: Any) -> None:
         """`settings` are those of a join: `auto_commit`, `offset_reset`, `client_id`, …"""
         self.group = group
@@ -30,16 +38,21 @@ class GroupReading:
         self._topics = topics
         self._settings: Mapping[str, Any] = settings
         self.member_id = f"{settings.get('client_id') or 'member'}-{uuid.uuid4().hex}"
-        self._seen = 0  # no answer yet; a number, so that a first poll may be repeated too
+        # No answer yet; a number, so that a first poll may be repeated too.
+        self._seen: int | None = 0
 
     def join_call(self) -> Call[Membership]:
         return group_calls.join_group(self.group, self.member_id, self._topics, self._settings)
 
     def joined(self, membership: Membership) -> None:
         self.member_id = membership.member_id
+        self.stands(membership)
+        if self._seen is not None:
+            self._seen = 0
+
+    def stands(self, membership: Membership) -> None:
         self.generation = membership.generation
         self.partitions = membership.partitions
-        self._seen = 0
 
     def call(self, *, limit: int | None = None, wait_ms: int = 0) -> Call[WirePoll]:
         return group_calls.poll_group(
@@ -51,14 +64,41 @@ class GroupReading:
             wait_ms=wait_ms,
         )
 
-    def take(self, answer: WirePoll) -> list[Received]:
-        self.generation = answer.generation
-        self.partitions = answer.partitions
-        self._seen = answer.poll_id
-        return [from_wire(message, message.topic, 0) for message in answer.messages]
+    def take(self, answer: WirePoll) -> list[MessageT]:
+        self.stands(answer)
+        if self._seen is not None:
+            self._seen = answer.poll_id
+        return [self._message(message) for message in answer.messages]
+
+    def _message(self, wire: WireDelivery) -> MessageT:
+        raise NotImplementedError
+
+    def heartbeat_call(self) -> Call[Membership]:
+        return group_calls.heartbeat(self.group, self.member_id, self.generation)
 
     def leave_call(self, *, commit: bool) -> Call[Anything]:
         return group_calls.leave_group(self.group, self.member_id, commit=commit)
 
     def must_join_again(self, error: ClientError) -> bool:
         return isinstance(error, Refused) and error.code in JOIN_AGAIN
+
+
+class GroupReading(MemberReading[Received]):
+    """Reads its share of the topics' partitions."""
+
+    def _message(self, wire: WireDelivery) -> Received:
+        return from_wire(wire, wire.topic, 0)
+
+
+class QueueReading(MemberReading[Delivery]):
+    """Works messages off, which it shares with the group's other members; ack each.
+
+    When it dies, or is silent for longer than its session, others get what it holds.
+    """
+
+    def __init__(self, group: str, topics: Sequence[str], **settings: Any) -> None:
+        super().__init__(group, topics, mode="queue", **settings)
+        self._seen = None  # an answer that is lost comes again when its messages' time is over
+
+    def _message(self, wire: WireDelivery) -> Delivery:
+        return delivery(wire)

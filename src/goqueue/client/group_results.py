@@ -2,7 +2,8 @@
 
 import msgspec
 
-from goqueue.client.messages import WireMessage, WireTime
+from goqueue.client.messages import WireTime
+from goqueue.client.queue_results import WireDelivery
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -105,14 +106,11 @@ class Membership(msgspec.Struct, frozen=True):
     partitions: list[Place]
     revoked: list[Place] = []
     state: str = ""
-
-
-class WireGroupMessage(WireMessage, frozen=True, kw_only=True):
-    topic: str
+    mode: str = "stream"
 
 
 class WirePoll(Membership, frozen=True, kw_only=True):
-    messages: list[WireGroupMessage]
-    poll_id: int
+    messages: list[WireDelivery]
+    poll_id: int = 0
     next_offsets: dict[str, dict[int, int]] = {}
     problems: list[str] = []

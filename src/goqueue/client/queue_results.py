@@ -44,16 +44,17 @@ class WireDeliveries(msgspec.Struct, frozen=True):
 
 
 def deliveries(wire: WireDeliveries) -> list[Delivery]:
-    return [
-        Delivery(
-            **_message(each),
-            receipt=each.receipt_handle,
-            attempt=each.attempt,
-            priority=each.priority,
-            visible_until=milliseconds(each.visible_until),
-        )
-        for each in wire.messages
-    ]
+    return [delivery(each) for each in wire.messages]
+
+
+def delivery(wire: WireDelivery) -> Delivery:
+    return Delivery(
+        **_message(wire),
+        receipt=wire.receipt_handle,
+        attempt=wire.attempt,
+        priority=wire.priority,
+        visible_until=milliseconds(wire.visible_until),
+    )
 
 
 def waiting(wire: WireDeliveries) -> list[Waiting]:

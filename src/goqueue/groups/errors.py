@@ -79,6 +79,12 @@ class InconsistentGroupProtocol(GroupError):
     code = "inconsistent_group_protocol"
 
 
+class GroupModeConflict(GroupError):
+    """A group works as a stream or as a queue, as its members do: not both at a time."""
+
+    code = "group_mode_conflict"
+
+
 class InvalidSessionTimeout(GroupError):
     code = "invalid_session_timeout"
 

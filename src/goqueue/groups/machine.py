@@ -253,6 +253,10 @@ class GroupMachine:
         """DescribeGroups and ConsumerGroupDescribe."""
         return _answer(descriptions.describe(self._desk, group_id))
 
+    def has_members(self, group_id: GroupId) -> bool:
+        group = self._desk.groups.get(group_id)
+        return group is not None and not group.is_empty
+
     def delete_group(self, now: Timestamp, group_id: GroupId) -> GroupDecision[None]:
         """DeleteGroups: only an empty one, with its offsets."""
         self._begin(now)

@@ -12,7 +12,9 @@ state in the checkpoint and takes in the headers of what it verifies.
     outside an open transaction      refused while the producer has one open here
 
 A producer that was silent for a day is forgotten, and may go on with any sequence.  Time is the
-broker's, not the records': after a restart a producer counts as seen at the first look.
+broker's, not the records': after a restart a producer counts as seen at the first look.  One whose
+transaction ends with the last epoch there is never comes back, and is forgotten at once: engines
+take a new producer for each piece of work.
 """
 
 from collections.abc import Iterable
@@ -31,6 +33,7 @@ from goqueue.model.ids import Offset, Timestamp
 
 BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
+EPOCH_MAX: Final = 2**15 - 1
 EXPIRY_MS: Final = 24 * 3_600_000
 NOT_SEEN: Final = Timestamp(-1)  # by this process
 
@@ -177,12 +180,14 @@ class Producers:
         now: Timestamp = NOT_SEEN,
     ) -> EndedTransaction | None:
         """A transaction's marker was written; gives the transaction when it wrote anything here."""
-        producer = self._current(producer_id, epoch)
-        producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
-        producer.last_seen = max(producer.last_seen, now)
-        start = producer.transaction_start
-        producer.transaction_start = None
-        self._open.pop(producer_id, None)
+        start = self._open.pop(producer_id, None)
+        if epoch == EPOCH_MAX:
+            self._by_id.pop(producer_id, None)
+        else:
+            producer = self._current(producer_id, epoch)
+            producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
+            producer.last_seen = max(producer.last_seen, now)
+            producer.transaction_start = None
         if start is None:
             return None
         transaction = EndedTransaction(producer_id, start, marker)

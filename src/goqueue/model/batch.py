@@ -111,6 +111,12 @@ def batch_size_at(data: Buffer, position: int) -> int:
     return int(length) + LENGTH_OVERHEAD
 
 
+def base_offset_at(data: Buffer, position: int = 0) -> int:
+    """The first offset of the batch that starts at `position`."""
+    (base_offset,) = _OFFSET.unpack_from(data, position)
+    return int(base_offset)
+
+
 def is_transactional(data: Buffer) -> bool:
     """Whether the first batch in `data` says so; False for what is too short to be one."""
     return len(data) >= HEADER_BYTES and bool(data[22] & TRANSACTIONAL)
@@ -220,6 +226,27 @@ def stamp_append_time(data: bytearray | memoryview, header: BatchHeader, now: Ti
         header.producer_id,
         header.producer_epoch,
         header.base_sequence,
+        header.count,
+    )
+    _renew_checksum(data, header.position, header.size)
+
+
+def stamp_producer(
+    data: bytearray | memoryview,
+    header: BatchHeader,
+    *,
+    producer: tuple[int, int, int],
+    is_transactional: bool,
+) -> None:
+    """Make `producer` (id, epoch, base sequence) the batch's.  Renews the checksum."""
+    _COVERED.pack_into(
+        data,
+        header.position + _COVERED_AT,
+        header.attributes & ~TRANSACTIONAL | (TRANSACTIONAL if is_transactional else 0),
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        *producer,
         header.count,
     )
     _renew_checksum(data, header.position, header.size)

@@ -26,7 +26,7 @@ from goqueue.queue.errors import (
 )
 from goqueue.queue.letters import Story, letters_topic
 from goqueue.queue.machine import QueueMachine
-from goqueue.queue.records import QueueRecord, Where
+from goqueue.queue.records import QueueMember, QueueRecord, Where
 from goqueue.queue.replies import (
     Delivered,
     GroupStats,
@@ -52,6 +52,7 @@ __all__ = [
     "QueueError",
     "QueueGroupNotFound",
     "QueueMachine",
+    "QueueMember",
     "QueueRecord",
     "QueueSettings",
     "ReceiptExpired",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue.leases import LeaseBook
 from goqueue.queue.ledger import Ledger
+from goqueue.queue.records import QueueMember
 from goqueue.queue.replies import Totals
 from goqueue.queue.settings import QueueSettings
 
@@ -18,6 +19,8 @@ class QueueGroup:
         self.ledgers: dict[Place, Ledger] = {}
         self.book = LeaseBook()
         self.totals = Totals()
+        self.members: dict[str, QueueMember] = {}
+        self.generation = 0  # how often members came or went
 
     def room(self, consumer: str) -> int:
         """How many messages the consumer may still be handed; 0 or less when it has too many."""

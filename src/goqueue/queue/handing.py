@@ -12,10 +12,9 @@ from goqueue.model.record import Record
 from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.letters import ERROR_LENGTH_MAX
+from goqueue.queue.parcels import Chosen, Run, count_of
 from goqueue.queue.ranges import ranges_of
 from goqueue.queue.records import Died, Finished, Handed, Letter, QueueRecord, Reason
-
-Chosen = tuple[Record, int, int]  # with its attempt and lane
 
 
 class Take:
@@ -39,6 +38,11 @@ class Take:
         self.chosen.append((record, 1, lane))
         self.add_range(offset, offset, lane)
 
+    def add_run(self, run: Run) -> None:
+        self.chosen.append(run)
+        for first, last in run.ranges:
+            self.add_range(first, last, run.lane)
+
     def add_range(self, first: int, last: int, lane: int) -> None:
         if self.fresh:
             previous = self.fresh[-1]
@@ -50,6 +54,10 @@ class Take:
     def add_again(self, record: Record, lane: int) -> None:
         self.chosen.append((record, self.ledger.attempts_so_far(record.offset) + 1, lane))
         self.again.append(record.offset)
+
+    @property
+    def count(self) -> int:
+        return count_of(self.chosen)
 
     @property
     def moves_on(self) -> bool:
@@ -97,7 +105,9 @@ def _mend(take: Take, now: Timestamp) -> None:
     lost = {offset for offset in take.again if not ledger.is_ready(offset, now)}
     if lost:
         take.again = [offset for offset in take.again if offset not in lost]
-        take.chosen = [each for each in take.chosen if each[0].offset not in lost]
+        take.chosen = [
+            each for each in take.chosen if isinstance(each, Run) or each[0].offset not in lost
+        ]
     take.outdated = [each for each in take.outdated if _is_free(ledger, each, now)]
     take.gone = [each for each in take.gone if _is_free(ledger, each, now)]
 

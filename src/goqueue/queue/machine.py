@@ -41,8 +41,11 @@ from goqueue.queue.records import (
     Letter,
     LettersKept,
     LettersTaken,
+    MemberJoined,
+    MemberLeft,
     Numbered,
     Opened,
+    QueueMember,
     QueueRecord,
     Resumed,
     Returned,
@@ -171,6 +174,36 @@ class QueueMachine:
         has_leases = any(ledger.leases for ledger in self.ledgers())
         return Decision((Resumed(now),) if has_leases else (), None)
 
+    # --- members ----------------------------------------------------------------------------------
+
+    def join(self, group_id: GroupId, member: QueueMember) -> Decision[QueueRecord, QueueMember]:
+        """The member is there from now on, with another generation if it was there before."""
+        group = self.group(group_id)
+        joined = msgspec.structs.replace(member, generation=group.generation + 1)
+        return Decision((MemberJoined(group_id, joined),), joined)
+
+    def consumer_gone(
+        self, now: Timestamp, group_id: GroupId, consumer: str, *, failed: bool
+    ) -> Decision[QueueRecord, int]:
+        """Everything it holds comes back, and it is no member; gives how many messages that are."""
+        group = self.group(group_id)
+        records: list[QueueRecord] = []
+        count = 0
+        for ledger in group.ledgers.values():
+            mine = [lease for lease in ledger.leases if lease.consumer == consumer]
+            offsets = [offset for lease in mine for offset in ledger.in_lease(lease)]
+            count += len(offsets)
+            if failed:
+                error = "its consumer was lost"
+                records += settling.fail(ledger, group.settings, now, offsets, "lost", error=error)[
+                    0
+                ]
+            else:
+                records += settling.release(ledger, now, offsets)
+        if consumer in group.members:
+            records.append(MemberLeft(group_id, consumer))
+        return Decision(records, count)
+
     # --- handing out ------------------------------------------------------------------------------
 
     def hand(
@@ -270,23 +303,6 @@ class QueueMachine:
                 records += ending(self.groups[where.group_id], ledger, good, outcomes)
         return Decision(records, outcomes)
 
-    def consumer_gone(
-        self, now: Timestamp, group_id: GroupId, consumer: str, *, failed: bool
-    ) -> Decision[QueueRecord, int]:
-        """Everything it holds comes back; gives how many messages that are."""
-        group = self.group(group_id)
-        records: list[QueueRecord] = []
-        count = 0
-        for ledger in group.ledgers.values():
-            mine = [lease for lease in ledger.leases if lease.consumer == consumer]
-            offsets = [offset for lease in mine for offset in ledger.in_lease(lease)]
-            count += len(offsets)
-            if failed:
-                records += settling.fail(ledger, group.settings, now, offsets, "lost")[0]
-            else:
-                records += settling.release(ledger, now, offsets)
-        return Decision(records, count)
-
     # --- dead letters -----------------------------------------------------------------------------
 
     def bury(
@@ -351,11 +367,17 @@ class QueueMachine:
             case Handed() | Finished() | Returned() | Extended() | Died() | Buried() | FloorMoved():
                 self._apply_to_ledger(record)
             case GroupConfigured(group_id=group_id, settings=settings):
-                group = self.groups.get(group_id)
-                if group is None:
-                    self.groups[group_id] = QueueGroup(group_id, settings)
-                else:
-                    group.settings = settings
+                group = self.groups.setdefault(group_id, QueueGroup(group_id, settings))
+                group.settings = settings
+                group.generation = max(group.generation, record.generation)
+            case MemberJoined(group_id=group_id, member=member):
+                group = self.groups[group_id]
+                group.members[member.member_id] = member
+                group.generation = max(group.generation, member.generation)
+            case MemberLeft(group_id=group_id, member_id=member_id):
+                group = self.groups[group_id]
+                del group.members[member_id]
+                group.generation += 1
             case GroupForgotten(group_id=group_id):
                 group = self.groups.pop(group_id)
                 for place in list(group.ledgers):
@@ -460,13 +482,21 @@ class QueueMachine:
     # --- keeping ----------------------------------------------------------------------------------
 
     def snapshot(self) -> list[QueueRecord]:
-        groups = [GroupConfigured(each.group_id, each.settings) for each in self.groups.values()]
+        groups = [
+            GroupConfigured(each.group_id, each.settings, each.generation)
+            for each in self.groups.values()
+        ]
+        members = [
+            MemberJoined(group.group_id, member)
+            for group in self.groups.values()
+            for member in group.members.values()
+        ]
         boxes = [
             LettersKept(topic, partition, box.floor, box.taken.ranges, box.end)
             for (topic, partition), box in self.letter_boxes.items()
         ]
         ledgers = [keeping.kept(ledger) for ledger in self.ledgers()]
-        return [Numbered(self.next_lease_id), *groups, *boxes, *ledgers]
+        return [Numbered(self.next_lease_id), *groups, *members, *boxes, *ledgers]
 
     def encode(self, record: QueueRecord) -> bytes:
         return encode(record)

@@ -55,10 +55,33 @@ class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class GroupConfigured(msgspec.Struct, frozen=True, tag="group"):
     group_id: GroupId
     settings: QueueSettings
+    generation: int = 0  # of its members; in a snapshot
 
 
 class GroupForgotten(msgspec.Struct, frozen=True, tag="group_forgotten"):
     group_id: GroupId
+
+
+class QueueMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer that joined: its name is its id."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    topics: tuple[TopicName, ...]
+    session_timeout_ms: int
+    generation: int  # who says another one is somebody else
+    joined_at: Timestamp
+
+
+class MemberJoined(msgspec.Struct, frozen=True, tag="joined"):
+    group_id: GroupId
+    member: QueueMember
+
+
+class MemberLeft(msgspec.Struct, frozen=True, tag="left"):
+    group_id: GroupId
+    member_id: str
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
@@ -214,6 +237,8 @@ class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
 QueueRecord: TypeAlias = (
     GroupConfigured
     | GroupForgotten
+    | MemberJoined
+    | MemberLeft
     | Opened
     | Handed
     | Finished

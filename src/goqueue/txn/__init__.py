@@ -1,15 +1,19 @@
 """Transactions: the coordinator's state machine.  `machine` has the verbs; `records` the states."""
 
+from goqueue.txn.applications import GroupEnded, Members, RunBegun
 from goqueue.txn.identity import ProducerIdentity, identity_of, needs_new_id
-from goqueue.txn.machine import Members, MustEnd, TransactionMachine
-from goqueue.txn.records import PendingOffset, State, TopicPartition, TransactionRecord
-from goqueue.txn.transaction import Transaction
+from goqueue.txn.machine import TransactionMachine
+from goqueue.txn.records import Attempt, PendingOffset, State, TopicPartition, TransactionRecord
+from goqueue.txn.transaction import MustEnd, Transaction
 
 __all__ = [
+    "Attempt",
+    "GroupEnded",
     "Members",
     "MustEnd",
     "PendingOffset",
     "ProducerIdentity",
+    "RunBegun",
     "State",
     "TopicPartition",
     "Transaction",

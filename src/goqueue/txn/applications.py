@@ -1,51 +1,196 @@
-"""Engines that commit many transactions at once: their runs, and the versions they decided.
+"""Engines that commit many transactions at once: their runs, attempts, and what they decided.
 
 An application (a streaming query, say) writes with many producers, and makes the work of one batch
 visible by one decision, which carries the batch's number as its version.
 
-    start_run(7)          runs below 7 are fenced from now on
-    decide(version 41)    new: all its transactions are committed, and 41 is the last version
-    decide(version 41)    again, after a crash: known; its transactions are a repetition
-    decide(version 12)    long past: a mistake, since silence would lose what was written
+    start_run(7)              runs below 7 are fenced from now on, and their attempts aborted
+    start_attempt(41, …)      a producer for one attempt at one task of version 41
+    decide(41, attempts)      new: these are committed, 41 is the last version, all other attempts
+                              at 41 and below are aborted
+    decide(41, attempts)      again, after a crash: known; its transactions are a repetition
+    decide(12, …)             long past: a mistake, since silence would lose what was written
+    abort(42)                 all attempts at 42 are aborted; nothing when 42 is decided
+
+Attempts that have ended are forgotten: what is kept does not grow with the number of versions.
+Members may also be producers that the engine started by `init`; those outlive the decision.
 """
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from goqueue.txn.errors import ApplicationFenced, VersionGoesBack
-from goqueue.txn.records import ApplicationKept
+from goqueue.model.ids import Timestamp
+from goqueue.model.machine import Decision
+from goqueue.txn.errors import (
+    ApplicationFenced,
+    InvalidTransactionState,
+    InvalidTransactionTimeout,
+    VersionGoesBack,
+)
+from goqueue.txn.identity import ProducerIdentity, check_identity, decision
+from goqueue.txn.records import (
+    ApplicationKept,
+    Attempt,
+    AttemptStarted,
+    GroupAborted,
+    GroupDecided,
+    RunStarted,
+    State,
+    TransactionRecord,
+)
+from goqueue.txn.transaction import MustEnd, Transaction
 
-NONE = -1
+NONE: Final = -1
+# An engine's batch may take long, and a new run ends what an older one left open.
+ATTEMPT_TIMEOUT_MS: Final = 15 * 60_000
+ATTEMPT_TIMEOUT_MS_MAX: Final = 24 * 3_600_000
+# An application that comes back later than this and repeats its last version writes it twice.
+SILENT_MS_MAX: Final = 90 * 24 * 3_600_000
+
+Members = Sequence[tuple[str, ProducerIdentity]]
 
 
 class Application(msgspec.Struct):
     run: int = NONE
     version: int = NONE  # the last one decided
+    at: Timestamp = Timestamp(NONE)  # when it was heard of last
+    attempts: dict[str, Attempt] = {}  # by transactional id: those about which nothing is decided
+
+
+class RunBegun(msgspec.Struct, frozen=True):
+    last_version: int
+    aborted: tuple[str, ...]  # transactions of older runs
+
+
+class GroupEnded(msgspec.Struct, frozen=True):
+    """What became of a version's transactions."""
+
+    was_decided: bool  # before; then only `aborted` has a meaning
+    members: tuple[ProducerIdentity, ...]  # who the committed ones are from now on
+    aborted: tuple[str, ...]  # transactions that have to be carried out, beside the members
 
 
 class Applications:
-    def __init__(self) -> None:
-        self._known: dict[str, Application] = {}
+    """Reads the machine's transactions; never changes one."""
+
+    def __init__(self, transactions: Mapping[str, Transaction]) -> None:
+        self._transactions = transactions
+        self.known: dict[str, Application] = {}
 
     # --- asking -----------------------------------------------------------------------------------
 
     def find(self, name: str) -> Application | None:
-        return self._known.get(name)
+        return self.known.get(name)
 
     def version(self, name: str) -> int:
         """The last version decided for the application; -1 for none."""
-        known = self._known.get(name)
-        return known.version if known else NONE
+        return self._get(name).version
 
-    def is_new_run(self, name: str, run: int) -> bool:
-        """Whether no run like that or newer has started; an older one is refused."""
-        known = self._known.get(name, Application())
+    def of_older_runs(self, name: str, run: int) -> list[str]:
+        attempts = self._get(name).attempts
+        return [each for each, attempt in attempts.items() if attempt.run < run]
+
+    def of_version(self, name: str, version: int) -> list[str]:
+        attempts = self._get(name).attempts
+        return [each for each, attempt in attempts.items() if attempt.version == version]
+
+    def up_to(self, name: str, version: int) -> list[str]:
+        attempts = self._get(name).attempts
+        return [each for each, attempt in attempts.items() if attempt.version <= version]
+
+    def silent(self, now: Timestamp) -> list[str]:
+        return [
+            name
+            for name, application in self.known.items()
+            if NONE < application.at < now - SILENT_MS_MAX and not application.attempts
+        ]
+
+    def _get(self, name: str) -> Application:
+        return self.known.get(name) or Application()
+
+    # --- verbs ------------------------------------------------------------------------------------
+
+    def start_run(
+        self, now: Timestamp, name: str, run: int
+    ) -> Decision[TransactionRecord, RunBegun]:
+        """A run of an application starts; older ones are fenced, and their attempts aborted."""
+        records = self._new_run(now, name, run)
+        aborted = self._open(self.of_older_runs(name, run))
+        return Decision(records, RunBegun(self.version(name), aborted))
+
+    def start_attempt(
+        self,
+        now: Timestamp,
+        attempt: Attempt,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        new_producer_id: int,
+    ) -> Decision[TransactionRecord, ProducerIdentity | MustEnd | None]:
+        """A producer of its own for one attempt; None when the version was decided before.
+
+        Asked for a second time, it is another producer, and what the first one wrote is aborted:
+        two that write under one number would be taken for one that repeats itself.
+        """
+        if not 0 < timeout_ms <= ATTEMPT_TIMEOUT_MS_MAX:
+            raise InvalidTransactionTimeout(
+                f"attempt timeout {timeout_ms} ms; allowed are 1 to {ATTEMPT_TIMEOUT_MS_MAX}"
+            )
+        if self._new_run(now, attempt.application, attempt.run):
+            raise InvalidTransactionState(
+                f"run {attempt.run} of {attempt.application!r} has not been started"
+            )
+        if not self._is_new_version(attempt.application, attempt.version):
+            return Decision((), None)
+        before = self._transactions.get(transactional_id)
+        if before is not None and before.state.is_prepared:
+            return Decision((), MustEnd(transactional_id))
+        if before is not None and before.state is State.ONGOING:
+            aborted = decision(before, now, commits=False, fences=True)
+            return Decision((aborted,), MustEnd(transactional_id))
+        started = AttemptStarted(transactional_id, attempt, new_producer_id, timeout_ms, now)
+        return Decision((started,), ProducerIdentity(new_producer_id, 0))
+
+    def decide(
+        self, now: Timestamp, name: str, version: int, run: int, members: Members
+    ) -> Decision[TransactionRecord, GroupEnded]:
+        """Commit all of `members` by one record, and abort the version's other attempts."""
+        records = self._new_run(now, name, run)
+        ending = dict.fromkeys(self.of_older_runs(name, run))
+        if not self._is_new_version(name, version):
+            return Decision(records, GroupEnded(True, (), self._open(ending)))
+        after = tuple(self._after(now, Attempt(name, run, version), *each) for each in members)
+        named = dict.fromkeys(transactional_id for transactional_id, _ in members)
+        ending |= dict.fromkeys(self.up_to(name, version))
+        aborted = self._open(each for each in ending if each not in named)
+        decided = GroupDecided(name, version, tuple(named), now)
+        return Decision((*records, decided), GroupEnded(False, after, aborted))
+
+    def abort(
+        self, now: Timestamp, name: str, version: int, run: int
+    ) -> Decision[TransactionRecord, GroupEnded]:
+        """Abort all attempts at the version, unless it is decided."""
+        records = self._new_run(now, name, run)
+        ending = dict.fromkeys(self.of_older_runs(name, run))
+        if not self._is_new_version(name, version):
+            return Decision(records, GroupEnded(True, (), self._open(ending)))
+        attempts = self.of_version(name, version)
+        aborted = self._open(ending | dict.fromkeys(attempts))
+        if attempts:
+            records = (*records, GroupAborted(name, version, now))
+        return Decision(records, GroupEnded(False, (), aborted))
+
+    def _new_run(self, now: Timestamp, name: str, run: int) -> tuple[TransactionRecord, ...]:
+        """The record of a run that nobody has heard of; an older one is refused."""
+        known = self._get(name)
         if run < known.run:
             raise ApplicationFenced(f"run {run} of {name!r}; run {known.run} has started")
-        return run > known.run
+        return (RunStarted(name, run, now),) if run > known.run else ()
 
-    def is_new_version(self, name: str, version: int) -> bool:
+    def _is_new_version(self, name: str, version: int) -> bool:
         """Whether nothing was decided for the version; one that is long past is refused."""
-        known = self._known.get(name, Application())
+        known = self._get(name)
         if version < known.version - 1:
             raise VersionGoesBack(
                 f"{name!r} is at version {known.version}, {version} was decided long ago:"
@@ -53,19 +198,74 @@ class Applications:
             )
         return version > known.version
 
+    def _after(
+        self, now: Timestamp, group: Attempt, transactional_id: str, who: ProducerIdentity
+    ) -> ProducerIdentity:
+        """Who the member's producer is when the group is decided; refused when it cannot be."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise InvalidTransactionState(
+                f"there is no {transactional_id!r}: its time ran out, or it was aborted;"
+                f" write version {group.version} again"
+            )
+        check_identity(transaction, who)
+        wrote_nothing = transaction.attempt is not None and transaction.state is State.EMPTY
+        if transaction.state is not State.ONGOING and not wrote_nothing:
+            raise InvalidTransactionState(
+                f"{transactional_id!r} is {transaction.state}, it cannot be committed"
+            )
+        if transaction.attempt not in (None, group):
+            raise InvalidTransactionState(
+                f"{transactional_id!r} is not an attempt at version {group.version} of"
+                f" {group.application!r} in run {group.run}"
+            )
+        prepared = decision(transaction, now, commits=True, fences=True)
+        return ProducerIdentity(prepared.producer_id, prepared.epoch)
+
+    def _open(self, transactional_ids: Iterable[str]) -> tuple[str, ...]:
+        """Those which have written: their end has to be carried out."""
+        return tuple(
+            each for each in transactional_ids if self._transactions[each].state is State.ONGOING
+        )
+
     # --- changing ---------------------------------------------------------------------------------
 
-    def run_started(self, name: str, run: int) -> None:
-        self._known.setdefault(name, Application()).run = run
+    def run_started(self, record: RunStarted) -> None:
+        application = self._heard_of(record.application, record.at)
+        application.run = record.run
 
-    def decided(self, name: str, version: int) -> None:
-        self._known.setdefault(name, Application()).version = version
+    def attempt_started(self, record: AttemptStarted) -> None:
+        application = self._heard_of(record.attempt.application, record.at)
+        application.attempts[record.transactional_id] = record.attempt
+
+    def attempt_restored(self, transaction: Transaction) -> None:
+        attempt = transaction.attempt
+        if attempt is not None:
+            application = self.known.setdefault(attempt.application, Application())
+            application.attempts[transaction.transactional_id] = attempt
+
+    def attempt_ended(self, transaction: Transaction) -> None:
+        attempt = transaction.attempt
+        if attempt is not None and attempt.application in self.known:
+            self.known[attempt.application].attempts.pop(transaction.transactional_id, None)
+
+    def decided(self, record: GroupDecided) -> None:
+        application = self._heard_of(record.application, record.at)
+        application.version = record.version
+
+    def _heard_of(self, name: str, at: Timestamp) -> Application:
+        application = self.known.setdefault(name, Application())
+        application.at = max(application.at, at)
+        return application
+
+    def forget(self, name: str) -> None:
+        self.known.pop(name, None)
 
     def keep(self, kept: ApplicationKept) -> None:
-        self._known[kept.application] = Application(kept.run, kept.version)
+        self.known[kept.application] = Application(kept.run, kept.version, kept.at)
 
     def kept(self) -> list[ApplicationKept]:
         return [
-            ApplicationKept(name, known.run, known.version)
-            for name, known in sorted(self._known.items())
+            ApplicationKept(name, known.run, known.version, known.at)
+            for name, known in sorted(self.known.items())
         ]

@@ -57,8 +57,14 @@ def decision(
     """How the transaction ends.  With `fences` the epoch rises, and the markers carry the new one.
 
     When epochs are used up the producer goes on under the `spare` id; without one it keeps the
-    last epoch, and its next `init` gives it a new id.
+    last epoch, and its next `init` gives it a new id.  An attempt's producer never goes on: its
+    markers carry the last epoch, and partitions forget a producer with that.
     """
+    if transaction.attempt is not None:
+        producer_id = transaction.producer_id
+        return Prepared(
+            transaction.transactional_id, commits, EPOCH_MAX, producer_id, EPOCH_MAX, now
+        )
     epoch = transaction.epoch + 1 if fences and transaction.epoch < EPOCH_MAX else transaction.epoch
     producer_id, next_epoch = transaction.producer_id, epoch
     if fences and epoch >= EPOCH_MAX and spare >= 0:

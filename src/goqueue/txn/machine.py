@@ -36,9 +36,12 @@ from goqueue.txn.identity import (
 )
 from goqueue.txn.pending import PendingOffsets
 from goqueue.txn.records import (
+    ApplicationForgotten,
     ApplicationKept,
+    AttemptStarted,
     Completed,
     Forgotten,
+    GroupAborted,
     GroupDecided,
     OffsetsAdded,
     PartitionsAdded,
@@ -53,19 +56,11 @@ from goqueue.txn.records import (
     decode,
     encode,
 )
-from goqueue.txn.transaction import Transaction
+from goqueue.txn.transaction import MustEnd, Transaction
 
 TIMEOUT_MS_MAX: Final = 15 * 60_000
 IDLE_MS_MAX: Final = 7 * 24 * 3_600_000
 SWEEP_MS: Final = 3_600_000
-
-Members = Sequence[tuple[str, ProducerIdentity]]
-
-
-class MustEnd(msgspec.Struct, frozen=True):
-    """First this transactional id's transaction must be completed; then ask again."""
-
-    transactional_id: str
 
 
 class Counts(msgspec.Struct):
@@ -87,7 +82,7 @@ class TransactionMachine:
         self._deadlines = Deadlines(self._is_deadline)
         self._sweep_at = Timestamp(0)
         self.pending_offsets = PendingOffsets()  # of transactions that are not carried out
-        self.applications = Applications()
+        self.applications = Applications(self._transactions)
         self.counts = Counts()
 
     # --- asking -----------------------------------------------------------------------------------
@@ -148,6 +143,11 @@ class TransactionMachine:
                 f"transaction timeout {timeout_ms} ms; allowed are 1 to {self._timeout_ms_max}"
             )
         known = self._transactions.get(transactional_id)
+        if known is not None and known.attempt is not None:
+            raise InvalidTransactionState(
+                f"{transactional_id!r} is an attempt of application"
+                f" {known.attempt.application!r}, which starts it itself"
+            )
         if known is not None and expected is not None and not is_known(known, expected):
             raise ProducerFenced(
                 f"{transactional_id!r} is at producer {known.producer_id} epoch {known.epoch},"
@@ -257,6 +257,11 @@ class TransactionMachine:
         with the old epoch.
         """
         transaction = self.get(transactional_id)
+        if commits and transaction.attempt is not None:
+            raise InvalidTransactionState(
+                f"{transactional_id!r} is committed by the decision about version"
+                f" {transaction.attempt.version} of {transaction.attempt.application!r}"
+            )
         if bumps_epoch and is_previous(transaction, who):
             return self._ended_already(transaction, commits)
         check_identity(transaction, who)
@@ -313,42 +318,6 @@ class TransactionMachine:
             return Decision((), identity_of(transaction))
         return Decision((Completed(transactional_id, now),), identity_of(transaction))
 
-    # --- many at once, by one decision ------------------------------------------------------------
-
-    def start_run(self, application: str, run: int) -> Decision[TransactionRecord, int]:
-        """A run of an application starts; older ones are fenced.  Gives its last version."""
-        is_new = self.applications.is_new_run(application, run)
-        records = (RunStarted(application, run),) if is_new else ()
-        return Decision(records, self.applications.version(application))
-
-    def decide_group(
-        self, now: Timestamp, application: str, version: int, run: int, members: Members
-    ) -> Decision[TransactionRecord, tuple[ProducerIdentity, ...] | None]:
-        """Commit all of `members` by one record; gives who their producers are from now on.
-
-        None when the version was decided before.
-        """
-        records: list[TransactionRecord] = []
-        if self.applications.is_new_run(application, run):
-            records.append(RunStarted(application, run))
-        if not self.applications.is_new_version(application, version):
-            return Decision(tuple(records), None)
-        after = [self._after_group(now, each, who) for each, who in members]
-        ids = tuple(dict.fromkeys(transactional_id for transactional_id, _ in members))
-        records.append(GroupDecided(application, version, ids, now))
-        return Decision(tuple(records), tuple(after))
-
-    def _after_group(
-        self, now: Timestamp, transactional_id: str, who: ProducerIdentity
-    ) -> ProducerIdentity:
-        transaction = self.check(transactional_id, who)
-        if transaction.state is not State.ONGOING:
-            raise InvalidTransactionState(
-                f"{transactional_id!r} is {transaction.state}, it cannot be committed"
-            )
-        prepared = decision(transaction, now, commits=True, fences=True)
-        return ProducerIdentity(prepared.producer_id, prepared.epoch)
-
     # --- the log ----------------------------------------------------------------------------------
 
     def apply(self, record: TransactionRecord) -> None:
@@ -370,19 +339,61 @@ class TransactionMachine:
             case Completed():
                 self._complete(record)
             case Forgotten():
-                self._transactions.pop(record.transactional_id, None)
+                self._forget(record.transactional_id)
+            case TransactionKept():
+                self._keep(Transaction.restored(record))
+            case _:
+                self._apply_to_group(record)
+
+    def _apply_to_group(
+        self,
+        record: RunStarted
+        | AttemptStarted
+        | GroupDecided
+        | GroupAborted
+        | ApplicationKept
+        | ApplicationForgotten,
+    ) -> None:
+        match record:
             case RunStarted():
-                self.applications.run_started(record.application, record.run)
+                self._end_attempts(
+                    self.applications.of_older_runs(record.application, record.run), record.at
+                )
+                self.applications.run_started(record)
+            case AttemptStarted():
+                self._transaction(record.transactional_id).start_attempt(record)
+                self.applications.attempt_started(record)
             case GroupDecided():
-                self.applications.decided(record.application, record.version)
                 for each in record.transactional_ids:
                     transaction = self._transactions[each]
                     # A new epoch: a repetition of this decision cannot be taken for the next one.
                     self._prepare(decision(transaction, record.at, commits=True, fences=True))
-            case TransactionKept():
-                self._keep(Transaction.restored(record))
+                self._end_attempts(
+                    self.applications.up_to(record.application, record.version), record.at
+                )
+                self.applications.decided(record)
+            case GroupAborted():
+                self._end_attempts(
+                    self.applications.of_version(record.application, record.version), record.at
+                )
             case ApplicationKept():
                 self.applications.keep(record)
+            case ApplicationForgotten():
+                self.applications.forget(record.application)
+
+    def _end_attempts(self, transactional_ids: Iterable[str], at: Timestamp) -> None:
+        """Abort those that have written; of the others nothing need be known."""
+        for each in transactional_ids:
+            transaction = self._transactions[each]
+            if transaction.state is State.ONGOING:
+                self._prepare(decision(transaction, at, commits=False, fences=True))
+            else:
+                self._forget(each)
+
+    def _forget(self, transactional_id: str) -> None:
+        transaction = self._transactions.pop(transactional_id, None)
+        if transaction is not None:
+            self.applications.attempt_ended(transaction)
 
     def _transaction(self, transactional_id: str) -> Transaction:
         found = self._transactions.get(transactional_id)
@@ -403,6 +414,7 @@ class TransactionMachine:
     def _prepare(self, record: Prepared) -> None:
         transaction = self._transactions[record.transactional_id]
         transaction.prepare(record)
+        self.applications.attempt_ended(transaction)
         self._ongoing.pop(record.transactional_id, None)
         self._prepared[record.transactional_id] = transaction
 
@@ -416,6 +428,8 @@ class TransactionMachine:
             self.counts.aborted += 1
         transaction.complete(record.at)
         self._prepared.pop(record.transactional_id, None)
+        if transaction.attempt is not None:
+            self._forget(record.transactional_id)
 
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
@@ -424,7 +438,9 @@ class TransactionMachine:
             self.pending_offsets.add(transactional_id, group_id, offsets)
         if transaction.state.is_prepared:
             self._prepared[transactional_id] = transaction
-        elif transaction.state is State.ONGOING:
+            return
+        self.applications.attempt_restored(transaction)
+        if transaction.state is State.ONGOING:
             self._ongoing[transactional_id] = transaction
             self._deadlines.add(transaction.deadline, transactional_id)
 
@@ -444,7 +460,7 @@ class TransactionMachine:
 
     def next_deadline(self) -> Timestamp | None:
         soonest = self._deadlines.soonest()
-        if not self._transactions:
+        if not self._transactions and not self.applications.known:
             return soonest
         return self._sweep_at if soonest is None else min(soonest, self._sweep_at)
 
@@ -470,13 +486,15 @@ class TransactionMachine:
         transaction = self._ongoing.get(transactional_id)
         return transaction is not None and transaction.deadline == deadline
 
-    def _swept(self, now: Timestamp) -> list[Forgotten]:
+    def _swept(self, now: Timestamp) -> list[TransactionRecord]:
         if now < self._sweep_at:
             return []
         self._sweep_at = Timestamp(now + SWEEP_MS)
-        return [
+        idle: list[TransactionRecord] = [
             Forgotten(transactional_id)
             for transactional_id, transaction in self._transactions.items()
             if (transaction.state is State.EMPTY or transaction.state.is_complete)
             and transaction.changed_at < now - IDLE_MS_MAX
         ]
+        idle.extend(ApplicationForgotten(each) for each in self.applications.silent(now))
+        return idle

@@ -10,6 +10,9 @@ A transaction's life, and the records that move it:
 
 `Prepared` is the decision.  After it there is no way back: markers and offsets are carried out,
 again and again if need be, until `Completed`.
+
+An attempt (`AttemptStarted`) is a transaction that lives once: what decides about its group ends
+it, and it is forgotten with its completion, or at once when it has written nothing.
 """
 
 from enum import StrEnum
@@ -91,20 +94,54 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
     transactional_id: str
 
 
-class RunStarted(msgspec.Struct, frozen=True, tag="run"):
-    """A new run of an application: older ones are fenced."""
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """Which part of an application's work a transaction is."""
 
     application: str
     run: int
+    version: int
+
+
+class RunStarted(msgspec.Struct, frozen=True, tag="run"):
+    """A new run of an application: older ones are fenced, and their attempts aborted."""
+
+    application: str
+    run: int
+    at: Timestamp = Timestamp(-1)
+
+
+class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt"):
+    """A producer of its own for one attempt at one task; in the place of `ProducerRegistered`."""
+
+    transactional_id: str
+    attempt: Attempt
+    producer_id: int
+    timeout_ms: int
+    at: Timestamp
 
 
 class GroupDecided(msgspec.Struct, frozen=True, tag="group"):
-    """One decision that commits many transactions: all of them or none, by this one record."""
+    """One decision that commits many transactions: all of them or none, by this one record.
+
+    Other attempts at this version, and at older ones, are aborted.
+    """
 
     application: str
     version: int
     transactional_ids: tuple[str, ...]
     at: Timestamp
+
+
+class GroupAborted(msgspec.Struct, frozen=True, tag="group_aborted"):
+    """All attempts at an application's version are aborted."""
+
+    application: str
+    version: int
+    at: Timestamp
+
+
+class ApplicationForgotten(msgspec.Struct, frozen=True, tag="application_forgotten"):
+    application: str
 
 
 class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
@@ -123,12 +160,14 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     marker_epoch: int
     previous_producer_id: int
     previous_epoch: int
+    attempt: Attempt | None = None
 
 
 class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):
     application: str
     run: int
     version: int
+    at: Timestamp = Timestamp(-1)
 
 
 TransactionRecord = (
@@ -139,7 +178,10 @@ TransactionRecord = (
     | Completed
     | Forgotten
     | RunStarted
+    | AttemptStarted
     | GroupDecided
+    | GroupAborted
+    | ApplicationForgotten
     | TransactionKept
     | ApplicationKept
 )

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from goqueue.model.ids import Timestamp
 from goqueue.txn.records import (
+    Attempt,
+    AttemptStarted,
     PendingOffset,
     Prepared,
     ProducerRegistered,
@@ -13,10 +17,17 @@ from goqueue.txn.records import (
 )
 
 
+class MustEnd(msgspec.Struct, frozen=True):
+    """First this transactional id's transaction must be completed; then ask again."""
+
+    transactional_id: str
+
+
 class Transaction:
     """Only `TransactionMachine.apply` changes it."""
 
     __slots__ = (
+        "attempt",
         "changed_at",
         "epoch",
         "marker_epoch",
@@ -46,6 +57,7 @@ class Transaction:
         self.marker_epoch = -1
         self.previous_producer_id = -1  # a client that missed our reply still uses this one
         self.previous_epoch = -1
+        self.attempt: Attempt | None = None  # it lives once, as a part of that
 
     @property
     def deadline(self) -> Timestamp:
@@ -65,6 +77,14 @@ class Transaction:
         self.previous_epoch = record.previous_epoch
         self.state = State.EMPTY
         self.changed_at = record.at
+
+    def start_attempt(self, record: AttemptStarted) -> None:
+        self.attempt = record.attempt
+        self.register(
+            ProducerRegistered(
+                record.transactional_id, record.producer_id, 0, record.timeout_ms, record.at
+            )
+        )
 
     def begin(self, at: Timestamp) -> None:
         if self.state is not State.ONGOING:
@@ -112,6 +132,7 @@ class Transaction:
             self.marker_epoch,
             self.previous_producer_id,
             self.previous_epoch,
+            self.attempt,
         )
 
     @classmethod
@@ -130,4 +151,5 @@ class Transaction:
         transaction.marker_epoch = kept.marker_epoch
         transaction.previous_producer_id = kept.previous_producer_id
         transaction.previous_epoch = kept.previous_epoch
+        transaction.attempt = kept.attempt
         return transaction

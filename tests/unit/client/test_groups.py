@@ -93,5 +93,5 @@ async def test_both_clients_have_the_same_verbs():
         assert [each.id for each in await client.groups()] == ["b"]
     assert server.requests[1].url.params["after"] == "a"
     verbs = {"groups", "group", "group_lag", "group_offsets", "reset_offsets", "delete_group"}
-    verbs |= {"join", "poll", "commit", "leave"}
+    verbs |= {"join", "poll", "heartbeat", "commit", "leave"}
     assert all(hasattr(kind, verb) for kind in (Client, AsyncClient) for verb in verbs)

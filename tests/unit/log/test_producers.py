@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.log import Log
-from goqueue.log.producers import BATCHES_KEPT, EXPIRY_MS, SEQUENCE_MAX, Producers
+from goqueue.log.producers import BATCHES_KEPT, EPOCH_MAX, EXPIRY_MS, SEQUENCE_MAX, Producers
 from goqueue.model.errors import (
     DiskFull,
     InvalidProducerEpoch,
@@ -205,6 +205,24 @@ def test_a_clock_that_was_set_back_does_not_keep_producers_for_ever():
     producers.ended(7, 0, 0, marker=Offset(0), now=later(100 * EXPIRY_MS))
     assert producers.expire(later(0)) == 0
     assert producers.expire(later(EXPIRY_MS + 1)) == 1
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_producer_whose_last_epoch_has_ended_is_forgotten_at_once(commits):
+    disk = SimDisk(1)
+    log = opened(disk)
+    write(log, 7, count=3)
+    mark(log, 7, EPOCH_MAX, commits=commits)
+    assert log.producers.find(7) is None
+    assert log.stable_offset == 0, "its marker is not visible yet"
+    mark(log, 7, EPOCH_MAX, commits=commits)  # once more, after a crash
+    show_all(log)
+    assert log.producers.all() == []
+    assert log.stable_offset == log.end_offset == 5
+    before = known(log)
+    log = opened(disk.kill())
+    assert known(log) == before
+    assert bool(log.aborted.between(Offset(0), log.end_offset)) is not commits
 
 
 # --- the same, from the log -------------------------------------------------------------------

@@ -11,6 +11,7 @@ from goqueue.queue import QueueMachine, QueueSettings, Where
 from goqueue.queue.handing import Take
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.ledger import Ledger
+from goqueue.queue.parcels import singles
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
 
@@ -76,7 +77,7 @@ class Bench:
         )
         return [
             receipt(TOPIC, 0, record.offset, attempt, handed.lease_id, GROUP)
-            for record, attempt, _ in take.chosen
+            for record, attempt, _ in singles(take.chosen)
         ]
 
     def choose(self, count: int) -> Take:
@@ -164,6 +165,7 @@ def picture(machine: QueueMachine) -> dict[str, Any]:
         "next_lease_id": machine.next_lease_id,
         "settings": {group_id: group.settings for group_id, group in machine.groups.items()},
         "held": {g: dict(group.book.consumers) for g, group in machine.groups.items()},
+        "members": {g: (group.generation, group.members) for g, group in machine.groups.items()},
         "letters": {
             place: (box.floor, box.taken.ranges, box.end)
             for place, box in machine.letter_boxes.items()

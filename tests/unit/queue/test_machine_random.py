@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 )
 
 from goqueue.model.ids import GroupId, Offset
-from goqueue.queue import QueueSettings, ReceiptExpired
+from goqueue.queue import QueueMember, QueueSettings, ReceiptExpired
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import DEAD
@@ -52,6 +52,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
     def begin(self) -> None:
         self.bench = Bench(QueueSettings(visibility_ms=1000, backoff_base_ms=400))
         self.messages: list[Message] = []
+        self.members: set[str] = set()
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -125,6 +126,22 @@ class QueueAgainstReference(RuleBasedStateMachine):
             if message.state == "in flight" and message.until <= target:
                 self._failed(message, offset)
 
+    @rule(consumer=CONSUMERS)
+    def join(self, consumer: str) -> None:
+        member = QueueMember(
+            member_id=consumer,
+            client_id="",
+            client_host="",
+            topics=(WHERE.topic,),
+            session_timeout_ms=1000,
+            generation=0,
+            joined_at=self.bench.now,
+        )
+        before = self.bench.machine.group(WHERE.group_id).generation
+        joined = self.bench.submit(lambda machine: machine.join(WHERE.group_id, member))
+        assert joined.generation == before + 1
+        self.members.add(consumer)
+
     @rule(consumer=CONSUMERS, failed=st.booleans())
     def consumer_gone(self, consumer: str, failed: bool) -> None:
         self.bench.submit(
@@ -132,6 +149,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 self.bench.now, GroupId("workers"), consumer, failed=failed
             )
         )
+        self.members.discard(consumer)
         for offset, message in enumerate(self.messages):
             if message.state == "in flight" and message.consumer == consumer:
                 if failed:
@@ -211,6 +229,10 @@ class QueueAgainstReference(RuleBasedStateMachine):
         assert sum(ledger.in_flight) == in_flight
         assert self.bench.machine.group(WHERE.group_id).book.in_flight == in_flight
         assert sum(lease.remaining for lease in ledger.leases) == in_flight
+
+    @invariant()
+    def members_are_those_who_joined_and_did_not_go(self) -> None:
+        assert set(self.bench.machine.group(WHERE.group_id).members) == self.members
 
     @invariant()
     def replay_equals_live(self) -> None:

@@ -5,7 +5,16 @@ from typing import Any
 
 from goqueue.model.ids import Timestamp, TopicName
 from goqueue.model.machine import Decision
-from goqueue.txn import MustEnd, ProducerIdentity, TransactionMachine, TransactionRecord
+from goqueue.txn import (
+    Attempt,
+    GroupEnded,
+    Members,
+    MustEnd,
+    ProducerIdentity,
+    RunBegun,
+    TransactionMachine,
+    TransactionRecord,
+)
 from goqueue.txn.records import decode, encode
 
 A0 = (TopicName("a"), 0)
@@ -64,6 +73,55 @@ class Coordinator:
     def complete(self, name: str) -> None:
         self.do(lambda machine: machine.completed(self.now, name))
 
+    # --- many at once -----------------------------------------------------------------------------
+
+    def start_run(self, application: str, run: int) -> RunBegun:
+        begun: RunBegun = self.do(
+            lambda machine: machine.applications.start_run(self.now, application, run)
+        )
+        return begun
+
+    def start_attempt(
+        self, application: str, run: int, version: int, task: int = 0, number: int = 0
+    ) -> tuple[str, ProducerIdentity] | None:
+        name = f"{application}:{run}:{version}:{task}:{number}"
+        while True:
+            reply = self.do(
+                lambda machine: machine.applications.start_attempt(
+                    self.now,
+                    Attempt(application, run, version),
+                    name,
+                    timeout_ms=60_000,
+                    new_producer_id=next(self.ids),
+                )
+            )
+            if not isinstance(reply, MustEnd):
+                return None if reply is None else (name, reply)
+            self.complete(name)
+
+    def written(
+        self, application: str, run: int, version: int, task: int = 0, number: int = 0
+    ) -> tuple[str, ProducerIdentity]:
+        """An attempt that has written something."""
+        started = self.start_attempt(application, run, version, task, number)
+        assert started is not None
+        self.add(*started, A0)
+        return started
+
+    def decide(self, application: str, run: int, version: int, members: Members) -> GroupEnded:
+        ended: GroupEnded = self.do(
+            lambda machine: machine.applications.decide(
+                self.now, application, version, run, members
+            )
+        )
+        return ended
+
+    def abort_group(self, application: str, run: int, version: int) -> GroupEnded:
+        ended: GroupEnded = self.do(
+            lambda machine: machine.applications.abort(self.now, application, version, run)
+        )
+        return ended
+
     def replayed(self) -> TransactionMachine:
         machine = TransactionMachine()
         for data in self.log:
@@ -78,5 +136,8 @@ def state_of(machine: TransactionMachine) -> dict[str, Any]:
         "ongoing": [each.transactional_id for each in machine.ongoing],
         "prepared": {each.transactional_id for each in machine.prepared},
         "applications": machine.applications.kept(),
+        "attempts": {
+            name: dict(known.attempts) for name, known in machine.applications.known.items()
+        },
         "deadline": machine._deadlines.soonest(),
     }

@@ -5,14 +5,12 @@ import pytest
 from goqueue.model.ids import Offset, Timestamp, TopicName
 from goqueue.txn import PendingOffset, ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import (
-    ApplicationFenced,
     ConcurrentTransactions,
     InvalidTransactionState,
     InvalidTransactionTimeout,
     ProducerFenced,
     TransactionalIdNotFound,
     UnknownProducer,
-    VersionGoesBack,
 )
 from goqueue.txn.identity import EPOCH_MAX
 from goqueue.txn.machine import IDLE_MS_MAX
@@ -256,73 +254,6 @@ def test_offsets_are_pending_until_the_transaction_is_carried_out(coordinator):
     assert not coordinator.machine.pending_offsets._by_group
 
 
-# --- many by one decision ---------------------------------------------------------------------
-
-
-def members(coordinator: Coordinator, *names: str) -> list[tuple[str, ProducerIdentity]]:
-    found = []
-    for name in names:
-        who = coordinator.init(name)
-        coordinator.add(name, who, A0)
-        found.append((name, who))
-    return found
-
-
-def test_one_record_commits_many_transactions(coordinator):
-    tasks = members(coordinator, "one", "two")
-    written = len(coordinator.log)
-    decided = coordinator.do(
-        lambda machine: machine.decide_group(coordinator.now, "app", 0, 1, tasks)
-    )
-    assert [each.epoch for each in decided] == [who.epoch + 1 for _, who in tasks]
-    assert len(coordinator.log) == written + 2, "the run, and the one decision"
-    states = {coordinator.machine.get(name).state for name, _ in tasks}
-    assert states == {State.PREPARE_COMMIT}
-    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
-
-
-def test_a_group_is_committed_whole_or_not_at_all(coordinator):
-    tasks = members(coordinator, "one", "two")
-    coordinator.end("two", tasks[1][1], commits=False)
-    with pytest.raises(ProducerFenced):
-        coordinator.do(lambda machine: machine.decide_group(coordinator.now, "app", 0, 1, tasks))
-    assert coordinator.machine.get("one").state is State.ONGOING
-
-
-def test_a_version_is_decided_once(coordinator):
-    def decide(version: int, run: int, tasks: list) -> object:
-        return coordinator.do(
-            lambda machine: machine.decide_group(coordinator.now, "app", version, run, tasks)
-        )
-
-    assert decide(5, 1, members(coordinator, "a")) is not None
-    assert decide(5, 1, members(coordinator, "b")) is None
-    assert decide(4, 1, members(coordinator, "c")) is None
-    with pytest.raises(VersionGoesBack):
-        decide(3, 1, members(coordinator, "d"))
-    assert decide(6, 2, members(coordinator, "e")) is not None
-    with pytest.raises(ApplicationFenced):
-        decide(7, 1, members(coordinator, "f"))
-
-
-def test_a_repeated_decision_does_not_touch_the_next_transaction_of_its_members(coordinator):
-    ((name, who),) = tasks = members(coordinator, "task")
-    (after,) = coordinator.do(
-        lambda machine: machine.decide_group(coordinator.now, "app", 0, 1, tasks)
-    )
-    coordinator.complete(name)
-    coordinator.add(name, after, A0)
-    assert not coordinator.do(lambda machine: machine.abort(coordinator.now, name, only=who))
-    assert coordinator.machine.get(name).state is State.ONGOING
-
-
-def test_a_new_run_fences_the_ones_before(coordinator):
-    assert coordinator.do(lambda machine: machine.start_run("app", 3)) == -1
-    assert coordinator.do(lambda machine: machine.start_run("app", 3)) == -1
-    with pytest.raises(ApplicationFenced):
-        coordinator.do(lambda machine: machine.start_run("app", 2))
-
-
 # --- keeping ----------------------------------------------------------------------------------
 
 
@@ -347,7 +278,8 @@ def test_a_snapshot_brings_everything_back(coordinator):
     ended = coordinator.init("ended")
     coordinator.add("ended", ended, A0)
     coordinator.end("ended", ended)
-    coordinator.do(lambda machine: machine.start_run("app", 3))
+    coordinator.start_run("app", 3)
+    coordinator.start_attempt("app", 3, 0)
     restored = TransactionMachine()
     for record in coordinator.machine.snapshot():
         restored.apply(restored.decode(restored.encode(record)))

@@ -13,6 +13,7 @@ from goqueue.txn.errors import TransactionError
 from tests.unit.txn.coordinator import Coordinator, state_of
 
 NAMES = st.sampled_from(["x", "y", "z"])
+APPLICATIONS = st.sampled_from(["first", "second"])
 PLACES = st.tuples(st.sampled_from([TopicName("a"), TopicName("b")]), st.integers(0, 2))
 
 
@@ -23,7 +24,9 @@ class CoordinatorRules(RuleBasedStateMachine):
         self.held: dict[str, list[ProducerIdentity]] = {}  # all identities ever given out
         self.newest: dict[str, ProducerIdentity] = {}
         self.owners: dict[ProducerIdentity, str] = {}
-        self.decided: dict[tuple[str, int], bool] = {}  # (name, marker epoch or id) to the end
+        self.runs: dict[str, int] = {}
+        self.attempts: dict[ProducerIdentity, tuple[str, int, int, str]] = {}
+        self.ended: set[ProducerIdentity] = set()  # attempts about which something was decided
 
     # --- helpers ----------------------------------------------------------------------------------
 
@@ -133,16 +136,139 @@ class CoordinatorRules(RuleBasedStateMachine):
         known = coordinator.machine.applications.version("app")
         try:
             decided = coordinator.do(
-                lambda machine: machine.decide_group(coordinator.now, "app", version, run, members)
+                lambda machine: machine.applications.decide(
+                    coordinator.now, "app", version, run, members
+                )
             )
         except TransactionError:
             after = {name: coordinator.machine.get(name).state for name, _ in members}
             assert after == before, "a refused decision changed something"
             return
-        assert (decided is None) == (version <= known), "a version is decided once"
-        for (name, _), after_it in zip(members, decided or (), strict=decided is not None):
+        assert decided.was_decided == (version <= known), "a version is decided once"
+        for (name, _), after_it in zip(members, decided.members, strict=not decided.was_decided):
             assert coordinator.machine.get(name).state is State.PREPARE_COMMIT
             self.given(name, after_it)
+
+    # --- attempts: two applications, a few versions, tasks and runs -------------------------------
+
+    @rule(app=APPLICATIONS, run=st.integers(0, 2))
+    def a_run_starts(self, app, run):
+        try:
+            self.coordinator.start_run(app, run)
+        except TransactionError:
+            return
+        self.runs[app] = run
+
+    @rule(app=APPLICATIONS, version=st.integers(0, 4), task=st.integers(0, 1), writes=st.booleans())
+    def an_attempt_starts(self, app, version, task, writes):
+        run = self.runs.get(app)
+        if run is None:
+            return
+        try:
+            started = self.coordinator.start_attempt(
+                app, run, version, task, len(self.attempts) % 2
+            )
+        except TransactionError:
+            return
+        known = self.coordinator.machine.applications.version(app)
+        assert (started is None) == (version <= known)
+        if started is None:
+            return
+        if writes:
+            self.coordinator.add(*started, (TopicName("a"), task))
+        self.attempts[started[1]] = (app, run, version, started[0])
+
+    @rule(index=st.integers(0, 50))
+    def an_attempt_writes(self, index):
+        if not self.attempts:
+            return
+        who, (app, run, version, name) = list(self.attempts.items())[index % len(self.attempts)]
+        try:
+            self.coordinator.add(name, who, (TopicName("b"), 0))
+        except TransactionError:
+            return
+        known = self.coordinator.machine.applications.find(app)
+        assert known is not None
+        assert run == known.run, "a fenced run got in"
+        assert version > known.version, "an attempt at a decided version got in"
+        assert who not in self.ended, "one that was told to have ended got in"
+
+    @rule(app=APPLICATIONS, version=st.integers(0, 4), index=st.integers(0, 50))
+    def a_version_is_decided(self, app, version, index):
+        run = self.runs.get(app)
+        if run is None:
+            return
+        of_it = [
+            (name, who)
+            for who, (of, in_run, at, name) in self.attempts.items()
+            if (of, in_run, at) == (app, run, version) and self.is_open(name, who)
+        ]
+        named = of_it[: index % (len(of_it) + 1)]
+        known = self.coordinator.machine.applications.version(app)
+        try:
+            ended = self.coordinator.decide(app, run, version, named)
+        except TransactionError:
+            assert version < known
+            return
+        assert ended.was_decided == (version <= known)
+        if ended.was_decided:
+            return
+        for name, who in of_it:
+            found = self.coordinator.machine.find(name)
+            if (name, who) in named:
+                assert found is not None
+                assert found.state is State.PREPARE_COMMIT
+            else:
+                assert found is None or found.state is State.PREPARE_ABORT
+        self.ended |= {who for _, who in of_it}
+
+    def is_open(self, name: str, who: ProducerIdentity) -> bool:
+        found = self.coordinator.machine.find(name)
+        return found is not None and (found.producer_id, found.epoch) == (
+            who.producer_id,
+            who.epoch,
+        )
+
+    @rule(app=APPLICATIONS, version=st.integers(0, 4))
+    def a_version_is_aborted(self, app, version):
+        run = self.runs.get(app)
+        if run is None:
+            return
+        try:
+            ended = self.coordinator.abort_group(app, run, version)
+        except TransactionError:
+            return
+        if not ended.was_decided:
+            self.ended |= {
+                who
+                for who, (of, in_run, at, _) in self.attempts.items()
+                if (of, in_run, at) == (app, run, version)
+            }
+
+    @rule()
+    def everything_is_carried_out(self):
+        for transaction in self.coordinator.machine.prepared:
+            self.coordinator.complete(transaction.transactional_id)
+
+    @invariant()
+    def undecided_attempts_and_no_others_are_listed(self):
+        machine = self.coordinator.machine
+        listed = {
+            name: attempt
+            for known in machine.applications.known.values()
+            for name, attempt in known.attempts.items()
+        }
+        held = {
+            each.transactional_id: each.attempt
+            for each in machine.all()
+            if each.attempt is not None and not each.state.is_prepared
+        }
+        assert listed == held
+        for attempt in held.values():
+            known = machine.applications.find(attempt.application)
+            assert known is not None
+            assert attempt.run == known.run
+            assert attempt.version > known.version
 
     # --- what always holds ------------------------------------------------------------------------
 

@@ -6,8 +6,10 @@ import msgspec
 from litestar import delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
+from goqueue.broker import Broker
 from goqueue.broker.group_membership import TopicPartition
 from goqueue.broker.group_overview import GroupOverview, OffsetMove, PartitionLag, Reset
+from goqueue.broker.queue_groups import QueueGroupDescription, Worker
 from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
@@ -37,7 +39,7 @@ class GroupSummary(msgspec.Struct, frozen=True):
     members: int
     generation: int
     type: str
-    """`consumer` (HTTP, and Kafka's newer protocol) or `classic`."""
+    """`consumer` (HTTP, and Kafka's newer protocol), `classic`, or `share`: in queue mode."""
 
 
 class GroupList(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +54,7 @@ class GroupMember(msgspec.Struct, frozen=True):
     client_host: str
     instance_id: str | None
     protocol: str
-    """`http`, `consumer` or `classic`."""
+    """`http`, `consumer`, `classic` or `share`."""
     generation: int
     state: str
     topics: list[str]
@@ -88,7 +90,7 @@ async def list_groups(
         QueryParameter(name="state", max_length=40, description="Only groups in this state."),
     ] = None,
     of_type: Annotated[
-        Literal["classic", "consumer"] | None,
+        Literal["classic", "consumer", "share"] | None,
         QueryParameter(name="type", description="Only groups of this type."),
     ] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=GROUPS_PAGE_MAX)] = GROUPS_PAGE_MAX,
@@ -98,13 +100,10 @@ async def list_groups(
     ] = None,
 ) -> GroupList:
     """All groups that have members or committed offsets, by name."""
-    found = broker.groups.list_groups(
+    found = broker.queue_groups.listed(
         () if in_state is None else (in_state,), () if of_type is None else (of_type,)
     )
-    behind = sorted(
-        (each for each in found if after is None or each.group_id > after),
-        key=lambda listing: listing.group_id,
-    )
+    behind = [each for each in found if after is None or each.group_id > after]
     page = behind[:limit]
     more = page[-1].group_id if len(behind) > limit else None
     return GroupList([_summary(each) for each in page], more)
@@ -120,6 +119,8 @@ async def describe_group(
     broker: TheBroker, overview: TheGroupOverview, group: GroupPath
 ) -> GroupDetail:
     """Its members and what each has, with the way to where it goes while it rebalances."""
+    if broker.queue_groups.is_queue(group_name(group)):
+        return queue_group(broker, broker.queue_groups.describe(group_name(group)))
     found = broker.groups.describe(group_name(group))
     members = [_member(overview, found, each) for each in found.members]
     topics = {topic for each in members for topic in each.topics}
@@ -156,6 +157,44 @@ def _member(
     )
 
 
+def queue_group(broker: Broker, found: QueueGroupDescription) -> GroupDetail:
+    """A group in queue mode, where every member has all partitions of its topics."""
+    members = [_worker(broker, each) for each in found.workers]
+    return GroupDetail(
+        id=found.group_id,
+        state=found.state,
+        type="share",
+        generation=found.generation,
+        assignor="",
+        leader=None,
+        topics=sorted({topic for each in members for topic in each.topics}),
+        members=members,
+        changed_at=None,
+    )
+
+
+def _worker(broker: Broker, worker: Worker) -> GroupMember:
+    places = [
+        TopicPartition(topic.name, index)
+        for topic in broker.topics()
+        for index in range(worker.assigned.get(topic.topic_id, 0))
+    ]
+    return GroupMember(
+        id=worker.member_id,
+        client_id=worker.client_id,
+        client_host=worker.client_host.removeprefix("/"),
+        instance_id=None,
+        protocol=worker.protocol,
+        generation=worker.generation,
+        state="stable",
+        topics=sorted(worker.topics),
+        topics_regex=None,
+        partitions=places,
+        revoking=[],
+        target=places,
+    )
+
+
 # --- delete -------------------------------------------------------------------------------------
 
 
@@ -173,7 +212,7 @@ class GroupDeletedBody(msgspec.Struct, frozen=True):
 )
 async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
     """Only one without members; they would not notice, and go on as a group without a past."""
-    await broker.groups.delete_group(group_name(group))
+    await broker.queue_groups.delete(group_name(group))
     return GroupDeletedBody(group, deleted=True)
 
 

@@ -37,9 +37,6 @@ GroupPath = Annotated[
 MemberQuery = Annotated[
     str, QueryParameter(min_length=1, max_length=NAME_LENGTH_MAX, description="As `join` gave it.")
 ]
-GenerationQuery = Annotated[
-    int, QueryParameter(ge=1, le=INT32_MAX, description="As the last answer gave it.")
-]
 
 
 def group_name(text: str) -> GroupId:
@@ -56,7 +53,8 @@ def group_name(text: str) -> GroupId:
 _MEANINGS: Final = {
     403: "A page of another origin made a browser send this, or the partition is another member's.",
     404: "No such group, member, topic or partition. A member that is not known joins again.",
-    409: "The generation is old, the group has members, or another process has taken the seat.",
+    409: "The generation is old, the group has members or is in the other mode, or another process"
+    " has taken the seat.",
 }
 
 
@@ -79,11 +77,17 @@ def _described(statuses: tuple[int, ...]) -> dict[int, ResponseSpec]:
 # --- members: what comes in ---------------------------------------------------------------------
 
 
+Mode = Literal["stream", "queue"]
+
+
 class JoinGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topics: Annotated[list[Name], msgspec.Meta(max_length=TOPICS_MAX)] = []
     """What to read; each must exist."""
     topics_regex: Annotated[str, msgspec.Meta(max_length=PATTERN_LENGTH_MAX)] | None = None
     """And all topics whose whole name this pattern matches (RE2), also those to come."""
+    mode: Mode = "stream"
+    """`stream`: partitions are divided among the members. `queue`: messages are, and each is acked
+    by its receipt. A group is in its members' mode, one at a time."""
     client_id: OptionalName = ""
     """For people who look at the group."""
     member_id: OptionalName = ""
@@ -115,7 +119,8 @@ class MemberCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LeaveGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     member_id: Name
     commit: bool = True
-    """With auto-commit: what the last poll gave counts as processed."""
+    """With auto-commit: what the last poll gave counts as processed. In queue mode only acks do;
+    what the member still holds goes to others."""
 
 
 class RevokePartitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,12 +147,13 @@ class CommitOffsets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class MembershipBody(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
+    mode: Mode
     generation: int
     """To be said with the next request."""
     state: str
     """`stable`; `revoking`: has to let partitions go; `waiting`: others have not let go yet."""
     partitions: list[TopicPartition]
-    """What the member has."""
+    """What the member has; in queue mode all partitions of its topics, as every other member."""
     revoked: list[TopicPartition]
     """What it has to let go now: by the next poll or heartbeat with the new generation, or by
     `revoke`."""

@@ -11,9 +11,16 @@ from goqueue.server.http.errors import responses
 from goqueue.server.http.given import TheBroker
 from goqueue.server.http.notation import INT64_MAX
 from goqueue.server.http.transactions import MEMBERS_MAX, Identity, ProducerBody
+from goqueue.txn import Attempt
+from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS_MAX
+
+APPLICATION_LENGTH_MAX: Final = 900  # an attempt's transactional id holds it and four numbers
 
 ApplicationPath = Annotated[
-    str, Parameter(description="The application's name, a query id say.", max_length=1_000)
+    str,
+    Parameter(
+        description="The application's name, a query id say.", max_length=APPLICATION_LENGTH_MAX
+    ),
 ]
 Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
@@ -29,11 +36,42 @@ class RunStarted(msgspec.Struct, frozen=True):
     """The last version that was decided; -1 for none."""
 
 
+class StartAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: Number
+    run: Number
+    task: Number
+    attempt: Number
+    """Another one each time that the task is tried."""
+    timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=ATTEMPT_TIMEOUT_MS_MAX)] = ATTEMPT_TIMEOUT_MS
+    """The attempt is aborted when it is undecided for so long after its first write."""
+
+
+class AttemptStarted(msgspec.Struct, frozen=True):
+    already_decided: bool
+    """The version was decided before: there is nothing to write, and the rest is null."""
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    epoch: int | None = None
+
+
+class AbortGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: Number
+    run: Number
+
+
+class GroupAborted(msgspec.Struct, frozen=True):
+    version: int
+    already_decided: bool
+    """The version was decided before, and nothing was aborted."""
+    aborted: int
+    """How many attempts had written something."""
+
+
 class Decide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Number
     run: Number
     members: Annotated[list[Identity], msgspec.Meta(max_length=MEMBERS_MAX)] = []
-    """The transactions to commit: all of them or none."""
+    """The transactions to commit: all of them or none.  Attempts not named are aborted."""
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -41,7 +79,7 @@ class Decided(msgspec.Struct, frozen=True):
     already_decided: bool
     """The version was decided before; the members given were a repetition and are aborted."""
     members: list[ProducerBody]
-    """Who the members' producers are from now on, in the order given."""
+    """Who the members' producers are from now on, in the order given.  Attempts are over."""
 
 
 class ApplicationBody(msgspec.Struct, frozen=True):
@@ -64,7 +102,33 @@ async def start_run(
 ) -> RunStarted:
     known = broker.transactions.machine.applications.find(application)
     run = data.run if data.run is not None else (known.run + 1 if known else 0)
-    return RunStarted(run, await broker.transactions.start_run(application, run))
+    return RunStarted(run, await broker.group_transactions.start_run(application, run))
+
+
+@post(
+    "/transactions/groups/{application:str}/attempts",
+    tags=["group transactions"],
+    summary="Start an attempt at one task of a version",
+    status_code=200,
+    responses=responses(409),
+)
+async def start_attempt(
+    broker: TheBroker, application: ApplicationPath, data: JSONBody[StartAttempt]
+) -> AttemptStarted:
+    """Write with the producer given, by Kafka's Produce or by `/transactions/publish`.
+
+    Partitions need not be added.  What is written becomes visible when `decide` names it.
+    """
+    started = await broker.group_transactions.start_attempt(
+        Attempt(application, data.run, data.version),
+        task=data.task,
+        number=data.attempt,
+        timeout_ms=data.timeout_ms,
+    )
+    if started is None:
+        return AttemptStarted(already_decided=True)
+    transactional_id, who = started
+    return AttemptStarted(False, transactional_id, who.producer_id, who.epoch)
 
 
 @post(
@@ -82,12 +146,27 @@ async def decide(
     if len(set(names)) != len(names):
         raise InvalidRequest("members: a transactional id is there twice")
     members = [(each.transactional_id, each.who) for each in data.members]
-    after = await broker.transactions.decide_group(application, data.version, data.run, members)
+    ended = await broker.group_transactions.decide(application, data.version, data.run, members)
     return Decided(
         data.version,
-        after is None,
-        [ProducerBody(each.producer_id, each.epoch) for each in after or ()],
+        ended.was_decided,
+        [ProducerBody(each.producer_id, each.epoch) for each in ended.members],
     )
+
+
+@post(
+    "/transactions/groups/{application:str}/abort",
+    tags=["group transactions"],
+    summary="Abort every attempt at a version",
+    status_code=200,
+    responses=responses(409),
+)
+async def abort_group(
+    broker: TheBroker, application: ApplicationPath, data: JSONBody[AbortGroup]
+) -> GroupAborted:
+    """Also those of which nobody heard again.  A version that is decided stays so."""
+    ended = await broker.group_transactions.abort(application, data.version, data.run)
+    return GroupAborted(data.version, ended.was_decided, len(ended.aborted))
 
 
 @get(
@@ -103,4 +182,10 @@ async def describe_application(broker: TheBroker, application: ApplicationPath) 
     return ApplicationBody(application, found.run, found.version)
 
 
-HANDLERS: Final[list[Any]] = [start_run, decide, describe_application]
+HANDLERS: Final[list[Any]] = [
+    start_run,
+    start_attempt,
+    decide,
+    abort_group,
+    describe_application,
+]

@@ -16,15 +16,22 @@ from goqueue.broker.group_membership import (
     PollRequest,
     TopicPartition,
 )
+from goqueue.broker.queue_members import QueuePoll
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name
 from goqueue.model.record import Record
-from goqueue.server.http.given import TheBroker, TheGroupOverview, TheMembers, ThePolls
+from goqueue.server.http import queue_members
+from goqueue.server.http.given import (
+    TheBroker,
+    TheGroupOverview,
+    TheMembers,
+    TheMetrics,
+    ThePolls,
+)
 from goqueue.server.http.group_bodies import (
     CommitOffsets,
     CommittedBody,
-    GenerationQuery,
     GroupMessage,
     GroupPath,
     JoinGroup,
@@ -40,7 +47,7 @@ from goqueue.server.http.group_bodies import (
     group_responses,
     group_write_responses,
 )
-from goqueue.server.http.message_bodies import ReadEncoding, message_body
+from goqueue.server.http.message_bodies import INT32_MAX, ReadEncoding, message_body
 from goqueue.server.http.messages import (
     LIMIT_DEFAULT,
     READ_BYTES_DEFAULT,
@@ -49,6 +56,7 @@ from goqueue.server.http.messages import (
     LimitQuery,
 )
 from goqueue.server.http.notation import INT64_MAX, WAIT_PATTERN, parse_wait
+from goqueue.server.http.queue_bodies import QueuePollBody, visibility_ms
 
 POLL_TIMEOUT_DEFAULT: Final = "30s"
 
@@ -74,8 +82,13 @@ async def join_group(
 ) -> MembershipBody:
     """Become a member, and get a share of the topics' partitions.
 
-    Partitions that others have yet to let go come with a later poll.
+    Partitions that others have yet to let go come with a later poll.  In queue mode members share
+    the messages of all partitions instead.
     """
+    if data.mode == "queue":
+        if not data.topics:
+            raise InvalidRequest("topics: name at least one")
+        return await queue_members.join(request, broker, group_name(group), data)
     if not data.topics and not data.topics_regex:
         raise InvalidRequest("topics: name at least one, or give topics_regex")
     joined = await members.join(
@@ -98,9 +111,12 @@ async def join_group(
 
 
 async def leave_group(
-    members: TheMembers, group: GroupPath, data: JSONBody[LeaveGroup]
+    broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[LeaveGroup]
 ) -> LeftBody:
     """Give everything up at once, so that nobody has to wait for the session to end."""
+    if broker.queue_members.is_member(group_name(group), data.member_id):
+        await broker.queue_members.leave(group_name(group), data.member_id)
+        return LeftBody(data.member_id, left=True)
     await members.leave(group_name(group), data.member_id, is_done=data.commit)
     return LeftBody(data.member_id, left=True)
 
@@ -115,6 +131,8 @@ async def heartbeat(
 
     With the generation of an answer that had `revoked`, it also says that these were let go.
     """
+    if broker.queue_members.is_member(group_name(group), data.member_id):
+        return queue_members.heartbeat(broker, group_name(group), data.member_id, data.generation)
     standing = await members.heartbeat(group_name(group), data.member_id, data.generation)
     return MembershipBody(**_membership(standing, broker))
 
@@ -133,6 +151,8 @@ async def get_assignment(
     broker: TheBroker, members: TheMembers, group: GroupPath, member_id: MemberQuery
 ) -> MembershipBody:
     """What a member has now.  This is no heartbeat."""
+    if broker.queue_members.is_member(group_name(group), member_id):
+        return queue_members.assignment(broker, group_name(group), member_id)
     standing = members.assignment(group_name(group), member_id)
     return MembershipBody(**_membership(standing, broker))
 
@@ -145,9 +165,17 @@ async def poll(
     broker: TheBroker,
     members: TheMembers,
     polls: ThePolls,
+    metrics: TheMetrics,
     group: GroupPath,
     member_id: MemberQuery,
-    generation: GenerationQuery,
+    generation: Annotated[
+        int | None,
+        QueryParameter(
+            ge=1,
+            le=INT32_MAX,
+            description="As the last answer gave it; in queue mode it may be left out.",
+        ),
+    ] = None,
     seen: Annotated[
         int | None,
         QueryParameter(
@@ -160,14 +188,40 @@ async def poll(
     timeout: TimeoutQuery = POLL_TIMEOUT_DEFAULT,
     limit: LimitQuery = LIMIT_DEFAULT,
     max_bytes: BytesQuery = READ_BYTES_DEFAULT,
+    visibility: Annotated[
+        str | None,
+        QueryParameter(
+            schema_extra={"pattern": WAIT_PATTERN},
+            description="In queue mode, how long the messages are yours: `30s`; absent: the group's"
+            " setting.",
+        ),
+    ] = None,
     encoding: EncodingQuery = "auto",
-) -> PollBody:
+) -> PollBody | QueuePollBody:
     """The next messages of all partitions the member has.
 
     Waits for one when there is none; an answer without messages is no error.  It counts as a
     heartbeat all the while.  The answer comes at once when partitions come or go; then `revoked`
     has what to let go.  A member has one poll at a time: a second one ends the first with 409.
+
+    In queue mode each message comes with a receipt, and is the member's until it is acked or its
+    time is over; polls at the same time share the messages.
     """
+    if broker.queue_members.is_member(group_name(group), member_id):
+        work = QueuePoll(
+            group_id=group_name(group),
+            member_id=member_id,
+            generation=generation,
+            max_messages=limit,
+            max_bytes=max_bytes,
+            visibility_ms=None if visibility is None else visibility_ms(parse_wait(visibility)),
+        )
+        return await queue_members.poll(
+            request, broker, polls, work, parse_wait(timeout), encoding, metrics.queues.receiving
+        )
+    if generation is None:
+        members.assignment(group_name(group), member_id)  # or there is no such member
+        raise InvalidRequest("generation: give that of the last answer")
     wanted = PollRequest(
         group_id=group_name(group),
         member_id=member_id,
@@ -219,6 +273,7 @@ def _membership(standing: Membership, broker: TheBroker) -> dict[str, Any]:
     """The fields that all answers to members share."""
     return {
         "member_id": standing.member_id,
+        "mode": "stream",
         "generation": standing.generation,
         "state": standing.state,
         "partitions": standing.partitions,
@@ -235,6 +290,7 @@ def _membership(standing: Membership, broker: TheBroker) -> dict[str, Any]:
 
 
 async def commit_offsets(
+    broker: TheBroker,
     members: TheMembers,
     overview: TheGroupOverview,
     group: GroupPath,
@@ -250,6 +306,8 @@ async def commit_offsets(
         for topic, some in data.offsets.items()
         for index, offset in some.items()
     }
+    if broker.queue_members.is_member(group_id, data.member_id):
+        raise InvalidRequest("member_id: a member in queue mode acks its messages instead")
     if data.member_id:
         if data.generation is None:
             raise InvalidRequest("generation: required with member_id")
@@ -293,7 +351,7 @@ HANDLERS = [
         "/groups/{group:str}/poll",
         tags=["groups"],
         summary="Read as a member",
-        responses=group_responses(404, 409, 507),
+        responses=group_responses(404, 409, 429, 507),
     )(poll),
     get(
         "/groups/{group:str}/assignment",

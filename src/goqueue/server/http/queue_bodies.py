@@ -14,7 +14,13 @@ from goqueue.queue import Delivered, Peeked
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import frame
 from goqueue.server.http.errors import ErrorBody, Problem, responses, write_responses
-from goqueue.server.http.group_bodies import NAME_LENGTH_MAX, Name, OffsetNumber, PartitionNumber
+from goqueue.server.http.group_bodies import (
+    NAME_LENGTH_MAX,
+    MembershipBody,
+    Name,
+    OffsetNumber,
+    PartitionNumber,
+)
 from goqueue.server.http.message_bodies import (
     Encoding,
     HeaderBody,
@@ -63,7 +69,6 @@ def visibility_ms(given: int | str, name: str = "visibility") -> int:
 _MEANINGS: Final = {
     404: "No such topic, group, delivery or dead letter.",
     409: "The delivery is over: its time ran out, or it was settled another way.",
-    429: "The consumer or its group holds as many messages as it may: ack some first.",
 }
 
 
@@ -129,6 +134,11 @@ class QueueMessage(msgspec.Struct, frozen=True, gc=False):
 class ReceivedBody(msgspec.Struct, frozen=True):
     messages: list[QueueMessage]
     """None when none came in time."""
+
+
+class QueuePollBody(MembershipBody, frozen=True, kw_only=True):
+    messages: list[QueueMessage]
+    """Each is this member's until `visible_until`: ack it by its receipt."""
 
 
 def queue_messages(found: Sequence[Delivered], encoding: ReadEncoding) -> list[QueueMessage]:

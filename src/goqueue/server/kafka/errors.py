@@ -64,6 +64,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     group_errors.IllegalGeneration: ErrorCode.illegal_generation,
     group_errors.RebalanceInProgress: ErrorCode.rebalance_in_progress,
     group_errors.InconsistentGroupProtocol: ErrorCode.inconsistent_group_protocol,
+    group_errors.GroupModeConflict: ErrorCode.inconsistent_group_protocol,
     group_errors.InvalidSessionTimeout: ErrorCode.invalid_session_timeout,
     group_errors.FencedInstance: ErrorCode.fenced_instance_id,
     group_errors.UnreleasedInstance: ErrorCode.unreleased_instance_id,

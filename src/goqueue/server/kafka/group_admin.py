@@ -1,6 +1,5 @@
 """ListGroups, DescribeGroups, DeleteGroups: what administrators see of groups, and remove."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
@@ -16,7 +15,7 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
 from goqueue.broker import Broker
-from goqueue.groups import GroupDescription, GroupListing, MemberDescription
+from goqueue.groups import GroupDescription, MemberDescription
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId
@@ -38,7 +37,7 @@ def authorized_operations(*, asked: bool) -> int:
 
 
 async def handle_list_groups(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
-    found = _listed(context.broker, request.states_filter, request.types_filter)
+    found = context.broker.queue_groups.listed(request.states_filter, request.types_filter)
     return build(
         ListGroupsResponse,
         groups=tuple(
@@ -52,16 +51,6 @@ async def handle_list_groups(context: Context, request: ListGroupsRequest) -> Li
             for group in found
         ),
     )
-
-
-def _listed(broker: Broker, states: Iterable[str], types: Iterable[str]) -> list[GroupListing]:
-    """A share group keeps its offsets in a group of streams, which is not listed beside it."""
-    shares = broker.shares.list_groups(states, types)
-    streams = broker.groups.list_groups(states, types)
-    return [
-        *(each for each in streams if each.group_id not in broker.shares.groups),
-        *shares,
-    ]
 
 
 # --- DescribeGroups ---------------------------------------------------------------------------
@@ -131,14 +120,7 @@ async def handle_delete_groups(
 async def _delete(broker: Broker, name: str) -> DeletableGroupResult:
     error_code = ErrorCode.none
     try:
-        await _delete_either(broker, GroupId(name))
+        await broker.queue_groups.delete(GroupId(name))
     except GoQueueError as error:
         error_code = coordinator_code(error)
     return build(DeletableGroupResult, group_id=name, error_code=error_code)
-
-
-async def _delete_either(broker: Broker, group_id: GroupId) -> None:
-    if group_id in broker.shares.groups:
-        await broker.shares.delete_group(group_id)
-    else:
-        await broker.groups.delete_group(group_id)

@@ -13,8 +13,9 @@ from kio.schema.share_group_heartbeat.v1.response import (
 )
 
 from goqueue.broker import Broker
+from goqueue.broker.queue_groups import Worker
 from goqueue.broker.share_members import Assignment as Assigned
-from goqueue.broker.share_members import ShareBeatRequest, ShareMember
+from goqueue.broker.share_members import ShareBeatRequest
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
 from goqueue.model.ids import TopicId
 from goqueue.server.kafka.context import Context
@@ -77,7 +78,7 @@ async def handle_share_group_describe(
 
 def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
-        group = broker.shares.describe(named_group(name))
+        group = broker.queue_groups.describe(named_group(name))
     except GoQueueError as error:
         return build(
             DescribedGroup,
@@ -90,15 +91,15 @@ def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
         DescribedGroup,
         group_id=name,
         group_state=group.state,
-        group_epoch=group.epoch,
-        assignment_epoch=group.epoch,
+        group_epoch=group.generation,
+        assignment_epoch=group.generation,
         assignor_name=ASSIGNOR,
-        members=tuple(_described_member(broker, member) for member in group.members.values()),
+        members=tuple(_described_member(broker, worker) for worker in group.workers),
         authorized_operations=operations,
     )
 
 
-def _described_member(broker: Broker, member: ShareMember) -> described.Member:
+def _described_member(broker: Broker, worker: Worker) -> described.Member:
     topics = tuple(
         build(
             described.TopicPartitions,
@@ -106,17 +107,17 @@ def _described_member(broker: Broker, member: ShareMember) -> described.Member:
             topic_name=broker.topic_by_id(topic_id).name,
             partitions=tuple(range(count)),
         )
-        for topic_id, count in member.assigned.items()
+        for topic_id, count in worker.assigned.items()
         if _is_there(broker, topic_id)
     )
     return build(
         described.Member,
-        member_id=member.member_id,
-        rack_id=member.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=member.subscribed_names,
+        member_id=worker.member_id,
+        rack_id=worker.rack_id,
+        member_epoch=worker.generation,
+        client_id=worker.client_id,
+        client_host=worker.client_host,
+        subscribed_topic_names=worker.topics,
         assignment=build(described.Assignment, topic_partitions=topics),
     )
 

@@ -50,7 +50,7 @@ async def _described(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     try:
-        broker.shares.describe(named_group(asked.group_id))
+        broker.queue_groups.describe(named_group(asked.group_id))
         (stats,) = await broker.queues.stats(asked.group_id)
     except GoQueueError as error:
         return build(
@@ -124,7 +124,8 @@ async def handle_alter_share_group_offsets(
     broker = context.broker
     try:
         group_id = named_group(request.group_id)
-        broker.shares.refuse_members(group_id)
+        broker.queue_groups.describe(group_id)
+        broker.queue_groups.refuse_members(group_id)
     except GoQueueError as error:
         return build(
             AlterShareGroupOffsetsResponse,

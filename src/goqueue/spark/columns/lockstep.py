@@ -14,20 +14,15 @@ value, what lies between, a value, …; Arrow then takes every other slot.
 """
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from goqueue.model.errors import CorruptBatch
 from goqueue.spark.columns.blocks import Blocks
 from goqueue.spark.columns.fields import Fields, header_lists
 from goqueue.spark.columns.layout import Wanted
+from goqueue.spark.columns.varints import Integers, Octets, read_slot, read_varint, read_varints
 
-_SHIFT_MAX = 63  # of the tenth byte of a varint, which may hold one bit
-_ONE = np.uint64(1)
 _LANES_MIN = 24  # fewer blocks or records than this are quicker in a plain loop
-
-Integers = npt.NDArray[np.int64]
-Octets = npt.NDArray[np.uint8]
 
 
 def decode(blocks: Blocks, wanted: Wanted) -> Fields:
@@ -246,50 +241,3 @@ def _headers(buffer: pa.Buffer, data: memoryview, rows: "_Rows") -> pa.Array:
     return header_lists(
         offsets, _taken(buffer, slots[0], slots[1]), _taken(buffer, slots[2], slots[3])
     )
-
-
-# --- zigzag varints -----------------------------------------------------------------------------
-
-
-def read_varints(octets: Octets, position: Integers) -> tuple[Integers, Integers]:
-    """The varints at all positions, and the positions after them."""
-    byte = octets.take(position, mode="clip")
-    position = position + 1
-    unfinished = np.flatnonzero(byte >= 0x80)
-    folded = (byte & 0x7F).astype(np.uint64)
-    shift = 7
-    while unfinished.size:
-        byte = octets.take(position[unfinished], mode="clip")
-        if shift == _SHIFT_MAX and bool((byte > 1).any()):
-            raise CorruptBatch("a varint has more than 64 bits")
-        folded[unfinished] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        position[unfinished] += 1
-        unfinished = unfinished[byte >= 0x80]
-        shift += 7
-    return ((folded >> _ONE) ^ -(folded & _ONE)).view(np.int64), position
-
-
-def read_slot(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """Where the bytes at `position` start, and how many there are, -1 for null."""
-    length, position = read_varint(data, position)
-    if not -1 <= length <= end - position:
-        raise CorruptBatch(f"length {length} at byte {position}, {end - position} bytes left")
-    return position, length
-
-
-def read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """The varint at `position`, and the position after it."""
-    folded = 0
-    shift = 0
-    while position < len(data):
-        byte = data[position]
-        position += 1
-        folded |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if folded >> 64:
-                break
-            return (folded >> 1) ^ -(folded & 1), position
-        if shift == _SHIFT_MAX:
-            break
-        shift += 7
-    raise CorruptBatch(f"varint cut short or of more than 64 bits at byte {position}")

@@ -1,0 +1,158 @@
+"""Groups in queue mode as operators see them, whichever way their members came.
+
+A group with members is in their mode; one without is in queue mode when it has begun to work a
+topic off as a queue.  How far it is stands in the offsets of a group of streams of the same name,
+which is not shown beside it.
+"""
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from goqueue.broker.share_members import Assignment, ShareMember
+from goqueue.groups import GroupListing
+from goqueue.groups.errors import GroupModeConflict, GroupNotEmpty, GroupNotFound
+from goqueue.model.ids import GroupId
+from goqueue.queue import QueueMember
+
+if TYPE_CHECKING:
+    from goqueue.broker.broker import Broker
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One member."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    protocol: Literal["http", "share"]
+    rack_id: str | None = None
+    generation: int
+    topics: tuple[str, ...]
+    assigned: Assignment
+
+
+class QueueGroupDescription(msgspec.Struct, frozen=True):
+    group_id: GroupId
+    generation: int
+    workers: list[Worker]
+
+    @property
+    def state(self) -> str:
+        return "Stable" if self.workers else "Empty"
+
+
+class QueueGroups:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    # --- which mode -------------------------------------------------------------------------------
+
+    def is_queue(self, group_id: GroupId) -> bool:
+        if self._broker.groups.host.machine.has_members(group_id):
+            return False
+        group = self._broker.queues.machine.groups.get(group_id)
+        return self.member_count(group_id) > 0 or (group is not None and bool(group.ledgers))
+
+    def member_count(self, group_id: GroupId) -> int:
+        joined = self._broker.queue_members.members(group_id)
+        return len(joined) + self._broker.shares.member_count(group_id)
+
+    def refuse_streams(self, group_id: GroupId) -> None:
+        """For who joins to read the group's topics as streams."""
+        count = self.member_count(group_id)
+        if count:
+            raise GroupModeConflict(
+                f"group {group_id!r} works its topics off as queues, with {count} members: take"
+                " another group to read them as streams, or stop those members first"
+            )
+
+    def refuse_members(self, group_id: GroupId) -> None:
+        """For what nobody does to a group that is at work."""
+        count = self.member_count(group_id)
+        if count:
+            raise GroupNotEmpty(f"group {group_id!r} has members ({count}): stop them first")
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def listed(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        """Groups of both modes, of these states and types if any are given; by name."""
+        wanted_states, wanted_types = _folded(states), _folded(types)
+        found = {each.group_id: each for each in self._broker.groups.list_groups()}
+        names = {*self._broker.queues.machine.groups, *self._broker.shares.groups}
+        for group_id in names:
+            if self.is_queue(group_id):
+                found[group_id] = self._listing(group_id)
+        return tuple(
+            each
+            for _, each in sorted(found.items())
+            if (not wanted_states or each.state.lower() in wanted_states)
+            and (not wanted_types or each.group_type.lower() in wanted_types)
+        )
+
+    def _listing(self, group_id: GroupId) -> GroupListing:
+        found = self.describe(group_id)
+        count = len(found.workers)
+        return GroupListing(group_id, "share", found.state, "share", found.generation, count)
+
+    def describe(self, group_id: GroupId) -> QueueGroupDescription:
+        """Also of a group that only has settings; raises `GroupNotFound`."""
+        broker = self._broker
+        queue, shares = broker.queues.machine.groups.get(group_id), broker.shares.groups
+        if queue is None and group_id not in shares:
+            raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
+        workers = [self._joined(each) for each in broker.queue_members.members(group_id).values()]
+        generation = 0 if queue is None else queue.generation
+        if group_id in shares:
+            workers += [_sharing(each) for each in shares[group_id].members.values()]
+            generation += shares[group_id].epoch
+        return QueueGroupDescription(group_id, generation, workers)
+
+    def _joined(self, member: QueueMember) -> Worker:
+        topics = [self._broker.topic(each) for each in self._broker.queue_members.topics_of(member)]
+        return Worker(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            protocol="http",
+            generation=member.generation,
+            topics=member.topics,
+            assigned={topic.topic_id: topic.partitions for topic in topics},
+        )
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    async def delete(self, group_id: GroupId) -> None:
+        """A group of either mode, with its offsets, ledgers and settings; not one with members."""
+        broker = self._broker
+        self.refuse_members(group_id)
+        is_known = group_id in broker.queues.machine.groups or group_id in broker.shares.groups
+        if not is_known or broker.groups.host.machine.has_members(group_id):
+            await broker.groups.delete_group(group_id)  # or raises that it has members
+            return
+        broker.shares.groups.pop(group_id, None)
+        if group_id in broker.queues.machine.groups:
+            await broker.queues.forget(group_id)
+        with contextlib.suppress(GroupNotFound):
+            await broker.groups.delete_group(group_id)
+
+
+def _sharing(member: ShareMember) -> Worker:
+    return Worker(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol="share",
+        rack_id=member.rack_id,
+        generation=member.epoch,
+        topics=member.subscribed_names,
+        assigned=member.assigned,
+    )
+
+
+def _folded(words: Iterable[str]) -> set[str]:
+    return {word.lower() for word in words}

@@ -1,0 +1,160 @@
+"""Arrow rows to record batches, each for one partition, ready to be produced.
+
+    encoder = Encoder("orders", counts.__getitem__, compression="zstd")
+    for made in encoder.encode(batch):
+        stamp(made.raw, producer_id=7, epoch=0, sequence=120, transactional=True)
+
+Rows of one partition keep their order.  Rows are divided by what they take at most, and a block
+that compression makes larger goes as it is: so no batch exceeds its limit.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from goqueue.model import batch as batches
+from goqueue.model.batch import HEADER_BYTES, Buffer
+from goqueue.model.compression import codec_id
+from goqueue.model.errors import BatchTooLarge, InvalidSetting, InvalidTimestamp
+from goqueue.spark.columns import joining
+from goqueue.spark.columns.routing import Router
+from goqueue.spark.columns.rows import check_columns, rows_of
+from goqueue.spark.columns.varints import Integers
+
+BATCH_BYTES_MAX = 1024 * 1024 - 1024  # a broker takes a little more than 1 MiB
+ROWS_BYTES_MAX = 256 * 1024 * 1024  # at once: as records they take more, but less than 2 GiB
+_FRAMING_BYTES_MAX = 32  # of a record: five varints, attributes, a header count
+_INT64_MAX = 2**63 - 1
+
+_pack = joining.pack
+
+
+class Encoded(NamedTuple):
+    """One record batch, sound as it is; `stamp` gives it a producer."""
+
+    topic: str
+    partition: int
+    records: int
+    raw: bytearray
+
+
+class Encoder:
+    """Makes record batches of rows.  `rows.py` tells their columns, `routing.py` where they go."""
+
+    def __init__(
+        self,
+        topic: str | None,
+        partition_counts: Callable[[str], int],
+        compression: str = "none",
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+        *,
+        first_partition: int = 0,
+    ) -> None:
+        """With a `topic` all rows go there.  Rows that may go anywhere begin at `first_partition`:
+        writers side by side spread by having different ones.  Raises `InvalidSetting`."""
+        if batch_bytes_max <= HEADER_BYTES + _FRAMING_BYTES_MAX:
+            raise InvalidSetting(f"batches of {batch_bytes_max} bytes have no room for a record")
+        self._topic = topic
+        self._codec = codec_id(compression)
+        self._batch_bytes_max = batch_bytes_max
+        self._block_bytes_max = batch_bytes_max - HEADER_BYTES
+        self._router = Router(
+            topic,
+            partition_counts,
+            first_partition=first_partition,
+            turn_bytes=self._block_bytes_max,
+        )
+
+    def encode(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
+        """Batches with all the rows; raises `InvalidRequest`, `InvalidRecord`, `BatchTooLarge`."""
+        check_columns(batch.schema, topic=self._topic)
+        if batch.nbytes > ROWS_BYTES_MAX and len(batch) > 1:
+            half = len(batch) // 2
+            yield from self.encode(batch.slice(0, half))
+            yield from self.encode(batch.slice(half))
+        elif len(batch):
+            yield from self._encode(batch)
+
+    def _encode(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
+        rows = rows_of(batch, time.time_ns() // 1_000_000)
+        _check_span(rows.timestamps)
+        costs = rows.sizes() + _FRAMING_BYTES_MAX
+        routes = self._router.route(batch, rows.keys, costs)
+        order = np.argsort(routes.numbers, kind="stable")
+        numbers = routes.numbers[order]
+        bounds = _bounds(numbers, costs[order], self._block_bytes_max)
+        timestamps = rows.timestamps[order]
+        latest = np.maximum.reduceat(timestamps, bounds[:-1]).tolist()
+        first = 0
+        for block, last, max_timestamp in zip(
+            _pack(rows, order, bounds), bounds[1:].tolist(), latest, strict=True
+        ):
+            topic, partition = routes.place(int(numbers[first]))
+            raw = self._assembled(block, last - first, int(timestamps[first]), max_timestamp)
+            yield Encoded(topic, partition, last - first, raw)
+            first = last
+
+    def _assembled(
+        self, block: Buffer, count: int, base_timestamp: int, max_timestamp: int
+    ) -> bytearray:
+        raw = _assembled(block, count, base_timestamp, max_timestamp, self._codec)
+        if self._codec and len(raw) > HEADER_BYTES + len(block):
+            raw = _assembled(block, count, base_timestamp, max_timestamp, 0)
+        if len(raw) > self._batch_bytes_max:
+            assert count == 1, "others are divided"
+            raise BatchTooLarge(
+                f"a message takes {len(raw)} bytes, a batch may have {self._batch_bytes_max}"
+            )
+        return raw
+
+
+def stamp(
+    raw: bytearray, *, producer_id: int, epoch: int, sequence: int, transactional: bool
+) -> bytearray:
+    """`raw` with its producer written into it, and a new checksum."""
+    header = batches.header_at(raw, 0)
+    batches.stamp_producer(
+        raw,
+        header,
+        producer=(producer_id, epoch, sequence),
+        is_transactional=transactional,
+    )
+    return raw
+
+
+def _assembled(
+    block: Buffer, count: int, base_timestamp: int, max_timestamp: int, codec: int
+) -> bytearray:
+    return batches.assemble(
+        block,
+        base_offset=0,
+        last_offset_delta=count - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=count,
+        attributes=codec,
+        producer=(-1, -1, -1),
+    )
+
+
+def _bounds(numbers: Integers, costs: Integers, bytes_max: int) -> Integers:
+    """Where batches end: at another partition, or when the next row might be too much."""
+    total = np.cumsum(costs)
+    groups = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), numbers.size]
+    bounds = [0]
+    for group_end in groups:
+        while bounds[-1] < group_end:
+            first = bounds[-1]
+            before = int(total[first] - costs[first])
+            last = int(np.searchsorted(total, before + bytes_max, "right"))
+            bounds.append(min(max(last, first + 1), group_end))
+    return np.array(bounds, np.int64)
+
+
+def _check_span(timestamps: Integers) -> None:
+    earliest, latest = int(timestamps.min()), int(timestamps.max())
+    if latest - earliest > _INT64_MAX:
+        raise InvalidTimestamp(f"{latest} is too far from {earliest}")
