@@ -93,7 +93,11 @@ class Engine:
         known = broker.transactions.machine.applications.find(APPLICATION)
         self.run = known.run + 1 if known else 0
         try:
-            last = await broker.group_transactions.start_run(APPLICATION, self.run)
+            groups = broker.group_transactions
+            if self.run % 2:
+                last = (await groups.start_run(APPLICATION, self.run)).last_version
+            else:
+                last = (await groups.start_named_run(APPLICATION, f"run {self.run}")).last_version
             if last not in (self.next_version - 1, self.next_version):
                 self.problems.append(f"{last} decided, the checkpoint says {self.next_version}")
             while self.next_version < self.versions:

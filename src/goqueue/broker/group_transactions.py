@@ -38,12 +38,19 @@ class GroupTransactions:
         self._transactions = transactions
         self._reserve_producer_id = reserve_producer_id
 
-    async def start_run(self, application: str, run: int) -> int:
-        """A new run fences older ones and aborts their attempts; gives the last version decided."""
-        begun = await self._end(
+    async def start_run(self, application: str, run: int) -> RunBegun:
+        """A new run fences older ones and aborts their attempts."""
+        return await self._end(
             lambda machine: machine.applications.start_run(self._clock.now(), application, run)
         )
-        return begun.last_version
+
+    async def start_named_run(self, application: str, name: str) -> RunBegun:
+        """The same; called again with the newest run's name, it is that run."""
+        return await self._end(
+            lambda machine: machine.applications.start_named_run(
+                self._clock.now(), application, name
+            )
+        )
 
     async def start_attempt(
         self, attempt: Attempt, *, task: int, number: int, timeout_ms: int
@@ -97,6 +104,12 @@ class GroupTransactions:
         """Abort every attempt at the version; nothing happens when it is decided."""
         return await self._end(
             lambda machine: machine.applications.abort(self._clock.now(), application, version, run)
+        )
+
+    async def retire(self, application: str) -> bool:
+        """Forget an application that will not come back; False when there is none."""
+        return await self._transactions.host.submit(
+            lambda machine: machine.applications.retire(application)
         )
 
     async def _end(

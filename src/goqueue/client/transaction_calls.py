@@ -1,11 +1,16 @@
 """Requests about transactions, as data; see `calls`."""
 
+from collections.abc import Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from goqueue.client.calls import Call
 from goqueue.client.messages import WireTime
+from goqueue.client.results import Anything
+
+T = TypeVar("T")
 
 
 class TransactionPlace(msgspec.Struct, frozen=True):
@@ -54,3 +59,87 @@ def transaction(transactional_id: str) -> Call[TransactionInfo]:
 def abort_transaction(transactional_id: str) -> Call[TransactionStatus]:
     path = f"/transactions/ids/{quote(transactional_id, safe='')}/abort"
     return Call(method="POST", path=path, result=TransactionStatus, is_repeatable=True)
+
+
+# --- group transactions: many producers, one decision ---------------------------------------------
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run of an application; those before it are fenced."""
+
+    run: int
+    last_version: int
+    """The last version that was decided; -1 for none."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A transaction that a decision is to commit."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A producer of its own for one attempt at one task of a version."""
+
+    already_decided: bool
+    """The version is decided: what the attempt would write is there, and nothing else is said."""
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    epoch: int | None = None
+
+
+class Decided(msgspec.Struct, frozen=True):
+    version: int
+    already_decided: bool
+    """It was decided before; the members given are aborted."""
+
+
+def start_run(application: str, name: str) -> Call[Run]:
+    """`name` tells the run apart from all others, so that it may be started again and again."""
+    return _group_call(application, "runs", Run, {"name": name})
+
+
+def start_attempt(
+    application: str, *, version: int, run: int, task: int, attempt: int, timeout_ms: int
+) -> Call[Attempt]:
+    body = {
+        "version": version,
+        "run": run,
+        "task": task,
+        "attempt": attempt,
+        "timeout_ms": timeout_ms,
+    }
+    return _group_call(application, "attempts", Attempt, body)
+
+
+def decide(application: str, *, version: int, run: int, members: Sequence[Member]) -> Call[Decided]:
+    """Commit all members, by one record."""
+    body = {"version": version, "run": run, "members": members}
+    return _group_call(application, "decide", Decided, body)
+
+
+def abort_version(application: str, *, version: int, run: int) -> Call[Anything]:
+    """Abort every attempt of a version; does nothing once that is decided."""
+    return _group_call(application, "abort", Anything, {"version": version, "run": run})
+
+
+def retire_application(application: str) -> Call[Anything]:
+    """Forget an application that will not come back."""
+    return Call(
+        method="DELETE",
+        path=f"/transactions/groups/{quote(application, safe='')}",
+        result=Anything,
+        is_repeatable=True,
+    )
+
+
+def _group_call(application: str, verb: str, result: type[T], body: dict[str, Any]) -> Call[T]:
+    return Call(
+        method="POST",
+        path=f"/transactions/groups/{quote(application, safe='')}/{verb}",
+        result=result,
+        body=msgspec.json.encode(body),
+        is_repeatable=True,
+    )

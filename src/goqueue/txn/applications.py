@@ -4,6 +4,8 @@ An application (a streaming query, say) writes with many producers, and makes th
 visible by one decision, which carries the batch's number as its version.
 
     start_run(7)              runs below 7 are fenced from now on, and their attempts aborted
+    start_named_run("b1f…")   the next run, or the one of that name if it is the newest: an engine
+                              whose tasks share a name, and no number, start it all together
     start_attempt(41, …)      a producer for one attempt at one task of version 41
     decide(41, attempts)      new: these are committed, 41 is the last version, all other attempts
                               at 41 and below are aborted
@@ -30,6 +32,7 @@ from goqueue.txn.errors import (
 )
 from goqueue.txn.identity import ProducerIdentity, check_identity, decision
 from goqueue.txn.records import (
+    ApplicationForgotten,
     ApplicationKept,
     Attempt,
     AttemptStarted,
@@ -45,6 +48,7 @@ NONE: Final = -1
 # An engine's batch may take long, and a new run ends what an older one left open.
 ATTEMPT_TIMEOUT_MS: Final = 15 * 60_000
 ATTEMPT_TIMEOUT_MS_MAX: Final = 24 * 3_600_000
+RUN_NAMES_KEPT: Final = 16  # of fenced runs: what is given up does not outlive so many successors
 # An application that comes back later than this and repeats its last version writes it twice.
 SILENT_MS_MAX: Final = 90 * 24 * 3_600_000
 
@@ -55,10 +59,13 @@ class Application(msgspec.Struct):
     run: int = NONE
     version: int = NONE  # the last one decided
     at: Timestamp = Timestamp(NONE)  # when it was heard of last
+    run_name: str = ""  # of the newest run, if it has one
+    past_run_names: tuple[str, ...] = ()  # of those before it; the newest last
     attempts: dict[str, Attempt] = {}  # by transactional id: those about which nothing is decided
 
 
 class RunBegun(msgspec.Struct, frozen=True):
+    run: int
     last_version: int
     aborted: tuple[str, ...]  # transactions of older runs
 
@@ -115,9 +122,27 @@ class Applications:
         self, now: Timestamp, name: str, run: int
     ) -> Decision[TransactionRecord, RunBegun]:
         """A run of an application starts; older ones are fenced, and their attempts aborted."""
-        records = self._new_run(now, name, run)
+        return self._begun(name, run, self._new_run(now, name, run))
+
+    def start_named_run(
+        self, now: Timestamp, name: str, run_name: str
+    ) -> Decision[TransactionRecord, RunBegun]:
+        """The same for a run that is told by its name; one that was fenced stays so."""
+        known = self._get(name)
+        if run_name == known.run_name:
+            return self._begun(name, known.run, ())
+        if run_name in known.past_run_names:
+            raise ApplicationFenced(
+                f"run {run_name!r} of {name!r}; run {known.run_name or known.run!r} has started"
+            )
+        run = known.run + 1
+        return self._begun(name, run, (RunStarted(name, run, now, run_name),))
+
+    def _begun(
+        self, name: str, run: int, records: tuple[TransactionRecord, ...]
+    ) -> Decision[TransactionRecord, RunBegun]:
         aborted = self._open(self.of_older_runs(name, run))
-        return Decision(records, RunBegun(self.version(name), aborted))
+        return Decision(records, RunBegun(run, self.version(name), aborted))
 
     def start_attempt(
         self,
@@ -181,6 +206,20 @@ class Applications:
             records = (*records, GroupAborted(name, version, now))
         return Decision(records, GroupEnded(False, (), aborted))
 
+    def retire(self, name: str) -> Decision[TransactionRecord, bool]:
+        """Forget an application that will not come back; False when there is none.
+
+        It could repeat its last version then, and nobody would know.
+        """
+        known = self.known.get(name)
+        if known is None:
+            return Decision((), False)
+        if known.attempts:
+            raise InvalidTransactionState(
+                f"{name!r} has {len(known.attempts)} attempts open: abort their version first"
+            )
+        return Decision((ApplicationForgotten(name),), True)
+
     def _new_run(self, now: Timestamp, name: str, run: int) -> tuple[TransactionRecord, ...]:
         """The record of a run that nobody has heard of; an older one is refused."""
         known = self._get(name)
@@ -233,6 +272,10 @@ class Applications:
     def run_started(self, record: RunStarted) -> None:
         application = self._heard_of(record.application, record.at)
         application.run = record.run
+        if application.run_name:
+            names = (*application.past_run_names, application.run_name)
+            application.past_run_names = names[-RUN_NAMES_KEPT:]
+        application.run_name = record.name
 
     def attempt_started(self, record: AttemptStarted) -> None:
         application = self._heard_of(record.attempt.application, record.at)
@@ -262,10 +305,14 @@ class Applications:
         self.known.pop(name, None)
 
     def keep(self, kept: ApplicationKept) -> None:
-        self.known[kept.application] = Application(kept.run, kept.version, kept.at)
+        self.known[kept.application] = Application(
+            kept.run, kept.version, kept.at, kept.run_name, kept.past_run_names
+        )
 
     def kept(self) -> list[ApplicationKept]:
         return [
-            ApplicationKept(name, known.run, known.version, known.at)
+            ApplicationKept(
+                name, known.run, known.version, known.at, known.run_name, known.past_run_names
+            )
             for name, known in sorted(self.known.items())
         ]

@@ -108,6 +108,7 @@ class RunStarted(msgspec.Struct, frozen=True, tag="run"):
     application: str
     run: int
     at: Timestamp = Timestamp(-1)
+    name: str = ""  # by which the engine knows it; "" for none
 
 
 class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt"):
@@ -168,6 +169,8 @@ class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):
     run: int
     version: int
     at: Timestamp = Timestamp(-1)
+    run_name: str = ""
+    past_run_names: tuple[str, ...] = ()
 
 
 TransactionRecord = (

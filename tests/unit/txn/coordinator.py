@@ -81,6 +81,12 @@ class Coordinator:
         )
         return begun
 
+    def start_named_run(self, application: str, name: str) -> RunBegun:
+        begun: RunBegun = self.do(
+            lambda machine: machine.applications.start_named_run(self.now, application, name)
+        )
+        return begun
+
     def start_attempt(
         self, application: str, run: int, version: int, task: int = 0, number: int = 0
     ) -> tuple[str, ProducerIdentity] | None:

@@ -4,7 +4,7 @@ import pytest
 
 from goqueue.model.ids import Timestamp
 from goqueue.txn import ProducerIdentity, RunBegun, State, TransactionMachine
-from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS_MAX, SILENT_MS_MAX
+from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS_MAX, RUN_NAMES_KEPT, SILENT_MS_MAX
 from goqueue.txn.deadlines import ENTRIES_MIN
 from goqueue.txn.errors import (
     ApplicationFenced,
@@ -92,8 +92,8 @@ def test_a_repeated_decision_does_not_touch_the_next_transaction_of_its_members(
 
 
 def test_a_new_run_fences_the_ones_before(coordinator):
-    assert coordinator.start_run(APP, 3) == RunBegun(-1, ())
-    assert coordinator.start_run(APP, 3) == RunBegun(-1, ())
+    assert coordinator.start_run(APP, 3) == RunBegun(3, -1, ())
+    assert coordinator.start_run(APP, 3) == RunBegun(3, -1, ())
     with pytest.raises(ApplicationFenced):
         coordinator.start_run(APP, 2)
     with pytest.raises(ApplicationFenced):
@@ -107,10 +107,56 @@ def test_a_new_run_aborts_what_older_ones_left_open(coordinator):
     coordinator.start_attempt(APP, 1, 0, task=1)
     other = coordinator.written("other", 0, 0) if coordinator.start_run("other", 0) else None
     assert other is not None
-    assert coordinator.start_run(APP, 2) == RunBegun(-1, (name,))
+    assert coordinator.start_run(APP, 2) == RunBegun(2, -1, (name,))
     assert states(coordinator) == {name: State.PREPARE_ABORT, other[0]: State.ONGOING}
     with pytest.raises(ProducerFenced):
         coordinator.add(name, who, A0)
+
+
+def test_a_run_with_a_name_is_started_by_whoever_comes_first(coordinator):
+    assert coordinator.start_named_run(APP, "monday") == RunBegun(2, -1, ())
+    written = len(coordinator.log)
+    assert coordinator.start_named_run(APP, "monday") == RunBegun(2, -1, ())
+    assert len(coordinator.log) == written
+    name, _ = coordinator.written(APP, 2, 0)
+    assert coordinator.start_named_run(APP, "tuesday") == RunBegun(3, -1, (name,))
+    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
+
+
+def test_a_named_run_that_was_fenced_does_not_come_back(coordinator):
+    for name in ("monday", "tuesday"):
+        coordinator.start_named_run(APP, name)
+    with pytest.raises(ApplicationFenced, match="'monday' of 'app'; run 'tuesday' has started"):
+        coordinator.start_named_run(APP, "monday")
+    coordinator.start_run(APP, 9)
+    with pytest.raises(ApplicationFenced, match="run 9 has started"):
+        coordinator.start_named_run(APP, "tuesday")
+    assert coordinator.start_named_run("other", "monday").run == 0
+
+
+def test_names_of_runs_are_kept_through_a_snapshot_and_do_not_pile_up(coordinator):
+    names = [f"run-{number}" for number in range(RUN_NAMES_KEPT + 5)]
+    for name in names:
+        coordinator.start_named_run(APP, name)
+    restored = TransactionMachine()
+    for record in coordinator.machine.snapshot():
+        restored.apply(restored.decode(restored.encode(record)))
+    assert restored.applications.known == coordinator.machine.applications.known
+    (kept,) = restored.applications.kept()
+    assert kept.run_name == names[-1]
+    assert kept.past_run_names == tuple(names[-RUN_NAMES_KEPT - 1 : -1])
+
+
+def test_an_application_that_will_not_come_back_is_forgotten(coordinator):
+    name, who = coordinator.written(APP, 1, 0)
+    with pytest.raises(InvalidTransactionState, match="1 attempts open"):
+        coordinator.do(lambda machine: machine.applications.retire(APP))
+    coordinator.decide(APP, 1, 0, [(name, who)])
+    carry_out(coordinator)
+    assert coordinator.do(lambda machine: machine.applications.retire(APP))
+    assert coordinator.machine.applications.known == {}
+    assert not coordinator.do(lambda machine: machine.applications.retire(APP))
+    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
 
 
 def test_an_attempt_needs_a_run_that_has_started(coordinator):

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import get, post
+from litestar import delete, get, post
 from litestar.params import JSONBody, Parameter
 
 from goqueue.model.errors import InvalidRequest
@@ -14,6 +14,7 @@ from goqueue.server.http.transactions import MEMBERS_MAX, Identity, ProducerBody
 from goqueue.txn import Attempt
 from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS_MAX
 
+RUN_NAME_LENGTH_MAX: Final = 200
 APPLICATION_LENGTH_MAX: Final = 900  # an attempt's transactional id holds it and four numbers
 
 ApplicationPath = Annotated[
@@ -28,6 +29,9 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 class StartRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: Number | None = None
     """Higher than that of any run before; absent: the next one."""
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=RUN_NAME_LENGTH_MAX)] | None = None
+    """Instead of a number: the next run, or the newest one if that has this name. So all tasks of
+    an engine can start their run, and a run that was fenced stays so."""
 
 
 class RunStarted(msgspec.Struct, frozen=True):
@@ -90,6 +94,11 @@ class ApplicationBody(msgspec.Struct, frozen=True):
     """The last version that was decided; -1 for none."""
 
 
+class Retired(msgspec.Struct, frozen=True):
+    application: str
+    was_known: bool
+
+
 @post(
     "/transactions/groups/{application:str}/runs",
     tags=["group transactions"],
@@ -100,9 +109,15 @@ class ApplicationBody(msgspec.Struct, frozen=True):
 async def start_run(
     broker: TheBroker, application: ApplicationPath, data: JSONBody[StartRun]
 ) -> RunStarted:
-    known = broker.transactions.machine.applications.find(application)
-    run = data.run if data.run is not None else (known.run + 1 if known else 0)
-    return RunStarted(run, await broker.group_transactions.start_run(application, run))
+    if data.name is not None:
+        if data.run is not None:
+            raise InvalidRequest("a run has a name or a number, not both")
+        begun = await broker.group_transactions.start_named_run(application, data.name)
+    else:
+        known = broker.transactions.machine.applications.find(application)
+        run = data.run if data.run is not None else (known.run + 1 if known else 0)
+        begun = await broker.group_transactions.start_run(application, run)
+    return RunStarted(begun.run, begun.last_version)
 
 
 @post(
@@ -182,10 +197,23 @@ async def describe_application(broker: TheBroker, application: ApplicationPath) 
     return ApplicationBody(application, found.run, found.version)
 
 
+@delete(
+    "/transactions/groups/{application:str}",
+    tags=["group transactions"],
+    summary="Forget an application that will not come back",
+    status_code=200,
+    responses=responses(409),
+)
+async def retire_application(broker: TheBroker, application: ApplicationPath) -> Retired:
+    """Refused while attempts are open.  Applications that are silent for long go by themselves."""
+    return Retired(application, await broker.group_transactions.retire(application))
+
+
 HANDLERS: Final[list[Any]] = [
     start_run,
     start_attempt,
     decide,
     abort_group,
     describe_application,
+    retire_application,
 ]

@@ -228,3 +228,28 @@ async def test_one_decision_commits_many_and_a_repetition_changes_nothing(client
     assert (await decide(5, [await attempt(1, "d")], run=1)).status_code == 200
     back = await decide(1, [await attempt(1, "e")], run=1)
     assert back.json()["error"]["code"] == "version_goes_back"
+
+
+async def test_a_run_with_a_name_may_be_started_by_every_task(client):
+    path = "/v1/transactions/groups/named/runs"
+    for _ in range(2):
+        assert (await client.post(path, json={"name": "a"})).json() == {
+            "run": 0,
+            "last_version": -1,
+        }
+    assert (await client.post(path, json={"name": "b"})).json()["run"] == 1
+    fenced = await client.post(path, json={"name": "a"})
+    assert fenced.status_code == 409
+    assert fenced.json()["error"]["code"] == "application_fenced"
+    assert (await client.post(path, json={"name": "c", "run": 7})).status_code == 400
+    assert (await client.post(path, json={"name": ""})).status_code == 400
+
+
+async def test_an_application_can_be_forgotten(client):
+    path = "/v1/transactions/groups/once"
+    await client.post(f"{path}/runs", json={"name": "a"})
+    await client.post(f"{path}/decide", json={"version": 7, "run": 0, "members": []})
+    for was_known in (True, False):
+        answer = await client.delete(path)
+        assert answer.json() == {"application": "once", "was_known": was_known}
+    assert (await client.get(path)).json()["last_version"] == -1
