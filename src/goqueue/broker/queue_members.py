@@ -152,7 +152,7 @@ class QueueMembers:
         member = self._member(group_id, member_id, request.generation)
         with self._present((group_id, member_id)):
             try:
-                delivered = await self._queues.receive(
+                parcels = await self._queues.receive_parcels(
                     self.topics_of(member),
                     group_id,
                     member_id,
@@ -163,10 +163,10 @@ class QueueMembers:
                 )
             except TopicNotFound:  # deleted meanwhile: the next poll does without it
                 return []
-        if delivered and self.members(group_id).get(member_id) is not member:
-            self._queues.take_back(delivered)
+        if parcels and self.members(group_id).get(member_id) is not member:
+            self._queues.take_back(parcels)
             self._member(group_id, member_id, member.generation)  # raises what it is now
-        return delivered
+        return [message for parcel in parcels for message in parcel.messages()]
 
     @contextlib.contextmanager
     def _present(self, key: Key) -> Iterator[None]:
