@@ -164,6 +164,17 @@ def alter(admin: AdminClient, topic: str, *changes: Any) -> None:
     admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
+def test_settings_of_our_own_are_settings_like_any_other(admin: AdminClient, topic: str):
+    alter(
+        admin,
+        topic,
+        ("goqueue.ttl.ms", "60000", AlterConfigOpType.SET),
+        ("goqueue.expired", "drop", AlterConfigOpType.SET),
+    )
+    found = described(admin, ResourceType.TOPIC, topic)
+    assert (found["goqueue.ttl.ms"].value, found["goqueue.expired"].value) == ("60000", "drop")
+
+
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_the_old_way_of_altering_replaces_all_settings(admin: AdminClient, make_topic: MakeTopic):
     topic = make_topic(retention_ms=1234)

@@ -90,6 +90,21 @@ def test_receive_and_settle_by_receipts(run: Run, client: Client, orders: str):
     assert client.in_flight(GROUP, topic=orders) == []
 
 
+def test_a_topic_s_messages_live_as_long_as_it_says(
+    run: Run, client: Client, names: Iterator[str], eventually: Eventually
+):
+    topic = next(names)
+    run("topic", "create", topic, "--set", "goqueue.ttl.ms=1")
+    run("produce", topic, "-m", "old")
+    eventually(lambda: decoded(run("queue", "receive", topic, "-g", GROUP)) == [])
+    eventually(lambda: client.dead_letters(topic).count == 1)
+    run("topic", "alter", topic, "--unset", "goqueue.ttl.ms", "--set", "goqueue.expired=drop")
+    run("produce", topic, "-m", "new")
+    (found,) = decoded(run("queue", "receive", topic, "-g", GROUP, "--ack"))
+    assert found["value"] == "new"
+    run("topic", "alter", topic, "--set", "goqueue.expired=burn", code=2)
+
+
 def test_settings_are_shown_and_changed(run: Run):
     changed = decoded(
         run(

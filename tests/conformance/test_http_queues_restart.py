@@ -84,3 +84,24 @@ def test_workers_lose_nothing_when_the_server_is_killed(own_server: HttpGroupSer
         if count in (2, 5):
             killed(own_server)
     assert len(done) == 300
+
+
+def test_a_topic_s_time_to_live_survives_kill_nine(
+    own_server: HttpGroupServer, eventually: Eventually
+):
+    settings = {"goqueue.ttl.ms": "1", "goqueue.expired": "drop"}
+    made = own_server.post("/topics", 201, name="news", num_partitions=1, settings=settings)
+    assert made["settings"] == settings
+    queue = Queue(own_server, "news", "readers")
+    queue.publish("dropped")
+    killed(own_server)
+    eventually(lambda: queue.receive() == [] and queue.floors() == {0: 1})
+    changed = own_server.client.patch(
+        "/topics/news/settings", json={"set": {"goqueue.expired": "dead_letter"}}
+    )
+    assert changed.status_code == 200, changed.text
+    queue.publish("letter")
+    killed(own_server)
+    eventually(lambda: queue.receive() == [] and queue.letters()["count"] == 1)
+    (letter,) = queue.letters()["messages"]
+    assert (letter["value"], letter["reason"]) == ("letter", "expired")

@@ -14,6 +14,7 @@ from typing import Final
 
 from goqueue.broker.queue_stock import SCAN_BYTES_AT_ONCE, Lot, Stock
 from goqueue.model.record import Record
+from goqueue.model.settings import TopicSettings
 from goqueue.queue.handing import Take
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.ledger import Ledger
@@ -25,6 +26,8 @@ OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
 ASIDE_BYTES_MAX: Final = 16 * 1024 * 1024  # of records that were passed over, about
 RECORD_BYTES: Final = 300  # of a record in memory beside its key and value, about
 VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
+
+_NOBODYS: Final = (QueueSettings(), TopicSettings(), QueueSettings())
 
 
 class Budget:
@@ -87,6 +90,7 @@ class Shelf:
         self._aside_bytes = 0
         self._served: dict[bytes | None, int] = {}  # fairness value to the number of its last turn
         self._turn = 0
+        self._settings = _NOBODYS  # the group's and the topic's, and both together
 
     def reset(self) -> None:
         """Forget what is loaded."""
@@ -146,6 +150,8 @@ class Shelf:
         self, lane: int, share: int, take: Take, budget: Budget, settings: QueueSettings, now: int
     ) -> int:
         """Add up to `share` messages of the lane to `take`; gives how many."""
+        settings = self._in_topic(settings)
+        take.drops = settings.expired == "drop"
         before = budget.count
         least = max(0, before - share)
         if settings.fairness:
@@ -167,6 +173,13 @@ class Shelf:
             elif not self._take_each(lane, wanted, take, budget, settings, now):
                 break
         return before - budget.count
+
+    def _in_topic(self, settings: QueueSettings) -> QueueSettings:
+        """The group's settings, and the topic's where it leaves it to the topic."""
+        topic = self.stock.partition.log.settings
+        if self._settings[0] is not settings or self._settings[1] is not topic:
+            self._settings = settings, topic, settings.within(topic)
+        return self._settings[2]
 
     async def _take_ready(
         self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int

@@ -26,6 +26,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     delete_retention_ms: int = 24 * HOUR_MS
     flush: str = "commit"
     flush_ms: int = 1000
+    goqueue_expired: str = "dead_letter"
+    goqueue_ttl_ms: int = -1
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = LONG_MAX
     max_message_bytes: int = 1_048_588
@@ -137,6 +139,20 @@ _SETTINGS = [
         "long",
         "The longest a written batch waits for fsync when nobody waits for it.",
         _whole(1, LONG_MAX),
+    ),
+    Setting(
+        "goqueue.expired",
+        "string",
+        "What a queue does with messages that outlived their time: to the dead letters"
+        " (`dead_letter`), or away with them (`drop`).",
+        _one_of("dead_letter", "drop"),
+    ),
+    Setting(
+        "goqueue.ttl.ms",
+        "long",
+        "How long a message without `gq-ttl-ms` is worth handing out to a queue's consumers; -1 for"
+        " ever. Readers of the stream see it all the same, until retention deletes it.",
+        _whole(-1, LONG_MAX),
     ),
     Setting(
         "index.interval.bytes",

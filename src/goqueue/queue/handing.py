@@ -30,6 +30,7 @@ class Take:
         self.parked: list[tuple[int, int, int]] = []
         self.keys: dict[int, int] = {}  # key to offset, of what was chosen
         self.outdated: list[int] = []  # past their time to live
+        self.drops = False  # those, instead of making them dead letters
         self.gone: list[int] = []  # no longer in the log
         self.cursors = list(ledger.cursors)
 
@@ -78,14 +79,14 @@ class HandOut(msgspec.Struct, frozen=True):
 
 
 def hand(
-    take: Take, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp, *, drops: bool
+    take: Take, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp
 ) -> list[QueueRecord]:
     """The records that make a choice so; the choice is mended first."""
     ledger = take.ledger
     _mend(take, now)
     records: list[QueueRecord] = []
     done = list(take.gone)
-    if take.outdated and drops:
+    if take.outdated and take.drops:
         done += take.outdated
     elif take.outdated:
         letters = tuple(outdated_letter(ledger, offset, now) for offset in take.outdated)

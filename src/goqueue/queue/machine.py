@@ -219,10 +219,9 @@ class QueueMachine:
             return Decision((), None)
         lease_id = self.next_lease_id
         deadline = Timestamp(now + (visibility_ms or group.settings.visibility_ms))
-        drops = group.settings.expired == "drop"
         records: list[QueueRecord] = []
         for take in takes:
-            records += hand(take, lease_id, consumer, now, deadline, drops=drops)
+            records += hand(take, lease_id, consumer, now, deadline)
         return Decision(records, HandOut(lease_id, deadline))
 
     # --- endings: one outcome a receipt -----------------------------------------------------------

@@ -4,13 +4,14 @@ from typing import Literal
 
 import msgspec
 
+from goqueue.model.settings import TopicSettings
 from goqueue.queue.errors import InvalidQueueSetting
 from goqueue.queue.lanes import LANES, WEIGHTS
 
 Ordering = Literal["none", "key"]
 PriorityMode = Literal["weighted", "strict"]
 Start = Literal["earliest", "latest"]
-Expired = Literal["dead_letter", "drop"]
+Expired = Literal["topic", "dead_letter", "drop"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -29,8 +30,8 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     starvation_ms: int = 30_000  # a lane that waited so long gets one message out of turn
     fairness: str = ""  # the header whose values share a lane equally; none when empty
     fairness_window: int = 1_000  # messages a lane looks ahead for that, a partition
-    ttl_ms: int = 0  # of messages without `gq-ttl-ms`; 0: they never expire
-    expired: Expired = "dead_letter"
+    ttl_ms: int = 0  # of messages without `gq-ttl-ms`; 0: as the topic says
+    expired: Expired = "topic"  # as the topic says
     start: Start = "earliest"  # where the group begins in a partition that is new to it
 
     def check(self) -> None:
@@ -44,6 +45,12 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
             problems.append(f"weights={self.weights!r}: {LANES} numbers above 0 are needed")
         if problems:
             raise InvalidQueueSetting("; ".join(problems))
+
+    def within(self, topic: TopicSettings) -> "QueueSettings":
+        """These, and the topic's where they leave it to the topic."""
+        ttl_ms = self.ttl_ms or max(0, topic.goqueue_ttl_ms)
+        expired = topic.goqueue_expired if self.expired == "topic" else self.expired
+        return msgspec.structs.replace(self, ttl_ms=ttl_ms, expired=expired)
 
     def backoff_ms(self, failures: int, chance: float) -> int:
         """How long a message waits after its `failures`-th failure; `chance` is in [0, 1)."""

@@ -225,6 +225,46 @@ def test_a_message_past_its_time_to_live_is_not_delivered():
     play(scenario)
 
 
+def test_a_topic_says_how_long_its_messages_live_and_how_they_end():
+    async def scenario(bench: Bench) -> None:
+        def own(ttl_ms: bytes) -> OutgoingMessage:
+            return OutgoingMessage(b"own", headers=(("gq-ttl-ms", ttl_ms),))
+
+        settings = {"goqueue.ttl.ms": "1000"}
+        await bench.broker.change_settings("jobs", settings)
+        await bench.publish("jobs", b"short", own(b"10000"))
+        await bench.sleep(2)
+        assert await bench.drain() == [b"own"]
+        await bench.sleep(1)
+        (letter,) = await bench.queues.dead_letters.browse("jobs")
+        assert (letter.record.value, letter.story and letter.story.reason) == (b"short", "expired")
+
+        await bench.broker.change_settings("jobs", {**settings, "goqueue.expired": "drop"})
+        await bench.publish("jobs", b"dropped", own(b"1000"))
+        await bench.sleep(2)
+        assert await bench.drain() == []
+        assert await bench.drain(group="others") == [b"own"]  # that lives longest
+        assert await bench.queues.dead_letters.count("jobs") == 1
+
+        await bench.queues.configure("workers", QueueSettings(expired="dead_letter", ttl_ms=3000))
+        await bench.publish("jobs", b"for the group")
+        await bench.sleep(2)
+        assert await bench.drain() == [b"for the group"]
+        await bench.publish("jobs", b"too old for the group")
+        await bench.sleep(4)
+        assert await bench.drain() == []
+        await bench.sleep(1)
+        assert await bench.queues.dead_letters.count("jobs") == 2
+
+        await bench.queues.configure("workers", QueueSettings())
+        await bench.broker.change_settings("jobs", dict.fromkeys(settings))
+        await bench.publish("jobs", b"for ever")
+        await bench.sleep(100)
+        assert await bench.drain() == [b"for ever"]
+
+    play(scenario)
+
+
 def test_limits_by_count_and_bytes():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", *([b"x" * 1000] * 10))

@@ -56,9 +56,9 @@ class QueueSettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     fairness_window: Above0 | Unset = UNSET
     """How many messages of a partition's lane are looked at for that; 1000."""
     ttl_ms: Number | Unset = UNSET
-    """Life of messages that do not say their own; 0: for ever."""
-    expired: Literal["dead_letter", "drop"] | Unset = UNSET
-    """What becomes of messages that outlived it; `dead_letter`."""
+    """Life of messages that do not say their own; 0: as the topic's `goqueue.ttl.ms` says."""
+    expired: Literal["topic", "dead_letter", "drop"] | Unset = UNSET
+    """What becomes of messages that outlived it; `topic`: as the topic's `goqueue.expired` says."""
     start: Literal["earliest", "latest"] | Unset = UNSET
     """Where the group begins in a partition that is new to it; `earliest`."""
 

@@ -73,6 +73,8 @@ _SERVER_NAMES: Final = {
     "compression.type": "compression.type",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "flush.ms": "log.flush.interval.ms",
+    "goqueue.expired": "goqueue.expired",
+    "goqueue.ttl.ms": "goqueue.ttl.ms",
     "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "max.message.bytes": "message.max.bytes",
     "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
