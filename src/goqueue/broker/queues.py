@@ -44,6 +44,7 @@ from goqueue.queue import (
     Peeked,
     QueueMachine,
     QueueSettings,
+    ReceiptExpired,
     Settled,
     SettleOutcome,
     TooManyInFlight,
@@ -380,23 +381,26 @@ class Queues:
         outcomes = await self._settle(claims, count, ending)
         return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
-    async def settle_ranges(
+    def settle_ranges(
         self, where: Where, endings: Sequence[tuple[int, int, Ending]], *, consumer: str
-    ) -> bool:
-        """End ranges that do not overlap, first to last; none unless `consumer` holds all."""
+    ) -> Committed:
+        """End ranges that do not overlap, first to last; gives when that is `durable`.
+
+        Raises `ReceiptExpired`, and ends nothing, unless `consumer` holds all.
+        """
         found: list[tuple[Claims, int, Ending]] = []
         for first, last, ending in endings:
             check(ending)
             claims = self.machine.in_flight(where, first, last, consumer)
             count = _count(claims)
             if count != last - first + 1:
-                return False
+                raise ReceiptExpired(f"{consumer!r} does not hold all of {first} to {last}")
             found.append((claims, count, ending))
-        settled = [self._settle_now(*each) for each in found]
-        for outcomes, committed in settled:
-            await self._durable(committed)
+        committed: Committed = None
+        for each in found:
+            outcomes, committed = self._settle_now(*each)
             assert set(map(type, outcomes)) == {Verdict}, "all were held"
-        return True
+        return committed  # with it, those before it
 
     async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
         """Take back what the consumer holds; `failed` unless it left politely.  Gives how many."""
@@ -412,7 +416,7 @@ class Queues:
         check(ending)
         outcomes, committed = self._settle_now(claims, count, ending)
         results = told(self.machine, claims, outcomes)
-        await self._durable(committed)
+        await self.durable(committed)
         return results
 
     def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Committed]:
@@ -423,7 +427,8 @@ class Queues:
         self._tell_others(claims, ending)
         return outcomes, committed
 
-    async def _durable(self, committed: Committed) -> None:
+    async def durable(self, committed: Committed) -> None:
+        """Return when what was settled is on disk."""
         if committed is not None:
             await asyncio.shield(committed)
         else:

@@ -6,7 +6,8 @@
                | [tagged fields, when flexible; never for ApiVersions] | body
 
 A client of ours speaks one version an API (`SPOKEN`): the newest that names topics rather than
-numbering them, so that its classes are kio's of that version and nothing is moved or matched.
+numbering them, if there is one, so that its classes are kio's of that version and nothing is moved
+or matched.
 Fetch's answer and Produce's question are written by hand, since records pass through them uncopied.
 Bytes that are not what they claim to be raise `MalformedRequest`, as everywhere in `wire`.
 """
@@ -52,6 +53,8 @@ SPOKEN: Final[dict[ApiKey, int]] = {
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.CREATE_PARTITIONS: 3,
+    ApiKey.SHARE_FETCH: 2,
+    ApiKey.SHARE_ACKNOWLEDGE: 2,
 }
 
 _HEADER: Final = struct.Struct(">hhi")

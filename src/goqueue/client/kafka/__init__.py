@@ -4,11 +4,12 @@
         fetched = client.fetch("orders", 0, offset=0)
 
 It moves whole record batches and leaves what is in them to its callers.  One thread uses it at a
-time.
+time.  `QueueWorker` works a queue off in the same way.
 """
 
 from goqueue.client.kafka.client import KafkaClient
 from goqueue.client.kafka.errors import KafkaRefused
+from goqueue.client.kafka.queue_worker import QueueWorker
 from goqueue.client.kafka.reading import EARLIEST, LATEST
 from goqueue.client.kafka.results import (
     Fetched,
@@ -19,6 +20,7 @@ from goqueue.client.kafka.results import (
     TopicLayout,
     TopicPartition,
 )
+from goqueue.client.kafka.share_session import Received
 
 __all__ = [
     "EARLIEST",
@@ -30,6 +32,8 @@ __all__ = [
     "OffsetFound",
     "Produced",
     "ProducerId",
+    "QueueWorker",
+    "Received",
     "TopicLayout",
     "TopicPartition",
 ]

@@ -5,6 +5,7 @@ What is known is forgotten when a broker says it is wrong or is gone, and asked 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -174,4 +175,5 @@ def _layout(topic: Any, nodes: Mapping[int, Node]) -> TopicLayout:
         for partition in topic.partitions
         if partition.leader_id in nodes
     }
-    return TopicLayout(topic.name, len(topic.partitions), topic.is_internal, leaders)
+    count, topic_id = len(topic.partitions), topic.topic_id or UUID(int=0)
+    return TopicLayout(topic.name, count, topic.is_internal, leaders, topic_id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -33,6 +34,7 @@ class TopicLayout(msgspec.Struct, frozen=True):
     partition_count: int
     is_internal: bool
     leaders: Mapping[int, Node]
+    topic_id: UUID = UUID(int=0)
 
     @property
     def partitions(self) -> list[TopicPartition]:

@@ -32,6 +32,7 @@ from kio.schema.share_fetch.v2.response import (
 )
 
 from goqueue.broker import Broker
+from goqueue.broker.host import Committed
 from goqueue.broker.queue_endings import Ack, Ending, Extend, Reject, Release
 from goqueue.broker.queues import MESSAGES_MAX
 from goqueue.broker.share_members import DEFAULTS
@@ -45,7 +46,7 @@ from goqueue.broker.share_sessions import (
 )
 from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
 from goqueue.model.ids import GroupId
-from goqueue.queue import ReceiptExpired, Where
+from goqueue.queue import Where
 from goqueue.queue.group import Place
 from goqueue.queue.ranges import joined
 from goqueue.server.kafka.context import Context
@@ -59,6 +60,7 @@ NO_TOPIC: Final = UUID(int=0)
 REASON: Final = "rejected by a share consumer"
 
 Batches = Collection[Any]  # AcknowledgementBatch of either API: they are alike
+Waiting = list[tuple[Key, Committed]]
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -83,12 +85,12 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
     try:
         member = _member(request)
         session = await _fetch_session(broker, member, request)
-        for key, batches in _acknowledgements(request.topics):
-            told[key] = Told(acknowledge_error=await _acknowledge(broker, member, key, batches))
+        waiting = _acknowledge(broker, member, request, told)
         if request.share_session_epoch == FINAL_EPOCH:
             await broker.shares.let_go(member.group_id, member.member_id, failed=False)
         else:
             await _fetch(broker, member, session, request, told)
+        await _be_durable(broker, waiting, told)  # by one sync with what was fetched
     except GoQueueError as error:
         return build(ShareFetchResponse, error_code=kafka_code(error), error_message=str(error))
     return build(
@@ -206,10 +208,10 @@ async def handle_share_acknowledge(
         if epoch == OPEN_EPOCH:
             raise InvalidShareSessionEpoch("a share session is opened by a fetch")
         broker.shares.sessions.next(member.group_id, member.member_id, epoch)
-        for key, batches in _acknowledgements(request.topics):
-            told[key] = Told(acknowledge_error=await _acknowledge(broker, member, key, batches))
+        waiting = _acknowledge(broker, member, request, told)
         if epoch == FINAL_EPOCH:
             await broker.shares.let_go(member.group_id, member.member_id, failed=False)
+        await _be_durable(broker, waiting, told)
     except GoQueueError as error:
         return build(
             ShareAcknowledgeResponse, error_code=kafka_code(error), error_message=str(error)
@@ -241,18 +243,32 @@ def _acknowledged_data(index: int, told: Told) -> acknowledged.PartitionData:
 # --- acknowledgements, in either request ------------------------------------------------------
 
 
-async def _acknowledge(
-    broker: Broker, member: Member, key: Key, batches: Batches
-) -> GoQueueError | None:
-    """Why they do not hold; None when they do."""
-    try:
-        where = Where(member.group_id, *_place(broker, key))
-        endings = list(_endings(broker, where, member, batches))
-        if not await broker.queues.settle_ranges(where, endings, consumer=member.member_id):
-            return ReceiptExpired(f"{member.member_id!r} does not hold all of these records")
-    except GoQueueError as error:
-        return error
-    return None
+def _acknowledge(
+    broker: Broker,
+    member: Member,
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    told: dict[Key, Told],
+) -> Waiting:
+    """Let the acknowledgements be; gives what makes those durable that hold."""
+    waiting: Waiting = []
+    for key, batches in _acknowledgements(request.topics):
+        told[key] = Told()
+        try:
+            where = Where(member.group_id, *_place(broker, key))
+            endings = list(_endings(broker, where, member, batches))
+            committed = broker.queues.settle_ranges(where, endings, consumer=member.member_id)
+            waiting.append((key, committed))
+        except GoQueueError as error:
+            told[key].acknowledge_error = error
+    return waiting
+
+
+async def _be_durable(broker: Broker, waiting: Waiting, told: dict[Key, Told]) -> None:
+    for key, committed in waiting:
+        try:
+            await broker.queues.durable(committed)
+        except GoQueueError as error:
+            told[key].acknowledge_error = error
 
 
 def _endings(
