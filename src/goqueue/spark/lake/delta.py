@@ -5,8 +5,9 @@ Files and marks are one commit of Delta's own log: an `add` action for each file
 the same application.  A column is added by a commit of its own before the rows that need it.
 """
 
+import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from goqueue.spark.lake.growth import plain_schema
+from goqueue.spark.lake.growth import plain_schema, widened
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -69,11 +70,12 @@ class DeltaLakeTable:
             )
             table = self._table()
             assert table is not None, "it was just made"
-        known = self.schema()
-        if not known.equals(schema):
-            there = {each.name: each.type for each in known}
-            added = pa.schema([each for each in schema if there.get(each.name) != each.type])
-            table.alter.add_columns(list(Schema.from_arrow(added).fields))
+        there = {each.name: each.type for each in self.schema()}
+        wider = widened(self.schema(), schema)
+        added = pa.schema([each for each in wider if there.get(each.name) != each.type])
+        if len(added):
+            with _moved(self.location):
+                table.alter.add_columns(list(Schema.from_arrow(added).fields))
 
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
@@ -138,7 +140,7 @@ class DeltaLakeTable:
         actions: Sequence[AddAction | RemoveAction],
         transactions: list[Transaction],
     ) -> None:
-        try:
+        with _moved(self.location):
             table.create_write_transaction(
                 list(actions),
                 "append",
@@ -146,8 +148,6 @@ class DeltaLakeTable:
                 [self._date_column] if self._date_column else None,
                 commit_properties=CommitProperties(app_transactions=transactions),
             )
-        except CommitFailedError as error:
-            raise MarksMoved(f"{self.location}: {error}") from error
 
     def _added(self, file: DataFile, *, data_change: bool) -> AddAction:
         return AddAction(
@@ -186,6 +186,14 @@ class DeltaLakeTable:
 def _marks(table: DeltaTable, names: Iterable[str]) -> dict[str, int]:
     found = {name: table.transaction_version(f"{APPLICATION}{name}") for name in names}
     return {name: value for name, value in found.items() if value is not None}
+
+
+@contextlib.contextmanager
+def _moved(location: str) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise MarksMoved(f"{location}: {error}") from error
 
 
 def _bound(kind: Any, value: int, *, up: bool = False) -> int | str:

@@ -58,6 +58,28 @@ def usable(found: Any) -> Any:
     return found
 
 
+def widened(known: Any, wanted: Any) -> Any:
+    """The known columns as they are, and behind them, also inside of them, those they lack."""
+    return pa.schema(_widened(list(known), list(wanted)))
+
+
+def _widened(known: list[Any], wanted: list[Any]) -> list[Any]:
+    fields = {each.name: each for each in known}
+    for each in wanted:
+        before = fields.get(each.name)
+        kind = each.type if before is None else _widened_type(before.type, each.type)
+        fields[each.name] = pa.field(each.name, kind)
+    return list(fields.values())
+
+
+def _widened_type(known: Any, wanted: Any) -> Any:
+    if pa.types.is_struct(known) and pa.types.is_struct(wanted):
+        return pa.struct(_widened(list(known), list(wanted)))
+    if pa.types.is_list(known) and pa.types.is_list(wanted):
+        return pa.list_(_widened_type(known.value_type, wanted.value_type))
+    return known
+
+
 def plain_schema(schema: Any) -> Any:
     """A schema as Arrow would have found it: without large types, names of items, field ids."""
     return pa.schema([pa.field(each.name, _plain_type(each.type)) for each in schema])

@@ -23,7 +23,7 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 
-from goqueue.spark.lake.growth import plain_schema
+from goqueue.spark.lake.growth import plain_schema, widened
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -72,9 +72,10 @@ class IcebergLakeTable:
 
     def ensure(self, schema: Any) -> None:
         table = self._table() or self._made(schema)
-        if not _arrow(table).equals(schema):
-            with table.update_schema() as update:
-                update.union_by_name(schema)
+        wider = widened(_arrow(table), schema)
+        if not wider.equals(_arrow(table)):
+            with _moved(self.location), table.update_schema() as update:
+                update.union_by_name(wider)
 
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
@@ -158,9 +159,12 @@ class IcebergLakeTable:
     def _made(self, schema: Any) -> Table:
         catalog = self._catalog()
         catalog.create_namespace_if_not_exists(NAMESPACE)
-        with contextlib.suppress(TableAlreadyExistsError), catalog.create_table_transaction(
-            self._name, schema, location=f"file://{self._folder}", properties=PROPERTIES
-        ) as transaction:
+        with (
+            contextlib.suppress(TableAlreadyExistsError),
+            catalog.create_table_transaction(
+                self._name, schema, location=f"file://{self._folder}", properties=PROPERTIES
+            ) as transaction,
+        ):
             if self._date_column is not None:
                 assert self._time_column is not None, "days come from a time"
                 with transaction.update_spec() as spec:

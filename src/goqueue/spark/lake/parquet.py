@@ -42,6 +42,7 @@ from goqueue.spark.lake.commit_log import (
     sync_folder,
 )
 from goqueue.spark.lake.exchange import exchange
+from goqueue.spark.lake.growth import widened
 from goqueue.spark.lake.table import (
     DataFile,
     LakeError,
@@ -83,10 +84,12 @@ class ParquetTable:
     def ensure(self, schema: Any) -> None:
         with self._log.locked():
             number, before = self._settled()
-            if before is not None and _schema(before).equals(schema):
+            if before is None:
+                self._log.append(number + 1, Entry(VERSION, _text(schema), {}))
                 return
-            marks = {} if before is None else before.marks
-            self._log.append(number + 1, Entry(VERSION, _text(schema), marks))
+            wider = widened(_schema(before), schema)
+            if not wider.equals(_schema(before)):
+                self._log.append(number + 1, Entry(VERSION, _text(wider), before.marks))
 
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]

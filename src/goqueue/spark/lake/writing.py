@@ -8,10 +8,10 @@ A file is synced before the task reports it: a commit must not outlive its rows.
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from goqueue.spark.lake.table import DATE_FOLDER, NO_DATE, DataFile, Placement
+
+Name = TypeVar("Name", bound=Hashable)
 
 HELD_BYTES_MAX: Final = 64 << 20  # rows of all files of a task that wait for their row group
 FILE_BYTES_MAX: Final = 256 << 20
@@ -38,25 +40,25 @@ class WriteSettings(msgspec.Struct, frozen=True):
     file_bytes_max: int = FILE_BYTES_MAX
 
 
-class FileSet:
-    """The files that a task writes."""
+class FileSet(Generic[Name]):
+    """The files that a task writes, for tables by their names."""
 
     def __init__(
-        self, placements: Mapping[str, Placement], settings: WriteSettings | None = None
+        self, placements: Mapping[Name, Placement], settings: WriteSettings | None = None
     ) -> None:
         self._placements = placements
         self._settings = settings or WriteSettings()
-        self._open: dict[tuple[str, str | None], _File] = {}  # least recently used first
+        self._open: dict[tuple[Name, str | None], _File] = {}  # least recently used first
         self._held_bytes = 0  # invariant: the sum over the open files
-        self._finished: list[tuple[str, DataFile]] = []
+        self._finished: list[tuple[Name, DataFile]] = []
 
-    def write(self, table: str, rows: Any) -> None:
+    def write(self, table: Name, rows: Any) -> None:
         """Take rows, a pyarrow.RecordBatch, of one of the tables."""
         placement = self._placements[table]
         for day, part in by_day(rows, placement.time_column):
             self._take(table, day, part)
 
-    def finish(self) -> list[tuple[str, DataFile]]:
+    def finish(self) -> list[tuple[Name, DataFile]]:
         """Close all; gives each file with the name of its table."""
         for key in list(self._open):
             self._close(key)
@@ -68,7 +70,7 @@ class FileSet:
             os.unlink(Path(self._placements[table].root, file.path))
         self._finished = []
 
-    def _take(self, table: str, day: str | None, rows: Any) -> None:
+    def _take(self, table: Name, day: str | None, rows: Any) -> None:
         key = (table, day)
         file = self._open.pop(key, None)
         if file is None:
@@ -86,7 +88,7 @@ class FileSet:
         largest = max(self._open.values(), key=lambda each: each.held_bytes)
         self._held_bytes -= largest.flush()
 
-    def _close(self, key: tuple[str, str | None]) -> None:
+    def _close(self, key: tuple[Name, str | None]) -> None:
         file = self._open.pop(key)
         self._held_bytes -= file.held_bytes
         self._finished.append((key[0], file.close()))

@@ -1,0 +1,8 @@
+"""Topics kept as tables of a lake.
+
+    tasks.py      what a task does with its rows: decode, sort out, write files, report
+    archiver.py   what the driver does with the reports: grow the schema, commit, once and only once
+    plan.py       what the two tell each other
+
+Nothing here needs Spark: `jobs/archive.py` lets Spark run it.
+"""

@@ -1,0 +1,43 @@
+"""What the driver tells the tasks of a batch, and what they tell it."""
+
+from typing import Literal
+
+import msgspec
+
+from goqueue.spark.lake.table import DataFile, Placement
+from goqueue.spark.lake.writing import WriteSettings
+
+Kind = Literal["rows", "letters"]
+
+
+class TopicPlan(msgspec.Struct, frozen=True):
+    """A topic's two tables.  A partition that is not listed is one the driver has not met."""
+
+    rows: Placement
+    letters: Placement
+    schema: bytes  # of the table of rows, as Arrow serializes it
+    rows_from: dict[int, int]  # partition -> the first offset that the table lacks
+    letters_from: dict[int, int]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    topics: dict[str, TopicPlan]
+    decode: bool = False  # values are JSON
+    keep_value: bool = True
+    writing: WriteSettings = WriteSettings()
+
+
+class Report(msgspec.Struct):
+    """Of one task.  With strangers or findings the batch must be done again, and files is empty."""
+
+    files: list[tuple[str, Kind, DataFile]] = []
+    ends: dict[str, dict[int, int]] = {}
+    """Topic, partition, and the offset behind the last row that was there."""
+    strangers: list[tuple[str, int]] = []
+    """Topics and partitions of rows that the plan does not list."""
+    found: list[tuple[str, bytes]] = []
+    """Topic and schema of fields that its table lacks, in the order in which they were met."""
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.strangers or self.found)
