@@ -2,7 +2,7 @@
 
 import typer
 
-from goqueue.cli.commands.pipeline import check
+from goqueue.cli.commands.pipeline import check, compact, dlq, report
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -13,3 +13,6 @@ def pipeline() -> None:
 
 
 app.command("check")(check.check)
+app.command("compact")(compact.compact)
+app.command("report")(report.report)
+app.add_typer(dlq.app, name="dlq")
