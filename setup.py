@@ -18,7 +18,11 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-HOT_MODULES = ["goqueue.model.murmur", "goqueue.model.records"]
+HOT_MODULES = [
+    "goqueue.model.murmur",
+    "goqueue.model.records",
+    "goqueue.spark.columns.onepass",
+]
 
 ROOT = Path(__file__).parent
 COMPILE_ARGS = ["-O3"]

@@ -11,6 +11,9 @@ takes no more than some batches' worth; what is left is said by `more`.
 
 from array import array
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from goqueue.log import markers
 from goqueue.model import compression
@@ -24,6 +27,7 @@ from goqueue.model.batch import (
     verified_header_at,
 )
 from goqueue.model.errors import BatchTooLarge, CorruptBatch
+from goqueue.spark.columns.fields import Integers
 
 COLLECTED_BYTES = 128 * 1024 * 1024  # no further batch is taken beyond this
 BLOCK_BYTES_MAX = 1024 * 1024 * 1024
@@ -87,31 +91,44 @@ class Walk:
             self._aborting.discard(header.producer_id)
 
 
+class BlockColumns(NamedTuple):
+    """What a decoder must know of each block: a number a block."""
+
+    start: Integers  # of its records in the buffer
+    end: Integers
+    records: Integers
+    base_offset: Integers
+    last_delta: Integers
+    base_timestamp: Integers
+    append_timestamp: Integers  # -1: the records have their own
+    timestamp_type: Integers
+
+
 class Blocks:
-    """Record blocks in one buffer.  Each array has an entry a block; none is without records."""
+    """Record blocks in one buffer, none without records, and a table with a row a block."""
 
     def __init__(self, octets: Buffer) -> None:
         self.octets = octets
+        self.table = array("q")
         self.rows = 0
-        self.starts = array("q")
-        self.ends = array("q")
-        self.counts = array("q")
-        self.base_offsets = array("q")
-        self.last_deltas = array("q")
-        self.base_timestamps = array("q")
-        self.append_timestamps = array("q")  # -1: the records have their own
-        self.timestamp_types = array("i")
 
     def add(self, header: BatchHeader, start: int, end: int) -> None:
+        row = (
+            start,
+            end,
+            header.count,
+            header.base_offset,
+            header.last_offset_delta,
+            header.base_timestamp,
+            header.max_timestamp if header.uses_append_time else -1,
+            int(header.uses_append_time),
+        )
+        self.table.extend(row)
         self.rows += header.count
-        self.starts.append(start)
-        self.ends.append(end)
-        self.counts.append(header.count)
-        self.base_offsets.append(header.base_offset)
-        self.last_deltas.append(header.last_offset_delta)
-        self.base_timestamps.append(header.base_timestamp)
-        self.append_timestamps.append(header.max_timestamp if header.uses_append_time else -1)
-        self.timestamp_types.append(header.uses_append_time)
+
+    def columns(self) -> BlockColumns:
+        table = np.frombuffer(self.table, np.int64).reshape(-1, len(BlockColumns._fields))
+        return BlockColumns(*table.T)
 
 
 def collect(raw: Buffer, walk: Walk) -> tuple[Blocks, bool]:

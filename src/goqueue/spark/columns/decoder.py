@@ -1,6 +1,5 @@
 """Fetched bytes to Arrow, a decoder a partition."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,12 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from goqueue.model.batch import Buffer
-from goqueue.spark.columns import lockstep
+from goqueue.spark.columns import engines
+from goqueue.spark.columns.arrays import header_lists, timestamp_array
 from goqueue.spark.columns.blocks import Aborted, Blocks, Walk, collect
-from goqueue.spark.columns.fields import Fields, timestamp_array
-from goqueue.spark.columns.layout import BATCH_SCHEMA, COLUMN_TYPES, Wanted, schema_for, wanted_for
-
-_decode_fields: Callable[[Blocks, Wanted], Fields] = lockstep.decode
+from goqueue.spark.columns.fields import Fields
+from goqueue.spark.columns.layout import BATCH_SCHEMA, COLUMN_TYPES, depth_for, schema_for
 
 
 class Decoded(NamedTuple):
@@ -30,10 +28,19 @@ class Decoder:
     What is not asked for is not looked at: two small columns take a fraction of the time.
     """
 
-    def __init__(self, topic: str, partition: int, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        columns: tuple[str, ...],
+        *,
+        engine: engines.Engine | None = None,
+    ) -> None:
         """Raises `InvalidSetting` for a column that a topic does not have."""
         self.schema = schema_for(columns)
-        self._wanted = wanted_for(columns)
+        self._engine = engine or engines.chosen()
+        self._depth = depth_for(columns)
+        self._with_timestamps = "timestamp" in columns
         self._topic = _Constant(pa.scalar(topic, COLUMN_TYPES["topic"]))
         self._partition = _Constant(pa.scalar(partition, COLUMN_TYPES["partition"]))
 
@@ -57,7 +64,7 @@ class Decoder:
             return Decoded(
                 pa.RecordBatch.from_pylist([], schema=self.schema), walk.next_offset, more
             )
-        fields = _decode_fields(blocks, self._wanted)
+        fields = self._engine.scan(blocks, self._depth, with_timestamps=self._with_timestamps)
         first, last = np.searchsorted(fields.offsets, (start, end)).tolist()
         columns = [self._column(name, blocks, fields) for name in self.schema.names]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -66,9 +73,11 @@ class Decoder:
     def _column(self, name: str, blocks: Blocks, fields: Fields) -> Any:
         match name:
             case "key":
-                return fields.keys
+                assert fields.keys is not None, "the depth says so"
+                return self._engine.gather(blocks.octets, fields.keys)
             case "value":
-                return fields.values
+                assert fields.values is not None, "the depth says so"
+                return self._engine.gather(blocks.octets, fields.values)
             case "topic":
                 return self._topic.array(blocks.rows)
             case "partition":
@@ -76,12 +85,15 @@ class Decoder:
             case "offset":
                 return pa.array(fields.offsets)
             case "timestamp":
-                assert fields.timestamps is not None, "it was wanted"
+                assert fields.timestamps is not None, "it was asked for"
                 return timestamp_array(fields.timestamps)
             case "timestampType":
                 return pa.array(_timestamp_types(blocks))
             case "headers":
-                return fields.headers
+                assert fields.headers is not None, "the depth says so"
+                names = self._engine.gather(blocks.octets, fields.headers.names)
+                values = self._engine.gather(blocks.octets, fields.headers.values)
+                return header_lists(fields.headers.lists, names, values)
             case _:
                 raise AssertionError(name)
 
@@ -130,5 +142,5 @@ class _Constant:
 
 
 def _timestamp_types(blocks: Blocks) -> npt.NDArray[np.int32]:
-    counts = np.frombuffer(blocks.counts, np.int64)
-    return np.repeat(np.frombuffer(blocks.timestamp_types, np.int32), counts)
+    block = blocks.columns()
+    return np.repeat(block.timestamp_type.astype(np.int32), block.records)

@@ -19,17 +19,14 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, Buffer
 from goqueue.model.compression import codec_id
 from goqueue.model.errors import BatchTooLarge, InvalidSetting, InvalidTimestamp
-from goqueue.spark.columns import joining
+from goqueue.spark.columns import engines
+from goqueue.spark.columns.fields import Integers
 from goqueue.spark.columns.routing import Router
-from goqueue.spark.columns.rows import check_columns, rows_of
-from goqueue.spark.columns.varints import Integers
+from goqueue.spark.columns.rows import FRAMING_BYTES_MAX, check_columns, rows_of
 
 BATCH_BYTES_MAX = 1024 * 1024 - 1024  # a broker takes a little more than 1 MiB
 ROWS_BYTES_MAX = 256 * 1024 * 1024  # at once: as records they take more, but less than 2 GiB
-_FRAMING_BYTES_MAX = 32  # of a record: five varints, attributes, a header count
 _INT64_MAX = 2**63 - 1
-
-_pack = joining.pack
 
 
 class Encoded(NamedTuple):
@@ -52,11 +49,13 @@ class Encoder:
         batch_bytes_max: int = BATCH_BYTES_MAX,
         *,
         first_partition: int = 0,
+        engine: engines.Engine | None = None,
     ) -> None:
         """With a `topic` all rows go there.  Rows that may go anywhere begin at `first_partition`:
         writers side by side spread by having different ones.  Raises `InvalidSetting`."""
-        if batch_bytes_max <= HEADER_BYTES + _FRAMING_BYTES_MAX:
+        if batch_bytes_max <= HEADER_BYTES + FRAMING_BYTES_MAX:
             raise InvalidSetting(f"batches of {batch_bytes_max} bytes have no room for a record")
+        self._engine = engine or engines.chosen()
         self._topic = topic
         self._codec = codec_id(compression)
         self._batch_bytes_max = batch_bytes_max
@@ -66,6 +65,7 @@ class Encoder:
             partition_counts,
             first_partition=first_partition,
             turn_bytes=self._block_bytes_max,
+            engine=self._engine,
         )
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
@@ -81,16 +81,16 @@ class Encoder:
     def _encode(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
         rows = rows_of(batch, time.time_ns() // 1_000_000)
         _check_span(rows.timestamps)
-        costs = rows.sizes() + _FRAMING_BYTES_MAX
+        costs = rows.sizes() + FRAMING_BYTES_MAX
         routes = self._router.route(batch, rows.keys, costs)
-        order = np.argsort(routes.numbers, kind="stable")
+        order = _order(routes.numbers)
         numbers = routes.numbers[order]
         bounds = _bounds(numbers, costs[order], self._block_bytes_max)
         timestamps = rows.timestamps[order]
         latest = np.maximum.reduceat(timestamps, bounds[:-1]).tolist()
         first = 0
         for block, last, max_timestamp in zip(
-            _pack(rows, order, bounds), bounds[1:].tolist(), latest, strict=True
+            self._engine.pack(rows, order, bounds), bounds[1:].tolist(), latest, strict=True
         ):
             topic, partition = routes.place(int(numbers[first]))
             raw = self._assembled(block, last - first, int(timestamps[first]), max_timestamp)
@@ -138,6 +138,13 @@ def _assembled(
         attributes=codec,
         producer=(-1, -1, -1),
     )
+
+
+def _order(numbers: Integers) -> Integers:
+    """The rows by partition, in their order.  Sixteen bits are sorted without comparing."""
+    if int(numbers.max()) < 2**16:
+        return np.argsort(numbers.astype(np.uint16), kind="stable")
+    return np.argsort(numbers, kind="stable")
 
 
 def _bounds(numbers: Integers, costs: Integers, bytes_max: int) -> Integers:

@@ -1,49 +1,34 @@
-"""What a decoder found in the records, as Arrow arrays that are not columns yet."""
+"""Where the fields of records lie: what a scan finds."""
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from goqueue.spark.columns.layout import COLUMN_TYPES, HEADER_TYPE
-
-_MICROSECONDS = 1000  # a millisecond
-_MILLISECONDS_MAX = (2**63 - 1) // _MICROSECONDS
+Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
-class Fields:
-    """The fields that were wanted, a value a record; the others are None."""
+class Slots(NamedTuple):
+    """Parts of a buffer, one after the other and none across another."""
 
-    def __init__(self, offsets: npt.NDArray[np.int64]) -> None:
-        self.offsets = offsets
-        self.timestamps: npt.NDArray[np.int64] | None = None  # milliseconds
-        self.keys: Any = None  # arrays of pyarrow, which has no types
-        self.values: Any = None
-        self.headers: Any = None
+    starts: Places
+    lengths: Places  # -1: null
 
 
-def timestamp_array(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
-    """As Spark counts time.  What microseconds cannot hold becomes the last time that they can:
-    one odd clock must not make a topic unreadable."""
-    bounded = np.clip(milliseconds, -_MILLISECONDS_MAX, _MILLISECONDS_MAX)
-    return pa.array(bounded * _MICROSECONDS).view(COLUMN_TYPES["timestamp"])
+class HeaderSlots(NamedTuple):
+    """All headers of all records."""
+
+    lists: npt.NDArray[np.int32]  # a record's headers go from its number to the next record's
+    names: Slots
+    values: Slots
 
 
-def header_lists(offsets: npt.NDArray[np.int32], names: pa.Array, values: pa.Array) -> pa.Array:
-    """Lists of headers: the first from `offsets[0]` to `offsets[1]`, and so on."""
-    pairs = pa.StructArray.from_arrays([_text(names), values], fields=list(HEADER_TYPE))
-    return pa.ListArray.from_arrays(
-        pa.array(offsets),
-        pairs,
-        type=COLUMN_TYPES["headers"],
-        mask=pa.array(offsets[1:] == offsets[:-1]),
-    )
+class Fields(NamedTuple):
+    """An entry a record.  What was not looked for is None."""
 
-
-def _text(names: pa.Array) -> pa.Array:
-    """Bytes that are not UTF-8 become U+FFFD as in Java."""
-    try:
-        return names.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
+    offsets: Integers
+    timestamps: Integers | None  # milliseconds
+    keys: Slots | None
+    values: Slots | None
+    headers: HeaderSlots | None

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from goqueue.model.batch import Buffer
 from goqueue.model.murmur import murmur2
+from goqueue.spark.columns.fields import Integers
 from goqueue.spark.columns.rows import Bytes, Rows
-from goqueue.spark.columns.varints import Integers, varint_array
+from goqueue.spark.columns.varints import varint_array
 
 _LANES_MIN = 24  # fewer keys than this are quicker one by one
 _SEED = np.uint32(0x9747_B28C)

@@ -1,8 +1,8 @@
 """The columns of a topic, named and typed as Spark's Kafka source has them."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 
-import msgspec
 import pyarrow as pa
 
 from goqueue.model.errors import InvalidSetting
@@ -33,22 +33,18 @@ BATCH_SCHEMA = pa.schema(
 )
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """Which parts of a record must be read, beside its offset."""
+class Depth(IntEnum):
+    """How far into each record must be read."""
 
-    timestamp: bool
-    key: bool
-    value: bool
-    headers: bool
+    HEADS = 0
+    KEYS = 1
+    VALUES = 2
+    HEADERS = 3
 
 
-def wanted_for(columns: Sequence[str]) -> Wanted:
-    return Wanted(
-        timestamp="timestamp" in columns,
-        key="key" in columns,
-        value="value" in columns,
-        headers="headers" in columns,
-    )
+def depth_for(columns: Sequence[str]) -> Depth:
+    depths = {"key": Depth.KEYS, "value": Depth.VALUES, "headers": Depth.HEADERS}
+    return max((depths.get(name, Depth.HEADS) for name in columns), default=Depth.HEADS)
 
 
 def schema_for(columns: Sequence[str]) -> pa.Schema:

@@ -16,50 +16,57 @@ value, what lies between, a value, …; Arrow then takes every other slot.
 import numpy as np
 import pyarrow as pa
 
+from goqueue.model.batch import Buffer
 from goqueue.model.errors import CorruptBatch
-from goqueue.spark.columns.blocks import Blocks
-from goqueue.spark.columns.fields import Fields, header_lists
-from goqueue.spark.columns.layout import Wanted
-from goqueue.spark.columns.varints import Integers, Octets, read_slot, read_varint, read_varints
+from goqueue.spark.columns.blocks import BlockColumns, Blocks
+from goqueue.spark.columns.fields import Fields, HeaderSlots, Integers, Slots
+from goqueue.spark.columns.layout import Depth
+from goqueue.spark.columns.varints import Octets, read_slot, read_varint, read_varints
 
 _LANES_MIN = 24  # fewer blocks or records than this are quicker in a plain loop
 
 
-def decode(blocks: Blocks, wanted: Wanted) -> Fields:
-    """The wanted fields of all records; raises `CorruptBatch`."""
+def scan(blocks: Blocks, depth: Depth, *, with_timestamps: bool) -> Fields:
+    """Find the fields of all records; raises `CorruptBatch`."""
     octets = np.frombuffer(blocks.octets, np.uint8)
-    counts = np.frombuffer(blocks.counts, np.int64)
-    last_rows = np.cumsum(counts) - 1
-    rows = _rows(octets, blocks, counts, last_rows)
+    block = blocks.columns()
+    last_rows = np.cumsum(block.records) - 1
+    rows = _rows(octets, blocks, block, last_rows)
     timestamp_deltas = rows.integers()
-    offsets = _offsets(blocks, rows.integers(), counts, last_rows)
-    fields = Fields(offsets)
-    if wanted.timestamp:
-        fields.timestamps = _timestamps(blocks, timestamp_deltas, counts)
-    buffer = pa.py_buffer(blocks.octets)
-    if wanted.key or wanted.value or wanted.headers:
-        slots = rows.slots()
-        if wanted.key:
-            fields.keys = _taken(buffer, *slots)
-    if wanted.value or wanted.headers:
-        slots = rows.slots()
-        if wanted.value:
-            fields.values = _taken(buffer, *slots)
-    if wanted.headers:
-        fields.headers = _headers(buffer, memoryview(blocks.octets), rows)
-    return fields
+    return Fields(
+        offsets=_offsets(block, rows.integers(), last_rows),
+        timestamps=_timestamps(block, timestamp_deltas) if with_timestamps else None,
+        keys=rows.slots() if depth >= Depth.KEYS else None,
+        values=rows.slots() if depth >= Depth.VALUES else None,
+        headers=_headers(rows, memoryview(blocks.octets)) if depth >= Depth.HEADERS else None,
+    )
+
+
+def gather(octets: Buffer, slots: Slots) -> pa.Array:
+    """The bytes of the slots, in an array of their own."""
+    count = slots.starts.size
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2] = slots.starts
+    offsets[1::2] = slots.starts + np.maximum(slots.lengths, 0)
+    offsets[-1] = offsets[-2] if count else 0
+    laid_over = pa.BinaryArray.from_buffers(
+        pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(octets)]
+    )
+    every_other = np.arange(0, 2 * count, 2, dtype=np.int32)
+    is_null = slots.lengths < 0
+    return laid_over.take(pa.array(every_other, mask=is_null if bool(is_null.any()) else None))
 
 
 # --- where records are --------------------------------------------------------------------------
 
 
-def _rows(octets: Octets, blocks: Blocks, counts: Integers, last_rows: Integers) -> "_Rows":
+def _rows(octets: Octets, blocks: Blocks, block: BlockColumns, last_rows: Integers) -> "_Rows":
     """All records, each before its first field.  They must fill their blocks."""
-    starts = _record_starts(octets, blocks, counts, last_rows)
+    starts = _record_starts(octets, blocks, block, last_rows)
     length, body = read_varints(octets, starts)
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
-    ends[last_rows] = np.frombuffer(blocks.ends, np.int64)
+    ends[last_rows] = block.end
     # The bound on the length keeps the sums of wild ones from going round.
     if bool(((length < 1) | (length > octets.size) | (length != ends - body)).any()):
         raise CorruptBatch("records do not fill their batch as their lengths say")
@@ -67,14 +74,14 @@ def _rows(octets: Octets, blocks: Blocks, counts: Integers, last_rows: Integers)
 
 
 def _record_starts(
-    octets: Octets, blocks: Blocks, counts: Integers, last_rows: Integers
+    octets: Octets, blocks: Blocks, block: BlockColumns, last_rows: Integers
 ) -> Integers:
     """Where the length of each record lies, if the lengths before it are right."""
     starts = np.empty(blocks.rows, np.int64)
-    longest_first = np.argsort(-counts, kind="stable")
-    counts = counts[longest_first]
+    longest_first = np.argsort(-block.records, kind="stable")
+    counts = block.records[longest_first]
     rows = (last_rows + 1)[longest_first] - counts
-    position = np.frombuffer(blocks.starts, np.int64)[longest_first]
+    position = block.start[longest_first]
     step = 0
     lanes = counts.size
     while lanes >= _LANES_MIN:
@@ -136,15 +143,15 @@ class _Rows:
             raise CorruptBatch("a varint is cut short by the end of its record")
         return value
 
-    def slots(self) -> tuple[Integers, Integers]:
-        """The next field, bytes: where they start, and how many there are, -1 for null."""
+    def slots(self) -> Slots:
+        """The next field, bytes."""
         length = self.integers()
         left = self._ends - self._position
         if bool(((length < -1) | (length > left)).any()):
             raise CorruptBatch("a length reaches beyond its record")
         start = self._position
         self._position = start + np.maximum(length, 0)
-        return start, length
+        return Slots(start, length)
 
     def subset(self, rows: Integers) -> "_Rows":
         return _Rows(self._octets, self._position[rows], self._ends[rows])
@@ -176,23 +183,21 @@ class _Rows:
             raise CorruptBatch("a record ends before its length says")
 
 
-def _offsets(blocks: Blocks, deltas: Integers, counts: Integers, last_rows: Integers) -> Integers:
+def _offsets(block: BlockColumns, deltas: Integers, last_rows: Integers) -> Integers:
     before = np.empty_like(deltas)
     before[1:] = deltas[:-1]
-    before[last_rows - counts + 1] = -1
-    last_deltas = np.frombuffer(blocks.last_deltas, np.int64)
-    if bool((deltas <= before).any()) or bool((deltas[last_rows] > last_deltas).any()):
+    before[last_rows - block.records + 1] = -1
+    if bool((deltas <= before).any()) or bool((deltas[last_rows] > block.last_delta).any()):
         raise CorruptBatch("offsets of records do not ascend to the last offset of their batch")
-    return deltas + np.repeat(np.frombuffer(blocks.base_offsets, np.int64), counts)
+    return deltas + np.repeat(block.base_offset, block.records)
 
 
-def _timestamps(blocks: Blocks, deltas: Integers, counts: Integers) -> Integers:
-    base = np.repeat(np.frombuffer(blocks.base_timestamps, np.int64), counts)
+def _timestamps(block: BlockColumns, deltas: Integers) -> Integers:
+    base = np.repeat(block.base_timestamp, block.records)
     own = base + deltas
     went_round = ((base ^ own) & (deltas ^ own)) < 0
-    append_timestamps = np.frombuffer(blocks.append_timestamps, np.int64)
-    if bool((append_timestamps >= 0).any()):
-        given = np.repeat(append_timestamps, counts)
+    if bool((block.append_timestamp >= 0).any()):
+        given = np.repeat(block.append_timestamp, block.records)
         own = np.where(given >= 0, given, own)
         went_round &= given < 0
     if bool(went_round.any()):
@@ -200,44 +205,26 @@ def _timestamps(blocks: Blocks, deltas: Integers, counts: Integers) -> Integers:
     return own
 
 
-def _taken(buffer: pa.Buffer, start: Integers, length: Integers) -> pa.Array:
-    """The slots of `buffer` as an array of their own; ascending, and inside the buffer."""
-    count = start.size
-    offsets = np.empty(2 * count + 1, np.int32)
-    offsets[0:-1:2] = start
-    offsets[1::2] = start + np.maximum(length, 0)
-    offsets[-1] = offsets[-2] if count else 0
-    laid_over = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * count, [None, pa.py_buffer(offsets), buffer]
-    )
-    every_other = np.arange(0, 2 * count, 2, dtype=np.int32)
-    is_null = length < 0
-    indices = pa.array(every_other, mask=is_null) if bool(is_null.any()) else every_other
-    return laid_over.take(pa.array(indices))
-
-
-def _headers(buffer: pa.Buffer, data: memoryview, rows: "_Rows") -> pa.Array:
+def _headers(rows: "_Rows", data: memoryview) -> HeaderSlots:
     counts = rows.header_counts()
-    offsets = np.zeros(counts.size + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    slots = np.empty((4, int(offsets[-1])), np.int64)  # name start and length, value the same
+    lists = np.zeros(counts.size + 1, np.int32)
+    np.cumsum(counts, out=lists[1:])
+    slots = np.empty((4, int(lists[-1])), np.int64)  # name start and length, value the same
     active = np.flatnonzero(counts)
     step = 0
     while active.size >= _LANES_MIN:
         lanes = rows.subset(active)
-        places = offsets[active] + step
+        places = lists[active] + step
         slots[0:2, places] = lanes.slots()
         slots[2:4, places] = lanes.slots()
         rows.put(active, lanes)
         step += 1
         active = active[counts[active] > step]
     for row in active.tolist():
-        place = int(offsets[row]) + step
+        place = int(lists[row]) + step
         found = rows.headers_of(row, data, int(counts[row]) - step)
         slots[:, place : place + len(found)] = np.array(found, np.int64).T
     rows.check_ended()
     if bool((slots[1] < 0).any()):
         raise CorruptBatch("a header has no name")
-    return header_lists(
-        offsets, _taken(buffer, slots[0], slots[1]), _taken(buffer, slots[2], slots[3])
-    )
+    return HeaderSlots(lists, Slots(slots[0], slots[1]), Slots(slots[2], slots[3]))

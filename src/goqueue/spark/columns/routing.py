@@ -13,15 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from goqueue.model.errors import InvalidRecord, PartitionNotFound
-from goqueue.spark.columns import joining
+from goqueue.spark.columns.engines import Engine
+from goqueue.spark.columns.fields import Integers
 from goqueue.spark.columns.rows import Bytes, column_of
-from goqueue.spark.columns.varints import Integers
 
 _POSITIVE = np.uint32(0x7FFF_FFFF)  # Kafka drops the hash's sign bit before it divides
 
 Flags = npt.NDArray[np.bool_]
-
-_key_hashes = joining.key_hashes
 
 
 class Routes(NamedTuple):
@@ -47,11 +45,13 @@ class Router:
         *,
         first_partition: int,
         turn_bytes: int,
+        engine: Engine,
     ) -> None:
         self._topic = topic
         self._partition_counts = partition_counts
         self._first_partition = first_partition
         self._turn_bytes = turn_bytes
+        self._engine = engine
         self._turns: dict[str, int] = {}  # taken so far, by topic
 
     def route(self, batch: pa.RecordBatch, keys: Bytes, costs: Integers) -> Routes:
@@ -62,7 +62,7 @@ class Router:
         partitions, is_given = _given(batch)
         _check_given(partitions, is_given, counts[topic_of])
         if bool((has_key := ~keys.nulls & ~is_given).any()):
-            hashed = (_key_hashes(keys) & _POSITIVE).astype(np.int64) % counts[topic_of]
+            hashed = (self._engine.key_hashes(keys) & _POSITIVE).astype(np.int64) % counts[topic_of]
             partitions = np.where(has_key, hashed, partitions)
         if bool((is_free := keys.nulls & ~is_given).any()):
             for number, topic in enumerate(topics):

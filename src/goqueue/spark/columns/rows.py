@@ -15,7 +15,6 @@ Other columns are left alone, as Spark's Kafka sink does.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -24,14 +23,14 @@ from goqueue.model.errors import InvalidRecord, InvalidRequest, InvalidTimestamp
 from goqueue.model.records import write_varlong
 from goqueue.queue.lanes import NAMES as PRIORITIES
 from goqueue.queue.lanes import PRIORITY_HEADER
+from goqueue.spark.columns.fields import Integers
 from goqueue.spark.columns.varints import varint_array
 
 DELIVER_AT_HEADER = "gq-deliver-at"
+FRAMING_BYTES_MAX = 32  # of a record: five varints, attributes, a count of no headers
 
 _PER_MILLISECOND = {"us": 1_000, "ns": 1_000_000}
 _EMPTY = pa.scalar(b"", pa.binary())
-
-Integers = npt.NDArray[np.int64]
 
 
 class Bytes:

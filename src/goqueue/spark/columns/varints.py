@@ -5,11 +5,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from goqueue.model.errors import CorruptBatch
+from goqueue.spark.columns.fields import Integers
 
 _SHIFT_MAX = 63  # of the tenth byte, which may hold one bit
 _ONE = np.uint64(1)
 
-Integers = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
 

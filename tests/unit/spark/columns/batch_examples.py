@@ -90,7 +90,7 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
 
 
 @st.composite
-def raw_batches(draw: st.DrawFn, *, batches_max: int = 40) -> bytes:
+def raw_batches(draw: st.DrawFn, *, batches_max: int = 26) -> bytes:
     """Batches as a fetch gives them: any codec, gaps, the log's time or the producer's.
 
     Often many alike: the decoder takes other ways with many blocks than with few.

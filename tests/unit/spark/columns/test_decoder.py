@@ -29,6 +29,8 @@ from tests.unit.spark.columns.batch_examples import (
     values,
 )
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 column_sets = st.permutations(ALL_COLUMNS).flatmap(
     lambda names: st.integers(1, len(names)).map(lambda count: tuple(names[:count]))
 )
@@ -134,7 +136,7 @@ def test_other_kinds_of_buffers_are_read_too():
 
 def test_long_records_and_many_headers():
     headers = tuple((f"name {number}", bytes(number)) for number in range(300))
-    records = [Record(0, BASE_TIMESTAMP, b"k" * 20_000, b"v" * 3_000_000, headers)] * 30
+    records = [Record(0, BASE_TIMESTAMP, b"k" * 10_000, b"v" * 20_000, headers)] * 30
     raw = b"".join(batch_of([record], offset) for offset, record in enumerate(records))
     assert rows_of(decode(raw).batch) == plain_rows(raw)
 

@@ -27,6 +27,8 @@ from goqueue.model.record import Record
 from goqueue.spark.columns import COLUMN_TYPES, Encoder, check_columns, encoder, stamp
 from tests.unit.model.record_examples import BASE_TIMESTAMP, record_lists
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 ROW_SCHEMA = pa.schema(
     [
         ("key", pa.binary()),
