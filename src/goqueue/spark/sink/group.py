@@ -1,0 +1,84 @@
+"""One version of an application on the broker: attempts at its tasks, and the decision.
+
+    task      start_run ──> decided before?  nothing to do
+                        └─> start_attempt ──> write as that producer ──> report it to the driver
+    driver    decide(all reported attempts)      one record; or abort
+
+Every call may be repeated, and is, for as long as a broker takes to start again.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from goqueue.client import Client
+from goqueue.client import transaction_calls as calls
+from goqueue.client.retries import FOLLOWING
+from goqueue.client.transaction_calls import Member, Run
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What is written: so much of an application's work, in one of its runs."""
+
+    application: str
+    number: int
+    run_name: str
+    """Tells one driver's life from the next: those before it are fenced."""
+
+
+class Group:
+    """The HTTP side of group transactions."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client = Client(url, retries=FOLLOWING.count_max)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    def start_run(self, version: Version) -> Run:
+        return self._client.send(calls.start_run(version.application, version.run_name))
+
+    def start_attempt(
+        self, version: Version, run: int, *, task: int, attempt: int, timeout_ms: int
+    ) -> Member | None:
+        """A producer to write as; None when the version is decided, and nothing is to be done."""
+        started = self._client.send(
+            calls.start_attempt(
+                version.application,
+                version=version.number,
+                run=run,
+                task=task,
+                attempt=attempt,
+                timeout_ms=timeout_ms,
+            )
+        )
+        if started.already_decided:
+            return None
+        return msgspec.convert(started, Member, from_attributes=True)
+
+    def decide(self, application: str, number: int, run: int, members: Sequence[Member]) -> None:
+        """Make all of it visible; that it was decided before is as good."""
+        self._client.send(calls.decide(application, version=number, run=run, members=members))
+
+    def abort(self, application: str, number: int, run: int) -> None:
+        """Give up every attempt; nothing happens to what is decided."""
+        self._client.send(calls.abort_version(application, version=number, run=run))
+
+    def retire(self, application: str) -> None:
+        """Nobody will write in its name again."""
+        self._client.send(calls.retire_application(application))
+
+    def give_up(self, member: Member) -> None:
+        """End one attempt; the others of its version go on."""
+        self._client.send(calls.abort_transaction(member.transactional_id))

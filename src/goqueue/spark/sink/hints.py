@@ -1,0 +1,65 @@
+"""What to do about a refusal: a line under the error, where the job's owner sees it."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.client.errors import Refused
+from goqueue.client.kafka import KafkaRefused
+from goqueue.model.errors import BatchTooLarge
+
+ENDED: Final = frozenset(
+    {
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.producer_fenced,
+        ErrorCode.transaction_abortable,
+        ErrorCode.transactional_id_not_found,
+    }
+)
+ENDED_HINT: Final = (
+    "The broker has ended this attempt: it took longer than the option txnTimeout (15m unless set),"
+    " or a newer run of the same job has started."
+)
+REFUSED_HINTS: Final = {
+    "application_fenced": (
+        "Another driver has started with the same checkpoint or txnAppId: only one may write."
+    ),
+    "version_goes_back": (
+        "Nothing was written. A query with a new checkpoint counts from 0 again: give it another"
+        " txnAppId, and it writes everything once more."
+    ),
+    "invalid_transaction_state": ENDED_HINT,
+}
+
+
+@contextlib.contextmanager
+def hinted() -> Iterator[None]:
+    """Errors leave with what to do about them."""
+    try:
+        yield
+    except Exception as error:
+        hint = hint_for(error)
+        if hint:
+            error.add_note(hint)
+        raise
+
+
+def hint_for(error: Exception) -> str | None:
+    match error:
+        case BatchTooLarge():
+            return "Raise the option batchBytes, and the topic's max.message.bytes with it."
+        case KafkaRefused(code=ErrorCode.message_too_large):
+            return "Lower the option batchBytes, or raise the topic's max.message.bytes."
+        case KafkaRefused(code=ErrorCode.unknown_topic_or_partition):
+            return "Create it first (goqueue topic create), or let the broker: topics.auto_create."
+        case KafkaRefused(code=code) if code in ENDED:
+            return ENDED_HINT
+        case Refused(code=code):
+            return REFUSED_HINTS.get(code)
+        case _:
+            return None

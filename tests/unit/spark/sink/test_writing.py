@@ -1,0 +1,258 @@
+"""Tasks write, the driver decides: with a real broker and without Spark."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructField, StructType
+
+import goqueue
+from goqueue.client.errors import Conflict
+from goqueue.client.kafka import KafkaRefused
+from goqueue.embedding import BrokerInThread
+from goqueue.model.errors import BatchTooLarge
+from goqueue.spark.sink import writers
+from goqueue.spark.sink.task import Task
+from goqueue.spark.sink.writers import BatchWriter, StreamWriter, Written
+
+SCHEMA = StructType([StructField("key", StringType()), StructField("value", StringType())])
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory) -> Iterator[BrokerInThread]:
+    with goqueue.embedded(tmp_path_factory.mktemp("data"), topics={"partitions": 2}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)[:200]
+
+
+class Job:
+    """A driver's life: its tasks write, and it commits or aborts by a writer made anew."""
+
+    def __init__(self, broker: BrokerInThread, topic: str, run: str = "run 1") -> None:
+        self.topic = topic
+        self._broker = broker
+        self._run = run
+
+    def writer(self) -> StreamWriter:
+        options = {"bootstrap.servers": self._broker.kafka, "topic": self.topic}
+        return StreamWriter(SCHEMA, options)
+
+    def task(self, batch_id: int, number: int = 0, attempt: int = 0) -> Task:
+        return Task(number, attempt, f"query of {self.topic}", batch_id, self._run)
+
+    def write(self, batch_id: int, *values: str, number: int = 0, attempt: int = 0) -> Written:
+        batches = [rows(*values)] if values else []
+        return self.write_from(iter(batches), self.task(batch_id, number, attempt))
+
+    def write_from(self, batches: Iterator[pa.RecordBatch], task: Task) -> Written:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(writers, "this_task", lambda: task)
+            return self.writer().write(batches)
+
+    def commit(self, batch_id: int, *messages: Written) -> None:
+        self.writer().commit(list(messages), batch_id)
+
+    def abort(self, batch_id: int, *messages: Written | None) -> None:
+        self.writer().abort(list(messages), batch_id)
+
+    def read(self) -> list[str]:
+        found = self._broker.read(self.topic)
+        return sorted((each.value or b"").decode() for each in found)
+
+
+@pytest.fixture
+def job(broker: BrokerInThread, topic: str) -> Job:
+    return Job(broker, topic)
+
+
+def rows(*values: str) -> pa.RecordBatch:
+    return pa.record_batch({"key": [f"key of {each}" for each in values], "value": list(values)})
+
+
+def nobody_reads() -> Iterator[pa.RecordBatch]:
+    raise AssertionError("the input was read")
+    yield
+
+
+def broken_after(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    yield batch
+    raise ValueError("a bad row")
+
+
+def open_transactions(broker: BrokerInThread) -> list[str]:
+    return [each.transactional_id for each in broker.broker.transactions.machine.ongoing]
+
+
+# --- all at once, and once ----------------------------------------------------------------------
+
+
+def test_rows_of_all_tasks_are_seen_when_the_driver_has_decided(job):
+    messages = [job.write(0, "a", "b"), job.write(0, "c", number=1), job.write(0, number=2)]
+    assert job.read() == []
+    job.commit(0, *messages)
+    assert job.read() == ["a", "b", "c"]
+    assert [each.outcome.rows for each in messages] == [2, 1, 0]
+
+
+def test_a_batch_that_is_decided_is_not_even_read_again(job):
+    job.commit(0, job.write(0, "a"))
+    again = job.write_from(nobody_reads(), job.task(0, attempt=1))
+    assert again.outcome.member is None
+    job.commit(0, again)
+    assert job.read() == ["a"]
+
+
+def test_a_batch_that_was_written_and_not_decided_is_replaced(broker, job):
+    job.write(0, "a", "b")
+    restarted = Job(broker, job.topic, run="run 2")
+    message = restarted.write(0, "a", "b")
+    assert len(open_transactions(broker)) == 1, "the dead driver's attempt is ended"
+    restarted.commit(0, message)
+    assert job.read() == ["a", "b"]
+
+
+def test_two_drivers_that_wrote_the_same_batch_decide_it_once(job):
+    messages = [job.write(0, "a", attempt=number) for number in range(2)]
+    job.commit(0, messages[0])
+    job.commit(0, messages[1])
+    assert job.read() == ["a"]
+
+
+def test_an_attempt_that_the_driver_did_not_hear_of_is_never_seen(broker, job):
+    job.write(0, "slow", attempt=0)
+    job.commit(0, job.write(0, "quick", attempt=1))
+    assert job.read() == ["quick"]
+    assert open_transactions(broker) == []
+
+
+def test_an_empty_batch_is_decided_too(job):
+    job.commit(0, job.write(0))
+    job.commit(1)
+    assert job.write_from(nobody_reads(), job.task(0)).outcome.member is None
+
+
+def test_many_rows_arrive_in_order_for_each_key(broker, job):
+    values = [f"{number:06d}" for number in range(30_000)]
+    batches = [
+        pa.record_batch(
+            {"key": [value[-1] for value in part], "value": [value * 40 for value in part]}
+        )
+        for part in (values[start : start + 1000] for start in range(0, len(values), 1000))
+    ]
+    job.commit(0, job.write_from(iter(batches), job.task(0)))
+    found: dict[bytes, list[bytes]] = {}
+    for partition in range(2):
+        for message in broker.read(job.topic, partition=partition):
+            found.setdefault(message.key, []).append(message.value[:6])
+    assert all(each == sorted(each) for each in found.values())
+    assert sorted(value for each in found.values() for value in each) == [
+        value.encode() for value in values
+    ]
+
+
+# --- aborting -----------------------------------------------------------------------------------
+
+
+def test_an_aborted_batch_leaves_nothing_behind(broker, job):
+    messages = [job.write(0, "a"), job.write(0, "b", number=1)]
+    job.abort(0, messages[0], None)
+    assert open_transactions(broker) == []
+    assert job.read() == []
+    job.commit(0, job.write(0, "a", "b", attempt=1))
+    assert job.read() == ["a", "b"]
+
+
+def test_an_abort_after_the_decision_is_harmless(job):
+    message = job.write(0, "a")
+    job.commit(0, message)
+    job.abort(0, message)
+    assert job.read() == ["a"]
+
+
+def test_an_abort_that_knows_nothing_does_nothing(job):
+    job.abort(0, None, None)
+
+
+def test_a_task_whose_input_fails_ends_its_own_attempt(broker, job):
+    with pytest.raises(ValueError, match="a bad row"):
+        job.write_from(broken_after(rows(*["x" * 400_000] * 12)), job.task(0))
+    assert open_transactions(broker) == []
+    job.commit(0, job.write(0, "a", attempt=1))
+    assert job.read() == ["a"]
+
+
+# --- who may ------------------------------------------------------------------------------------
+
+
+def test_an_older_driver_is_fenced(broker, job):
+    message = job.write(0, "old")
+    job.commit(0, Job(broker, job.topic, run="run 2").write(0, "new"))
+    with pytest.raises(Conflict, match="has started") as refused:
+        job.write(1, "older still")
+    assert refused.value.code == "application_fenced"
+    assert "only one may write" in refused.value.__notes__[0]
+    with pytest.raises(Conflict):
+        job.commit(1, message)
+    assert job.read() == ["new"]
+
+
+def test_a_version_that_goes_back_is_refused_before_anything_is_read(job):
+    job.commit(7, job.write(7, "a"))
+    with pytest.raises(Conflict, match="checkpoint been deleted") as refused:
+        job.write_from(nobody_reads(), job.task(3))
+    assert refused.value.code == "version_goes_back"
+    assert "another txnAppId" in refused.value.__notes__[0]
+
+
+def test_an_attempt_that_the_broker_has_ended_says_why(broker, job):
+    def batches() -> Iterator[pa.RecordBatch]:
+        large = rows(*["x" * 400_000] * 12)
+        yield large
+        (name,) = open_transactions(broker)
+        broker.run(broker.broker.transactions.abort(name))
+        yield large
+
+    with pytest.raises(KafkaRefused) as refused:
+        job.write_from(batches(), job.task(0))
+    assert "txnTimeout" in refused.value.__notes__[0]
+
+
+def test_a_row_that_no_batch_can_hold_says_what_to_do(job):
+    with pytest.raises(BatchTooLarge) as refused:
+        job.write(0, "x" * 2_000_000)
+    assert "batchBytes" in refused.value.__notes__[0]
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+
+def saved(broker: BrokerInThread, topic: str, *values: str, **options: str) -> None:
+    server = {"bootstrap.servers": broker.kafka, "topic": topic}
+    writer = BatchWriter(SCHEMA, server | options, overwrite=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writers, "this_task", lambda: Task(0, 0))
+        message = writer.write(iter([rows(*values)]))
+    writer.commit([message])
+
+
+def test_a_save_with_a_version_happens_once(broker, job):
+    for value in ("first", "second"):
+        saved(broker, job.topic, value, txnAppId="nightly", txnVersion="4")
+    saved(broker, job.topic, "third", txnAppId="nightly", txnVersion="5")
+    assert job.read() == ["first", "third"]
+
+
+def test_a_save_without_a_version_happens_each_time_and_is_forgotten(broker, job):
+    known = set(broker.broker.transactions.machine.applications.known)
+    for _ in range(2):
+        saved(broker, job.topic, "again")
+    assert job.read() == ["again", "again"]
+    assert set(broker.broker.transactions.machine.applications.known) == known
