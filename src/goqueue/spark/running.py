@@ -14,10 +14,10 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from goqueue.client.errors import ClientError
+from goqueue.spark import session
 from goqueue.spark.causes import JobFailed, cause_of, errors_of_spark
 from goqueue.spark.progress import Progress
 from goqueue.spark.stopping import Stop, stop_on_signals
@@ -110,7 +110,6 @@ def runner(
     for each in TALKATIVE:
         logging.getLogger(each).setLevel(logging.CRITICAL + 1)
     with stop_on_signals() as stop, causes_only():
-        session = import_module("goqueue.spark.session").session
         spark = session(master=master, app_name=app_name, settings=settings or {})
         stop.listen()
         try:

@@ -1,14 +1,14 @@
 """Topics and settings."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.client.kafka.caller import Caller
+from goqueue.client.kafka.caller import Caller, by_topic
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, checked
-from goqueue.client.kafka.results import TopicLayout
+from goqueue.client.kafka.results import TopicLayout, TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import question
 
@@ -19,14 +19,21 @@ _RESOURCES: Final[Mapping[ResourceKind, int]] = {"topic": 2, "broker": 4, "group
 
 class AdminVerbs(Caller):
     def metadata(
-        self, topics: Collection[str] | None = None, *, creates: bool = False
+        self,
+        topics: Collection[str] | None = None,
+        *,
+        creates: bool = False,
+        skips_missing: bool = False,
     ) -> dict[str, TopicLayout]:
         """Topics by name, or all of them; raises `KafkaRefused` for one that does not exist.
 
-        With `creates` the broker makes it, if it is set to (`auto.create.topics.enable`).
+        With `creates` the broker makes it, if it is set to (`auto.create.topics.enable`); with
+        `skips_missing` it is left out.
         """
         return self._tried(
-            lambda deadline: self._cluster.layouts(topics, deadline, creates=creates)
+            lambda deadline: self._cluster.layouts(
+                topics, deadline, creates=creates, skips_missing=skips_missing
+            )
         )
 
     def create_topic(
@@ -63,6 +70,39 @@ class AdminVerbs(Caller):
         topics = [{"name": topic, "count": total, "assignments": None}]
         self._asked(ApiKey.CREATE_PARTITIONS, read, is_repeatable=False, topics=topics)
         self._cluster.forget()
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Make these offsets the earliest of their partitions."""
+
+        def attempt(deadline: Deadline) -> None:
+            for node, share in self._cluster.leaders(before, deadline).items():
+                topics = [
+                    _deletion(topic, indexes, before) for topic, indexes in by_topic(share).items()
+                ]
+                request = question(ApiKey.DELETE_RECORDS, topics=topics)
+                answer = self._cluster.ask_for(node, ApiKey.DELETE_RECORDS, request, deadline)
+                for result in (each for topic in answer.topics for each in topic.partitions):
+                    checked(result.error_code, f"deleting from partition {result.partition_index}")
+
+        self._tried(attempt)
+
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Bytes that the logs of partitions take, as their leaders say."""
+
+        def attempt(deadline: Deadline) -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = {}
+            for node, share in self._cluster.leaders(partitions, deadline).items():
+                topics = [
+                    {"topic": topic, "partitions": indexes}
+                    for topic, indexes in by_topic(share).items()
+                ]
+                request = question(ApiKey.DESCRIBE_LOG_DIRS, topics=topics)
+                found |= _sizes(
+                    self._cluster.ask_for(node, ApiKey.DESCRIBE_LOG_DIRS, request, deadline)
+                )
+            return found
+
+        return self._tried(attempt)
 
     def describe_configs(self, kind: ResourceKind, name: str) -> dict[str, str | None]:
         """The settings of a topic, a group, or a broker by its number."""
@@ -103,3 +143,23 @@ def _settings(response: Any, kind: ResourceKind, name: str) -> dict[str, str | N
     (result,) = response.results
     checked(result.error_code, f"settings of {kind} {name!r}", result.error_message)
     return {entry.name: entry.value for entry in result.configs}
+
+
+def _deletion(
+    topic: str, indexes: Iterable[int], before: Mapping[TopicPartition, int]
+) -> dict[str, Any]:
+    partitions = [
+        {"partition_index": index, "offset": before[TopicPartition(topic, index)]}
+        for index in indexes
+    ]
+    return {"name": topic, "partitions": partitions}
+
+
+def _sizes(response: Any) -> dict[TopicPartition, int]:
+    checked(response.error_code, "sizes of logs")
+    return {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for directory in response.results
+        for topic in directory.topics
+        for each in topic.partitions
+    }

@@ -107,15 +107,22 @@ class Cluster:
     # --- knowing ----------------------------------------------------------------------------------
 
     def layouts(
-        self, topics: Collection[str] | None, deadline: Deadline, *, creates: bool = False
+        self,
+        topics: Collection[str] | None,
+        deadline: Deadline,
+        *,
+        creates: bool = False,
+        skips_missing: bool = False,
     ) -> dict[str, TopicLayout]:
-        """Fresh from a broker; None: all topics.  Raises for one that does not exist."""
+        """Fresh from a broker; None: all topics.  For one that does not exist, raises or skips."""
         asked = None if topics is None else [{"name": name} for name in topics]
         request = question(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=creates)
         response = self.ask_for(None, ApiKey.METADATA, request, deadline)
         nodes = _nodes(response)
         found = {}
         for topic in response.topics:
+            if skips_missing and topic.error_code is ErrorCode.unknown_topic_or_partition:
+                continue
             checked(topic.error_code, f"topic {topic.name!r}")
             found[topic.name] = _layout(topic, nodes)
         self._layouts.update(found)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 from kio.schema.errors import ErrorCode
 
 from goqueue.client.errors import BadAnswer
@@ -81,14 +82,17 @@ class ReadingVerbs(Caller):
 
         Waits `wait_ms` for one to come.
         """
-        wanted = TopicPartition(topic, partition)
-        body = _fetch_body(wanted, offset, bytes_max, wait_ms, read_committed)
+        where = TopicPartition(topic, partition)
+        return self._fetch(FetchQuestion(where, offset, bytes_max, wait_ms, read_committed))
+
+    def _fetch(self, question: "FetchQuestion") -> Fetched:
+        body = question.body()
 
         def attempt(deadline: Deadline) -> Fetched:
-            (node,) = self._cluster.leaders([wanted], deadline)
-            return _fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline), wanted, offset)
+            (node,) = self._cluster.leaders([question.where], deadline)
+            return question.fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline))
 
-        return self._tried(attempt, extra_s=wait_ms / 1000)
+        return self._tried(attempt, extra_s=question.wait_ms / 1000)
 
 
 def _times_of_topic(
@@ -101,38 +105,48 @@ def _times_of_topic(
     return {"name": name, "partitions": partitions}
 
 
-def _fetch_body(
-    wanted: TopicPartition, offset: int, bytes_max: int, wait_ms: int, read_committed: bool
-) -> list[Buffer]:
-    partition = {
-        "partition": wanted.partition,
-        "fetch_offset": offset,
-        "partition_max_bytes": bytes_max,
-    }
-    request = question(
-        ApiKey.FETCH,
-        max_wait=duration(wait_ms),
-        min_bytes=1,
-        max_bytes=bytes_max,
-        isolation_level=int(read_committed),
-        topics=[{"topic": wanted.topic, "partitions": [partition]}],
-    )
-    return encode_body(ApiKey.FETCH, request)
+class FetchQuestion(msgspec.Struct, frozen=True):
+    """One fetch of one partition, and how its answer is read."""
 
+    where: TopicPartition
+    offset: int
+    bytes_max: int
+    wait_ms: int = 0
+    read_committed: bool = True
 
-def _fetched(body: memoryview, wanted: TopicPartition, offset: int) -> Fetched:
-    doing = f"fetch of {wanted} from offset {offset}"
-    try:
-        code, partitions = decode_fetched(body)
-        checked(ErrorCode(code), doing)
-        (found,) = partitions
-        checked(ErrorCode(found.error_code), doing)
-    except (MalformedRequest, ValueError) as error:  # a code or a count that is nobody's
-        raise BadAnswer(f"{doing}: {error}") from error
-    return Fetched(
-        found.records,
-        found.aborted,
-        found.high_watermark,
-        found.last_stable_offset,
-        found.log_start_offset,
-    )
+    def at(self, offset: int) -> "FetchQuestion":
+        return msgspec.structs.replace(self, offset=offset)
+
+    def body(self) -> list[Buffer]:
+        partition = {
+            "partition": self.where.partition,
+            "fetch_offset": self.offset,
+            "partition_max_bytes": self.bytes_max,
+        }
+        request = question(
+            ApiKey.FETCH,
+            max_wait=duration(self.wait_ms),
+            min_bytes=1,
+            max_bytes=self.bytes_max,
+            isolation_level=int(self.read_committed),
+            topics=[{"topic": self.where.topic, "partitions": [partition]}],
+        )
+        return encode_body(ApiKey.FETCH, request)
+
+    def fetched(self, body: memoryview) -> Fetched:
+        """Raises `KafkaRefused` or `BadAnswer`."""
+        doing = f"fetch of {self.where} from offset {self.offset}"
+        try:
+            code, partitions = decode_fetched(body)
+            checked(ErrorCode(code), doing)
+            (found,) = partitions
+            checked(ErrorCode(found.error_code), doing)
+        except (MalformedRequest, ValueError) as error:  # a code or a count that is nobody's
+            raise BadAnswer(f"{doing}: {error}") from error
+        return Fetched(
+            found.records,
+            found.aborted,
+            found.high_watermark,
+            found.last_stable_offset,
+            found.log_start_offset,
+        )

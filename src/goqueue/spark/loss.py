@@ -1,0 +1,36 @@
+"""Offsets that are wanted and no longer there: said with all that is needed to go on."""
+
+from goqueue.client.errors import ClientError
+from goqueue.client.kafka import TopicPartition
+
+ADVICE = (
+    "set failOnDataLoss=false to go on with what is there, or begin anew with another checkpoint;"
+    " to keep records for longer, raise retention.ms and retention.bytes of the topic"
+)
+
+
+class DataLost(ClientError):
+    """Records that a query still wants are gone; `failOnDataLoss` decides whether it ends."""
+
+
+def deleted_before_read(where: TopicPartition, *, wanted: int, earliest: int) -> DataLost:
+    return DataLost(
+        f"partition {where.partition} of topic {where.topic!r}: offset {wanted} is wanted and"
+        f" {earliest} is the earliest there is, so {earliest - wanted} offsets were deleted before"
+        f" they were read (retention, or records deleted by hand): {ADVICE}"
+    )
+
+
+def log_went_back(where: TopicPartition, *, wanted: int, latest: int) -> DataLost:
+    return DataLost(
+        f"partition {where.partition} of topic {where.topic!r}: offset {wanted} is wanted and"
+        f" {latest} is the latest there is: the topic was deleted and made again, or restored from"
+        f" an older copy: {ADVICE}"
+    )
+
+
+def partition_gone(where: TopicPartition, *, wanted: int) -> DataLost:
+    return DataLost(
+        f"partition {where.partition} of topic {where.topic!r}: offset {wanted} is wanted and the"
+        f" topic is gone: {ADVICE}"
+    )

@@ -1,0 +1,169 @@
+"""What a task does: its ranges, fetched as bytes and given to Spark as Arrow columns.
+
+A `Recipe` is all that travels to the tasks: small, plain, made by the driver of options and schema.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from kio.schema.errors import ErrorCode
+
+from goqueue.client.kafka import EARLIEST, LATEST, Fetched, KafkaClient, KafkaRefused
+from goqueue.spark.columns import Decoded, Decoder, decode_batches
+from goqueue.spark.loss import deleted_before_read, log_went_back
+from goqueue.spark.options import TIMEOUT_MS, SourceOptions, Unit
+from goqueue.spark.planning import OffsetRange, Task
+from goqueue.spark.schema import wanted_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FETCH_BYTES: Final = 4 * 1024 * 1024
+CLIENT_ID: Final = "goqueue-spark"
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """How to read, whatever the range."""
+
+    bootstrap: str
+    columns: tuple[str, ...]
+    unit: Unit = "record"
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
+    fetch_bytes: int = FETCH_BYTES
+    log_dir: str | None = None
+    timeout_ms: int = TIMEOUT_MS
+
+
+def recipe_of(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> Recipe:
+    """For a schema of these fields, given as name and type; raises `WrongColumns`."""
+    return Recipe(
+        bootstrap=options.bootstrap,
+        columns=wanted_columns(fields, options.unit),
+        unit=options.unit,
+        read_committed=options.read_committed,
+        fail_on_data_loss=options.fail_on_data_loss,
+        fetch_bytes=options.fetch_bytes or FETCH_BYTES,
+        log_dir=options.log_dir,
+        timeout_ms=options.timeout_ms,
+    )
+
+
+def connect(bootstrap: str, timeout_ms: int) -> KafkaClient:
+    return KafkaClient(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_ms / 1000)
+
+
+def read(recipe: Recipe, task: Task) -> "Iterator[pa.RecordBatch]":
+    """The rows of a task's ranges, in order."""
+    with connect(recipe.bootstrap, recipe.timeout_ms) as client:
+        for each in task:
+            yield from _RangeReader(recipe, client, each).rows()
+
+
+class _RangeReader:
+    def __init__(self, recipe: Recipe, client: KafkaClient, wanted: OffsetRange) -> None:
+        self._recipe = recipe
+        self._client = client
+        self._wanted = wanted
+        self._decode = _decoder(recipe, wanted)
+        self._offset = wanted.start  # every row before it was given
+
+    def rows(self) -> "Iterator[pa.RecordBatch]":
+        while self._offset < self._wanted.end:
+            try:
+                for fetched in self._fetches():
+                    yield from self._rows_of(fetched)
+            except KafkaRefused as refused:
+                if refused.code is not ErrorCode.offset_out_of_range:
+                    raise
+                self._skip_what_is_lost(refused)
+            else:
+                return
+
+    def _fetches(self) -> Iterator[Fetched]:
+        return self._client.fetch_range(
+            self._wanted.topic,
+            self._wanted.partition,
+            self._offset,
+            self._wanted.end,
+            bytes_max=self._recipe.fetch_bytes,
+            read_committed=self._recipe.read_committed,
+        )
+
+    def _rows_of(self, fetched: Fetched) -> "Iterator[pa.RecordBatch]":
+        if not fetched.records:
+            self._check_end(fetched)
+            return
+        aborted = [(each.producer_id, each.first_offset) for each in fetched.aborted]
+        while True:
+            decoded = self._decode(fetched.records, self._offset, aborted)
+            self._offset = decoded.next_offset
+            if decoded.batch.num_rows:
+                yield decoded.batch
+            if not decoded.more:
+                return
+
+    def _check_end(self, fetched: Fetched) -> None:
+        """Nothing is left before the end of the range: a gap, or a log that is not what it was."""
+        committed = self._recipe.read_committed
+        latest = fetched.last_stable_offset if committed else fetched.high_watermark
+        if latest < self._wanted.end and self._recipe.fail_on_data_loss:
+            raise log_went_back(self._wanted.where, wanted=self._wanted.end, latest=latest)
+
+    def _skip_what_is_lost(self, refused: KafkaRefused) -> None:
+        """Go on at the earliest there is, if that is allowed."""
+        where, wanted = self._wanted.where, self._offset
+        earliest = self._client.list_offsets({where: EARLIEST})[where].offset
+        latest = self._client.list_offsets({where: LATEST}, read_committed=False)[where].offset
+        if wanted < earliest:
+            lost = deleted_before_read(where, wanted=wanted, earliest=earliest)
+            self._offset = earliest
+        elif wanted > latest:
+            lost = log_went_back(where, wanted=wanted, latest=latest)
+            self._offset = self._wanted.end
+        else:
+            raise refused  # it is in range now: whatever this is, it is not about lost data
+        if self._recipe.fail_on_data_loss:
+            raise lost from refused
+
+
+Decode = Callable[[memoryview, int, Sequence[tuple[int, int]]], Decoded]
+
+
+def _decoder(recipe: Recipe, wanted: OffsetRange) -> Decode:
+    """Fetched bytes, the first offset wanted and the aborted transactions, to rows."""
+    if recipe.unit == "batch":
+        return _batch_decoder(recipe, wanted)
+    decoder = Decoder(wanted.topic, wanted.partition, recipe.columns)
+
+    def decode(raw: memoryview, start: int, aborted: Sequence[tuple[int, int]]) -> Decoded:
+        return decoder.decode(
+            raw,
+            start=start,
+            end=wanted.end,
+            aborted=aborted,
+            read_committed=recipe.read_committed,
+        )
+
+    return decode
+
+
+def _batch_decoder(recipe: Recipe, wanted: OffsetRange) -> Decode:
+    import pyarrow as pa
+
+    def decode(raw: memoryview, start: int, aborted: Sequence[tuple[int, int]]) -> Decoded:
+        decoded = decode_batches(
+            raw,
+            partition=wanted.partition,
+            start=start,
+            end=wanted.end,
+            aborted=aborted,
+            read_committed=recipe.read_committed,
+        )
+        rows = decoded.batch
+        topics = pa.repeat(pa.scalar(wanted.topic, pa.string()), rows.num_rows)
+        whole = rows.add_column(0, "topic", topics)
+        return decoded._replace(batch=whole.select(list(recipe.columns)))
+
+    return decode

@@ -1,0 +1,129 @@
+"""One session for all tests, tuned to start quickly, and one broker in a process of its own.
+
+A test that needs Spark costs a second once the session is there.  What can be tested without it is
+tested in `tests/unit/spark`.
+"""
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.model.batch import encode
+from goqueue.model.config import Config, HttpConfig, KafkaConfig
+from goqueue.model.record import Record
+from tests.conformance.server import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The first compiler only: tests end before code that it made better would have paid.
+TEST_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+START_MS = 1_700_000_000_000
+
+Fill = Callable[..., None]
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(
+        Config(
+            data_dir=str(tmp_path_factory.mktemp("data")),
+            kafka=KafkaConfig(listen="127.0.0.1:0"),
+            http=HttpConfig(listen="127.0.0.1:0"),
+        )
+    ).start()
+    yield server
+    assert server.is_running, server.log()
+    server.stop()
+    assert "Traceback" not in server.log(), server.log()
+
+
+@pytest.fixture(scope="session")
+def broker(server: Server) -> str:
+    """The address that goes into `bootstrap.servers`."""
+    return server.address
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> "Iterator[SparkSession]":
+    import goqueue.spark
+
+    session = goqueue.spark.session(
+        app_name="tests",
+        master="local[2]",
+        settings={"spark.driver.extraJavaOptions": TEST_JAVA_OPTIONS},
+        log_level="OFF",
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(spark_session: "SparkSession") -> "Iterator[SparkSession]":
+    """The session; queries that a test leaves running are stopped."""
+    yield spark_session
+    for query in spark_session.streams.active:
+        query.stop()
+
+
+@pytest.fixture
+def client(broker: str) -> Iterator[KafkaClient]:
+    with KafkaClient(broker) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def names() -> Iterator[str]:
+    """Fresh names for topics and queries."""
+    return (f"t{uuid.uuid4().hex[:8]}-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def make_topic(client: KafkaClient, names: Iterator[str]) -> MakeTopic:
+    """`make_topic(partitions)`: a topic that keeps what is years old, as `fill` writes it."""
+
+    def make(partitions: int = 1, name: str | None = None) -> str:
+        name = name or next(names)
+        client.create_topic(name, partitions=partitions, settings={"retention.ms": "-1"})
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    """A topic of two partitions."""
+    return make_topic(2)
+
+
+@pytest.fixture
+def fill(client: KafkaClient) -> Fill:
+    """`fill(topic, partition, values)` writes a batch, a millisecond a record."""
+
+    def fill(
+        topic: str,
+        partition: int,
+        values: Iterable[str],
+        *,
+        start_ms: int = START_MS,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
+        codec: int = 0,
+    ) -> None:
+        records = [
+            Record(
+                offset=index,
+                timestamp=start_ms + index,
+                key=f"key-{value}".encode(),
+                value=value.encode(),
+                headers=headers,
+            )
+            for index, value in enumerate(values)
+        ]
+        client.produce({TopicPartition(topic, partition): [encode(records, codec=codec)]})
+
+    return fill
