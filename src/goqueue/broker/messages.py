@@ -160,6 +160,8 @@ class Messages:
     ) -> dict[int, list[int]]:
         """Partition to places in the request; what this topic cannot take gets its outcome here."""
         check = _Check(topic, self._broker.doors.clock.now())
+        if not check.needs_key and _are_plain(messages):
+            return {self._draw(topic): list(range(len(messages)))}
         count = topic.partitions
         drawn: int | None = None
         assigned: dict[int, list[int]] = {}
@@ -276,7 +278,7 @@ class _Check:
     def __init__(self, topic: Topic, now: Timestamp) -> None:
         settings = topic.settings
         self._topic = topic
-        self._needs_key = settings.is_compacted
+        self.needs_key = settings.is_compacted
         self._latest = now + settings.message_timestamp_after_max_ms
         self._earliest = max(0, now - settings.message_timestamp_before_max_ms)
         self._ignores_time = settings.stamps_append_time
@@ -292,12 +294,17 @@ class _Check:
                 f"timestamp {message.timestamp} is outside {self._earliest} to {self._latest}"
                 " (topic settings message.timestamp.before.max.ms and .after.max.ms)"
             )
-        if self._needs_key and message.key is None:
+        if self.needs_key and message.key is None:
             return InvalidRecord("a compacted topic takes only messages with a key")
         return None
 
     def _takes_time(self, timestamp: int) -> bool:
         return self._ignores_time or self._earliest <= timestamp <= self._latest
+
+
+def _are_plain(messages: Sequence[OutgoingMessage]) -> bool:
+    """Nothing is said of where they go or when they were made."""
+    return {(each.partition, each.key, each.timestamp) for each in messages} == {(None, None, None)}
 
 
 def _split(
@@ -341,11 +348,12 @@ def _note_published(
     appended: Appended,
     records: list[Record],
 ) -> None:
-    offset: int = appended.first_offset
-    for place, record in zip(places, records, strict=True):
-        timestamp = record.timestamp if appended.append_time < 0 else appended.append_time
+    times = [record.timestamp for record in records]
+    if appended.append_time >= 0:
+        times = [appended.append_time] * len(records)
+    offsets = range(appended.first_offset, appended.first_offset + len(records))
+    for place, offset, timestamp in zip(places, offsets, times, strict=True):
         outcomes[place] = Published(partition, offset, timestamp)
-        offset += 1
 
 
 def _fill(outcomes: list[Outcome | None], places: list[int], error: GoQueueError) -> None:

@@ -29,7 +29,8 @@ from goqueue.groups.errors import (
 from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.model.machine import Decision
-from goqueue.queue import Delivered, QueueMachine, QueueMember, QueueRecord, QueueSettings
+from goqueue.queue import QueueMachine, QueueMember, QueueRecord, QueueSettings
+from goqueue.queue.parcels import Parcel
 
 if TYPE_CHECKING:
     from goqueue.broker.broker import Broker
@@ -146,7 +147,7 @@ class QueueMembers:
         self._hear((group_id, member_id))
         return member
 
-    async def poll(self, request: QueuePoll, wait_ms: int) -> list[Delivered]:
+    async def poll(self, request: QueuePoll, wait_ms: int) -> list[Parcel]:
         """Messages to work on, waiting for the first; a sign of life from its start to its end."""
         group_id, member_id = request.group_id, request.member_id
         member = self._member(group_id, member_id, request.generation)
@@ -166,7 +167,7 @@ class QueueMembers:
         if parcels and self.members(group_id).get(member_id) is not member:
             self._queues.take_back(parcels)
             self._member(group_id, member_id, member.generation)  # raises what it is now
-        return [message for parcel in parcels for message in parcel.messages()]
+        return parcels
 
     @contextlib.contextmanager
     def _present(self, key: Key) -> Iterator[None]:

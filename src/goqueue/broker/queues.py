@@ -42,6 +42,7 @@ from goqueue.queue import (
     GroupStats,
     InFlight,
     Peeked,
+    QueueError,
     QueueMachine,
     QueueSettings,
     ReceiptExpired,
@@ -355,6 +356,21 @@ class Queues:
         for place, error in malformed.items():
             outcomes[place] = error
         return outcomes
+
+    async def refusals(self, receipts: Sequence[str], ending: Ending) -> dict[int, QueueError]:
+        """As `settle`, for who wants to know only what did not go well, by place."""
+        claims, malformed = read_receipts(receipts)
+        check(ending)
+        outcomes, committed = self._settle_now(claims, len(receipts), ending)
+        refused: dict[int, QueueError] = {}
+        if set(map(type, outcomes)) != {Verdict}:
+            refused = {
+                place: outcome
+                for place, outcome in enumerate(outcomes)
+                if isinstance(outcome, QueueError)
+            }
+        await self.durable(committed)
+        return refused | malformed
 
     # --- settling by offset: for share groups and operators ---------------------------------------
 

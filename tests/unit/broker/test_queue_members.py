@@ -36,7 +36,8 @@ async def join(bench: Bench, member: str = "", *topics: str, **more: object) -> 
 
 async def poll(bench: Bench, member: str, wait_ms: int = 0, count: int = 100) -> list[Delivered]:
     request = QueuePoll(group_id=GROUP, member_id=member, max_messages=count)
-    return await bench.broker.queue_members.poll(request, wait_ms)
+    parcels = await bench.broker.queue_members.poll(request, wait_ms)
+    return [message for parcel in parcels for message in parcel.messages()]
 
 
 def test_members_share_the_messages_of_several_topics():

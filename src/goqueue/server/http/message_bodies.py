@@ -79,13 +79,28 @@ class PublishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     encoding: Encoding = "text"
 
 
+class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What most messages are.  Its value needs no second look: it is a text or null."""
+
+    value: str | None
+    key: str | None = None
+
+
+class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    messages: Annotated[list[PlainMessage], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
+
+
 _request_decoder = msgspec.json.Decoder(PublishRequest)
+_plain_decoder = msgspec.json.Decoder(PlainRequest)
 
 
 def decode_request(body: bytes) -> list[OutgoingMessage]:
     """The messages of a publish request; raises `InvalidRequest` that says what is wrong where."""
     if body.count(b'"value"') > MESSAGES_MAX:  # before memory is spent on them
         raise InvalidRequest(f"more than {MESSAGES_MAX} messages in one request")
+    plain = _plain_messages(body)
+    if plain is not None:
+        return plain
     try:
         request = _request_decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -94,6 +109,20 @@ def decode_request(body: bytes) -> list[OutgoingMessage]:
         _outgoing(message, place, request.encoding)
         for place, message in enumerate(request.messages)
     ]
+
+
+def _plain_messages(body: bytes) -> list[OutgoingMessage] | None:
+    """The messages if all are plain, in a third of the time; None, early, if not."""
+    try:
+        return [
+            OutgoingMessage(
+                None if (value := message.value) is None else value.encode(),
+                None if (key := message.key) is None else key.encode(),
+            )
+            for message in _plain_decoder.decode(body).messages
+        ]
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None  # the other way says what is wrong, if anything is
 
 
 def _outgoing(message: MessageInput, place: int, encoding: Encoding) -> OutgoingMessage:

@@ -227,12 +227,17 @@ def _raw_message(
 def _publish_response(
     outcomes: list[Outcome], metrics: Metrics
 ) -> Response[PublishResponse] | Response[ErrorBody]:
+    published = [
+        PublishResult(outcome.partition, outcome.offset, time_text(outcome.timestamp))
+        for outcome in outcomes
+        if isinstance(outcome, Published)
+    ]
+    if len(published) == len(outcomes):
+        return Response(PublishResponse(published))
     failures = [outcome for outcome in outcomes if isinstance(outcome, GoQueueError)]
     results = [_result(outcome) for outcome in outcomes]
     for failure in failures:
         metrics.messages_failed(failure)
-    if not failures:
-        return Response(PublishResponse(results))
     if len(failures) < len(outcomes):
         return Response(PublishResponse(results), status_code=207)
     first = problem_of(failures[0])

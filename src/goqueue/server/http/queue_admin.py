@@ -128,7 +128,7 @@ async def release_held(
 ) -> Response[SettledManyBody] | Response[ErrorBody]:
     """Up to 10000 messages go to somebody else at once; no failure is counted."""
     receipts = _receipts(queues, group_name(group), data)
-    return many_answer(await queues.release(receipts), quiet=False)
+    return many_answer(await queues.release(receipts))
 
 
 @post(
@@ -144,7 +144,7 @@ async def extend_held(
     """Up to 10000 messages stay where they are for so long from now."""
     more_ms = visibility_ms(data.timeout, "timeout")
     receipts = _receipts(queues, group_name(group), data)
-    return many_answer(await queues.extend(receipts, visibility_ms=more_ms), quiet=False)
+    return many_answer(await queues.extend(receipts, visibility_ms=more_ms))
 
 
 def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:

@@ -12,6 +12,7 @@ from goqueue.broker.queues import BYTES_MAX, MESSAGES_MAX
 from goqueue.model.errors import InvalidRequest
 from goqueue.queue import Delivered, Peeked
 from goqueue.queue.lanes import NAMES
+from goqueue.queue.parcels import Parcel, singles
 from goqueue.queue.receipts import frame
 from goqueue.server.http.errors import ErrorBody, Problem, responses, write_responses
 from goqueue.server.http.group_bodies import (
@@ -141,39 +142,40 @@ class QueuePollBody(MembershipBody, frozen=True, kw_only=True):
     """Each is this member's until `visible_until`: ack it by its receipt."""
 
 
-def queue_messages(found: Sequence[Delivered], encoding: ReadEncoding) -> list[QueueMessage]:
-    if encoding == "base64":
-        return [queue_message(each, encoding) for each in found]
+def queue_messages(parcels: Sequence[Parcel], encoding: ReadEncoding) -> list[QueueMessage]:
     messages: list[QueueMessage] = []
-    place: tuple[str, int, int] | None = None  # of a hand-out: its receipts are much alike
-    before = after = ""
-    until: Time = None
-    for each in found:
-        record = each.record
-        key, value = record.key, record.value
-        if place != (each.topic, each.partition, each.lease_id):
-            place = (each.topic, each.partition, each.lease_id)
-            before, after = frame(each.topic, each.partition, each.lease_id, each.group_id)
-            until = time_text(each.deadline)
+    for parcel in parcels:
         try:
-            messages.append(
-                QueueMessage(
-                    each.topic,
-                    each.partition,
-                    record.offset,
-                    time_text(record.timestamp),
-                    None if key is None else key.decode(),
-                    None if value is None else value.decode(),
-                    [text_header(*header) for header in record.headers],
-                    NAMES[each.lane],
-                    each.attempt,
-                    f"{before}{record.offset}:{each.attempt}{after}",
-                    until,
-                )
-            )
-        except UnicodeDecodeError:
-            messages.append(queue_message(each, encoding))
+            if encoding == "auto":
+                messages += _text_messages(parcel)
+                continue
+        except UnicodeDecodeError:  # some are not: one by one, then
+            pass
+        messages += [queue_message(each, encoding) for each in parcel.messages()]
     return messages
+
+
+def _text_messages(parcel: Parcel) -> list[QueueMessage]:
+    """As `queue_message` gives them, in a third of the time: much is the same in all of them."""
+    where = parcel.where
+    topic, partition, until = where.topic, where.partition, time_text(parcel.deadline)
+    before, after = frame(topic, partition, parcel.lease_id, where.group_id)
+    return [
+        QueueMessage(
+            topic,
+            partition,
+            offset := record.offset,
+            time_text(record.timestamp),
+            None if (key := record.key) is None else key.decode(),
+            None if (value := record.value) is None else value.decode(),
+            [text_header(*header) for header in headers] if (headers := record.headers) else [],
+            NAMES[lane],
+            attempt,
+            f"{before}{offset}:{attempt}{after}",
+            until,
+        )
+        for record, attempt, lane in singles(parcel.chosen)
+    ]
 
 
 def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:

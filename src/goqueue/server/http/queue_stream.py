@@ -21,6 +21,7 @@ from goqueue.broker.queues import Queues
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import topic_name
 from goqueue.queue import Delivered, TooManyInFlight
+from goqueue.queue.parcels import Parcel
 from goqueue.server.http.errors import problem_of
 from goqueue.server.http.given import TheBroker, ThePolls, TheQueues
 from goqueue.server.http.group_bodies import NAME_LENGTH_MAX, group_name
@@ -92,11 +93,12 @@ class EventStream(ASGIResponse):
                 body = msgspec.json.encode(problem_of(error))
                 await _write(send, b"event: error\ndata: %s\n\n" % body)
                 break
-            await _write(send, b"".join(map(self._event, found)) or HEARTBEAT)
+            events = [self._event(each) for parcel in found for each in parcel.messages()]
+            await _write(send, b"".join(events) or HEARTBEAT)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _receive(self, wait_ms: int) -> list[Delivered]:
-        return await self._queues.receive(
+    async def _receive(self, wait_ms: int) -> list[Parcel]:
+        return await self._queues.receive_parcels(
             [self._topic],
             self._group,
             self._consumer,

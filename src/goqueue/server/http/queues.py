@@ -12,10 +12,13 @@ from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 
+from goqueue.broker import queue_endings as endings
+from goqueue.broker.queue_endings import Ending
 from goqueue.broker.queues import Queues
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
-from goqueue.queue import Delivered, QueueError, Settled, SettleOutcome
+from goqueue.queue import QueueError, Settled, SettleOutcome
+from goqueue.queue.parcels import Parcel
 from goqueue.server.http.errors import (
     ErrorBody,
     Problem,
@@ -58,6 +61,7 @@ from goqueue.server.http.topics import TopicPath
 PEEK_DEFAULT: Final = 10
 PEEK_MAX: Final = 1_000
 
+ManyAnswer = Response[SettledManyBody] | Response[ErrorBody]
 SettleAnswer = Response[SettledBody] | Response[SettledManyBody] | Response[ErrorBody]
 
 
@@ -87,8 +91,8 @@ async def receive(
     wait_ms = milliseconds(data.wait, "wait", high=INT64_MAX)
     asked = data.visibility
 
-    async def work(wait_ms: int) -> list[Delivered]:
-        return await queues.receive(
+    async def work(wait_ms: int) -> list[Parcel]:
+        return await queues.receive_parcels(
             [topic_name(topic)],
             group_name(data.group),
             data.consumer,
@@ -108,14 +112,14 @@ async def hand_out(
     polls: LongPolls,
     client: Callable[[], Awaitable[Any]],
     wait_ms: int,
-    work: Callable[[int], Awaitable[list[Delivered]]],
-) -> list[Delivered]:
+    work: Callable[[int], Awaitable[list[Parcel]]],
+) -> list[Parcel]:
     """What `work` gives; nothing, and nothing stays in flight, when the client has left."""
     found, is_gone = await polls.run_attended(client, wait_ms, work)
     if found is None:
         return []
     if is_gone and found:
-        await queues.release([each.receipt for each in found])
+        queues.take_back(found)
         return []
     return found
 
@@ -149,7 +153,7 @@ async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
     To ack twice is no error.  200 when all were acked; 207 when some receipts were refused; with
     one receipt, or when all were refused, the error itself.
     """
-    return settle_answer(data, await queues.ack(_handles(data)))
+    return await _settled(queues, data, endings.Ack())
 
 
 async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
@@ -159,13 +163,12 @@ async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
     failures they become dead letters.
     """
     delay_ms = None if data.delay is None else milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
-    outcomes = await queues.nack(_handles(data), delay_ms=delay_ms, reason=data.reason)
-    return settle_answer(data, outcomes)
+    return await _settled(queues, data, endings.Nack(delay_ms, data.reason))
 
 
 async def reject(queues: TheQueues, data: JSONBody[Reject]) -> SettleAnswer:
     """The messages can never be processed: they go to the topic's dead letters at once."""
-    return settle_answer(data, await queues.reject(_handles(data), reason=data.reason))
+    return await _settled(queues, data, endings.Reject(data.reason))
 
 
 async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
@@ -176,13 +179,13 @@ async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
         more_ms = visibility_ms(data.timeout, "timeout")
     else:
         more_ms = max(1, round((data.extension_seconds or 0) * 1000))
-    return settle_answer(data, await queues.extend(_handles(data), visibility_ms=more_ms))
+    return await _settled(queues, data, endings.Extend(more_ms))
 
 
 async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
     """The messages go to somebody else, untouched: no failure is counted."""
     delay_ms = milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
-    return settle_answer(data, await queues.release(_handles(data), delay_ms=delay_ms))
+    return await _settled(queues, data, endings.Release(delay_ms))
 
 
 @post(
@@ -213,30 +216,41 @@ def _handles(data: Settle) -> Sequence[str]:
     return data.receipt_handles or []
 
 
-def settle_answer(data: Settle, outcomes: Sequence[SettleOutcome]) -> SettleAnswer:
+async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer:
+    handles = _handles(data)
     if data.receipt_handle is not None:
-        (outcome,) = outcomes
+        (outcome,) = await queues.settle(handles, ending)
         return _refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
-    return many_answer(outcomes, quiet=data.quiet)
+    if data.quiet:
+        return _quiet_answer(len(handles), await queues.refusals(handles, ending))
+    return many_answer(await queues.settle(handles, ending))
 
 
 def _one(settled: Settled) -> Response[SettledBody]:
     return Response(settled_body(settled))
 
 
-def many_answer(
-    outcomes: Sequence[SettleOutcome], *, quiet: bool
-) -> Response[SettledManyBody] | Response[ErrorBody]:
-    refused = sum(isinstance(each, QueueError) for each in outcomes)
+def many_answer(outcomes: Sequence[SettleOutcome]) -> ManyAnswer:
+    refused = [each for each in outcomes if isinstance(each, QueueError)]
     results = [
         RefusedBody(index, problem_of(each)) if isinstance(each, QueueError) else settled_body(each)
-        for index, each in enumerate(outcomes if refused or not quiet else ())
-        if not quiet or isinstance(each, QueueError)
+        for index, each in enumerate(outcomes)
     ]
-    body = SettledManyBody(len(outcomes) - refused, refused, results)
-    if refused and refused == len(outcomes):
-        first = next(each for each in outcomes if isinstance(each, QueueError))
-        return _refusal(first, results)
+    return _many(len(outcomes), refused, results)
+
+
+def _quiet_answer(count: int, refused: dict[int, QueueError]) -> ManyAnswer:
+    places = sorted(refused)
+    results = [RefusedBody(place, problem_of(refused[place])) for place in places]
+    return _many(count, [refused[place] for place in places], results)
+
+
+def _many(
+    count: int, refused: Sequence[QueueError], results: Sequence[SettledBody | RefusedBody]
+) -> ManyAnswer:
+    if refused and len(refused) == count:
+        return _refusal(refused[0], results)
+    body = SettledManyBody(count - len(refused), len(refused), list(results))
     return Response(body, status_code=207 if refused else 200)
 
 
