@@ -11,6 +11,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -46,6 +48,18 @@ class GoQueueDataSource(DataSource):
 
         options = source_options(self.options, is_stream=True)
         return StreamReader(options, recipe_of(options, _fields(schema)))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from goqueue.spark.sink.writers import BatchWriter
+
+        return BatchWriter(schema, self.options, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from goqueue.spark.sink.writers import StreamWriter
+
+        return StreamWriter(schema, self.options)
 
 
 def _fields(schema: StructType) -> list[tuple[str, str]]:

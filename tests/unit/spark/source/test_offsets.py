@@ -1,0 +1,39 @@
+"""Offsets as Spark keeps and reports them, and what the listener makes of them."""
+
+import json
+
+from goqueue.client.kafka import TopicPartition
+from goqueue.spark.listener import group_name, published
+from goqueue.spark.offsets import broker_of, noted, places_of, with_broker
+
+PLACES = {
+    TopicPartition("orders", 10): 4,
+    TopicPartition("orders", 2): 7,
+    TopicPartition("a", 0): 0,
+}
+
+
+def test_offsets_have_kafkas_shape_and_come_back():
+    assert noted(PLACES) == {"a": {"0": 0}, "orders": {"2": 7, "10": 4}}
+    assert json.dumps(noted(PLACES)) == json.dumps(noted(dict(reversed(PLACES.items()))))
+    assert places_of(json.loads(json.dumps(noted(PLACES)))) == PLACES
+
+
+def test_a_broker_can_travel_with_them_and_is_no_topic():
+    marked = with_broker(noted(PLACES), "host:9092")
+    assert broker_of(marked) == "host:9092"
+    assert places_of(marked) == PLACES
+    assert broker_of(noted(PLACES)) is None
+
+
+def test_only_streams_of_ours_that_name_their_broker_are_published():
+    marked = json.dumps(with_broker(noted(PLACES), "host:9092"))
+    plain = json.dumps(noted(PLACES))
+    assert published([(marked, plain)]) == [("host:9092", PLACES)]
+    for others in [(plain, plain), (None, None), ("7", "7"), (marked, None), ("{nonsense", plain)]:
+        assert published([others]) == []
+
+
+def test_a_group_is_named_for_its_query():
+    assert group_name("billing", "id") == "spark-billing"
+    assert group_name(None, "id") == "spark-id"
