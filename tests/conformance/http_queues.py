@@ -71,6 +71,11 @@ class Queue:
             if each["topic"] == self.topic
         }
 
+    def end(self) -> int:
+        """How many messages the topic has."""
+        found = self.server.get(f"/topics/{self.topic}")["partition_offsets"].values()
+        return sum(int(each["next_offset"]) for each in found)
+
     @contextlib.contextmanager
     def dropped_receive(self, count: int = 10) -> Iterator[None]:
         """A receive whose client leaves when the block ends, without having read an answer."""

@@ -1,5 +1,7 @@
 """What a queue answered holds when its server is killed."""
 
+import concurrent.futures
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,3 +107,33 @@ def test_a_topic_s_time_to_live_survives_kill_nine(
     eventually(lambda: queue.receive() == [] and queue.letters()["count"] == 1)
     (letter,) = queue.letters()["messages"]
     assert (letter["value"], letter["reason"]) == ("letter", "expired")
+
+
+def test_a_redrive_that_kill_nine_interrupts_brings_each_message_once(
+    own_server: HttpGroupServer, eventually: Eventually
+):
+    queue = Queue(own_server, own_server.topic(2), "durable", max_in_flight_consumer=100_000)
+    target = Queue(own_server, own_server.topic(3), "others")
+    sent = [str(number) for number in range(2_000)]
+    queue.publish(*sent)
+    while found := queue.receive(1_000):
+        queue.settle_all("reject", found, reason="bad", quiet=True)
+    eventually(lambda: queue.letters(limit=0)["count"] == 2_000)
+    path = f"/topics/{queue.topic}/dlq/redrive"
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        for kill_at in (100, 700):
+            asking = threads.submit(
+                own_server.client.post, path, json={"to": target.topic, "rate": 2000}
+            )
+            while target.end() < kill_at and not asking.done():
+                pass
+            killed(own_server)
+            with contextlib.suppress(httpx.TransportError):
+                asking.result()
+    own_server.post(path, to=target.topic)
+    assert queue.letters()["count"] == 0
+    came: list[str] = []
+    while found := target.receive(1_000, wait="1s"):
+        target.settle_all("ack", found, quiet=True)
+        came += values(found)
+    assert sorted(came, key=int) == sent

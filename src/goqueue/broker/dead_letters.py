@@ -5,6 +5,7 @@ was driven back or purged is noted as taken and not shown again, though a reader
 still see it until retention, or a purge of everything, removes it.
 """
 
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,8 @@ import msgspec
 from goqueue.broker.ground import Ground
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_stock import Stock
+from goqueue.broker.redriver import Redriver, Wanted
 from goqueue.cluster import Topic
-from goqueue.model import batch as batches
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
@@ -54,9 +55,10 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetters:
     """The verbs; `topic` is always the source topic, not `{topic}.dlq`."""
 
-    def __init__(self, ground: Ground, queues: "Queues") -> None:
+    def __init__(self, ground: Ground, queues: "Queues", redriver: Redriver) -> None:
         self._ground = ground
         self._queues = queues
+        self._redriver = redriver
 
     async def count(self, topic: str) -> int:
         """How many there are; 0 when the topic never had any."""
@@ -104,8 +106,9 @@ class DeadLetters:
     ) -> int:
         """Put them back as they were: to the source, or to topic `target`; gives how many.
 
-        At most `rate` a second; `progress` hears how many are done.  They are durable in the target
-        before they leave the dead letters: a crash may bring one twice, and never loses one.
+        At most `rate` a second; `progress` hears how many are done.  Each arrives once, also when
+        the broker dies in between: it is finished after the next start then.  Those that die again
+        meanwhile stay where they are.
         """
         moved = 0
         some: list[DeadLetter] = []
@@ -169,12 +172,15 @@ class DeadLetters:
     ) -> AsyncIterator[DeadLetter]:
         await partition.flush_visible()
         stock = Stock(partition)
+        end = stock.limit  # what comes later is for the next one who asks
         name, index = TopicName(partition.topic), partition.index
         offset = max(first, self._queues.machine.letter_box(name, index).floor)
         while lots := await stock.lots_from(offset):
             offset = lots[-1].next_offset
             for record in [record for lot in lots for record in lot.records]:
-                if not self._queues.machine.letter_box(name, index).is_taken(record.offset):
+                if record.offset >= end:
+                    return
+                if self._queues.machine.letter_box(name, index).is_free(record.offset):
                     yield _letter(record, topic, index)
 
     # --- moving -----------------------------------------------------------------------------------
@@ -190,27 +196,30 @@ class DeadLetters:
         """Some letters of one partition, in order."""
         if not letters:
             return 0
+        wanted = []
         for some, topic in _by_topic(letters, target):
-            await self._append(some, self._ground.topic(topic))
-        await self._note_taken(letters)
+            wanted += await self._batches(some, self._ground.topic(topic))
+        place = TopicName(letters_topic(letters[0].topic)), letters[0].partition
+        count = await self._redriver.move(place, wanted)
         if progress is not None:
-            progress(moved + len(letters))
+            progress(moved + count)
         if rate is not None:
-            await self._ground.doors.clock.sleep(len(letters) / rate)
-        return len(letters)
+            await self._ground.doors.clock.sleep(count / rate)
+        return count
 
-    async def _append(self, letters: Sequence[DeadLetter], topic: Topic) -> None:
-        by_partition: dict[int, list[Record]] = {}
+    async def _batches(self, letters: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
+        by_partition: dict[int, list[DeadLetter]] = {}
         for letter in letters:
-            by_partition.setdefault(_target_partition(letter, topic), []).append(letter.record)
-        commits = []
-        for index, records in by_partition.items():
-            partition = await self._ground.partition(topic.name, index)
-            for some in small_runs(records, topic.settings.max_message_bytes):
-                appended = self._ground.append(partition, batches.encode(some))
-                commits.append(partition.committed(appended.last_offset))
-        for committed in commits:
-            await committed
+            by_partition.setdefault(_target_partition(letter, topic), []).append(letter)
+        found = []
+        for index, some in by_partition.items():
+            target = await self._ground.partition(topic.name, index)
+            rest = iter(some)
+            runs = small_runs([each.record for each in some], topic.settings.max_message_bytes)
+            for run in runs:
+                mine = itertools.islice(rest, len(run))
+                found.append(Wanted({each.letter_offset: each.record for each in mine}, target))
+        return found
 
     async def _note_taken(self, letters: Sequence[DeadLetter]) -> None:
         name = TopicName(letters_topic(letters[0].topic))

@@ -34,6 +34,7 @@ from goqueue.broker.queue_endings import (
 )
 from goqueue.broker.queue_floors import Floors
 from goqueue.broker.queue_sources import Sources
+from goqueue.broker.redriver import Redriver
 from goqueue.broker.undertaker import Undertaker
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import GroupId, Offset, TopicName
@@ -88,7 +89,8 @@ class Queues:
         self._undertaker = Undertaker(ground, self)
         self._floors = Floors(ground, self)
         self._sources = Sources(ground, self, self._floors)
-        self.dead_letters = DeadLetters(ground, self)
+        self._redriver = Redriver(ground, self)
+        self.dead_letters = DeadLetters(ground, self, self._redriver)
         self._stopping = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -98,6 +100,7 @@ class Queues:
         for group in host.machine.groups.values():
             group.totals = Totals()  # of this process, not of its forebears
         await host.submit(lambda machine: machine.resume(self._clock.now()))
+        self._redriver.inherit()
 
     @property
     def host(self) -> MachineHost[QueueMachine]:
@@ -109,10 +112,11 @@ class Queues:
         return self.host.machine
 
     async def run(self) -> None:
-        """Bury the dead, commit floors, let go of what is not used; until cancelled."""
+        """Bury the dead, move their letters, commit floors, let go of what is not used."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.host.run())
             tasks.create_task(self._undertaker.run())
+            tasks.create_task(self._redriver.run())
             tasks.create_task(self._floors.run())
             tasks.create_task(self._sources.run(self._counters))
 
@@ -126,6 +130,7 @@ class Queues:
     def stop(self) -> None:
         """Nobody waits any more."""
         self._stopping = True
+        self._redriver.stop()
         for counter in self._counters.values():
             counter.ring_all()
 

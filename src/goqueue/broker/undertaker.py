@@ -20,13 +20,19 @@ from goqueue.broker.ground import Ground
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_stock import Stock
 from goqueue.model import batch as batches
-from goqueue.model import records as record_blocks
 from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS
 from goqueue.queue.ledger import Ledger
-from goqueue.queue.letters import letter_id, letters_topic, small_runs, story_of, told
+from goqueue.queue.letters import (
+    batch_of,
+    letter_id,
+    letters_topic,
+    small_runs,
+    story_of,
+    told,
+)
 from goqueue.queue.records import Letter, Where
 
 if TYPE_CHECKING:
@@ -156,7 +162,7 @@ class Undertaker:
         now = self._ground.doors.clock.now()
         last = Offset(-1)
         for some in small_runs(letters, target.log.settings.max_message_bytes):
-            data = _batch(some, now)
+            data = batch_of(some, now)
             last = target.append(data, batches.verified_headers(data), now).last_offset
         return last
 
@@ -172,20 +178,6 @@ class Undertaker:
                 stories = (story_of(record) for record in lot.records)
                 found.update(story.letter_id for story in stories if story is not None)
         return found
-
-
-def _batch(letters: list[Record], now: int) -> bytearray:
-    """Records as they were, in a batch that is as old as now, so that it is kept its whole time."""
-    return batches.assemble(
-        record_blocks.encode_records(letters),
-        base_offset=0,
-        last_offset_delta=len(letters) - 1,
-        base_timestamp=letters[0].timestamp,
-        max_timestamp=max(now, *(letter.timestamp for letter in letters)),
-        count=len(letters),
-        attributes=0,
-        producer=(-1, -1, -1),
-    )
 
 
 def _slices(letters: Sequence[Letter]) -> Iterator[Sequence[Letter]]:

@@ -519,7 +519,9 @@ class Log:
 
     def _newest_in(self, segment: Segment, limit: Offset) -> TimedOffset | None:
         if self.start_offset <= segment.base_offset and segment.next_offset <= limit:
-            return self._first_record(segment, segment.newest(), limit)
+            found = self._first_record(segment, segment.newest(), limit)
+            if found is not None:  # a batch may count as newer than its records are
+                return found
         newest: TimedOffset | None = None  # the time index speaks of more than is readable
         for header, data in self._readable(segment, (0, segment.base_offset), limit):
             if header.max_timestamp > (newest.timestamp if newest else -1):

@@ -15,11 +15,13 @@ from typing import Final
 
 import msgspec
 
+from goqueue.model import batch as batches
+from goqueue.model import records as record_blocks
 from goqueue.model.ids import Offset
 from goqueue.model.names import NAME_LENGTH_MAX
 from goqueue.model.record import Headers, Record
-from goqueue.queue.ranges import RangeSet
-from goqueue.queue.records import Letter, Where
+from goqueue.queue.ranges import Ranges, RangeSet
+from goqueue.queue.records import Letter, Move, Where
 
 SUFFIX: Final = ".dlq"
 PREFIX: Final = "gq-dlq-"
@@ -53,15 +55,28 @@ class LetterBox:
         self.floor = Offset(0)  # everything below was taken out
         self.taken = RangeSet()  # above the floor
         self.end = Offset(0)  # everything that was buried below is noted as such
+        self.moves: list[Move] = []  # on their way, and not taken yet
 
-    def take(self, ranges: tuple[tuple[int, int], ...], floor: int) -> None:
+    def take(self, ranges: Ranges, floor: int, kept: Ranges = ()) -> None:
         for first, last in ranges:
             self.taken.add(first, last)
         self.floor = Offset(self.taken.after(max(self.floor, floor)))
         self.taken.forget_below(self.floor)
+        staying = RangeSet(kept)
+        self.moves = [
+            move
+            for move in self.moves
+            if not (self.is_taken(move.ranges[0][0]) or move.ranges[0][0] in staying)
+        ]
 
     def is_taken(self, offset: int) -> bool:
         return offset < self.floor or offset in self.taken
+
+    def is_free(self, offset: int) -> bool:
+        """Whether it is there, and not on its way elsewhere."""
+        return not self.is_taken(offset) and not any(
+            first <= offset <= last for move in self.moves for first, last in move.ranges
+        )
 
     def count(self, start: int, end: int) -> int:
         """Letters in [start, end) that are still there; what is no letter is counted too."""
@@ -156,3 +171,19 @@ def small_runs(records: Sequence[Record], bytes_max: int) -> list[list[Record]]:
         found[-1].append(record)
         size += needed
     return found
+
+
+def batch_of(
+    records: Sequence[Record], now: int, producer: tuple[int, int, int] = (-1, -1, -1)
+) -> bytearray:
+    """Records as they were, in a batch that is as old as now, so that it is kept its whole time."""
+    return batches.assemble(
+        record_blocks.encode_records(records),
+        base_offset=0,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=records[0].timestamp,
+        max_timestamp=max(now, *(record.timestamp for record in records)),
+        count=len(records),
+        attributes=0,
+        producer=producer,
+    )

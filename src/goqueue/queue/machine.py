@@ -40,9 +40,11 @@ from goqueue.queue.records import (
     LedgerKept,
     Letter,
     LettersKept,
+    LettersMoving,
     LettersTaken,
     MemberJoined,
     MemberLeft,
+    Move,
     Numbered,
     Opened,
     QueueMember,
@@ -310,11 +312,24 @@ class QueueMachine:
         """Dead messages are written to `topic`, in the same partition, durably and below `end`."""
         return Decision((Buried(where, ranges_of(sorted(offsets)), topic, end),), None)
 
+    def move_letters(
+        self, topic: TopicName, partition: int, moves: Iterable[Move]
+    ) -> Decision[QueueRecord, tuple[Move, ...]]:
+        """Dead letters are to go elsewhere; gives the moves without what is no longer there."""
+        box = self.letter_box(topic, partition)
+        possible = []
+        for move in moves:
+            free = ranges_of(offset for offset in each_offset(move.ranges) if box.is_free(offset))
+            if free:
+                possible.append(msgspec.structs.replace(move, ranges=free))
+        moving = tuple(possible)
+        return Decision((LettersMoving(topic, partition, moving),) if moving else (), moving)
+
     def take_letters(
-        self, topic: TopicName, partition: int, ranges: Ranges, floor: Offset
+        self, topic: TopicName, partition: int, ranges: Ranges, floor: Offset, kept: Ranges = ()
     ) -> Decision[QueueRecord, None]:
-        """Dead letters leave: those in `ranges`, and all below `floor`."""
-        return Decision((LettersTaken(topic, partition, ranges, floor),), None)
+        """Dead letters leave: those in `ranges`, and all below `floor`; `kept` were to and stay."""
+        return Decision((LettersTaken(topic, partition, ranges, floor, kept),), None)
 
     # --- deadlines --------------------------------------------------------------------------------
 
@@ -393,12 +408,15 @@ class QueueMachine:
                 for ledger in self.ledgers():
                     ledger.resume(at)
                     self.watch(ledger)
+            case LettersMoving(topic=topic, partition=partition, moves=moves):
+                self._box(topic, partition).moves.extend(moves)
             case LettersTaken(topic=topic, partition=partition, ranges=ranges, floor=floor):
-                self._box(topic, partition).take(ranges, floor)
+                self._box(topic, partition).take(ranges, floor, record.kept)
             case LettersKept(topic=topic, partition=partition):
                 box = self._box(topic, partition)
                 box.take(record.taken, record.floor)
                 box.end = record.end
+                box.moves.extend(record.moves)
             case Numbered(next_lease_id=next_lease_id):
                 self.next_lease_id = next_lease_id
 
@@ -491,7 +509,7 @@ class QueueMachine:
             for member in group.members.values()
         ]
         boxes = [
-            LettersKept(topic, partition, box.floor, box.taken.ranges, box.end)
+            LettersKept(topic, partition, box.floor, box.taken.ranges, box.end, tuple(box.moves))
             for (topic, partition), box in self.letter_boxes.items()
         ]
         ledgers = [keeping.kept(ledger) for ledger in self.ledgers()]

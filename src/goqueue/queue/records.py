@@ -11,7 +11,8 @@ numbers.  A message's life, and the records that move it:
                               waiting, ready ── Died ──> dead
 
 `Died` is the decision that a message becomes a dead letter; it is carried out, again and again if
-need be, until `Buried`.  In between it is neither delivered nor lost.
+need be, until `Buried`.  In between it is neither delivered nor lost.  `LettersMoving` and
+`LettersTaken` are the same for the way back.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -165,6 +166,26 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
     topic: TopicName
 
 
+class Move(msgspec.Struct, frozen=True, array_like=True):
+    """Dead letters that are to be one batch in another topic; its producer tells it apart."""
+
+    ranges: Ranges  # of the dead letters
+    topic: TopicName  # where to
+    topic_id: TopicId
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    behind: Offset  # the batch is not before this one
+
+
+class LettersMoving(msgspec.Struct, frozen=True, tag="moving"):
+    """These dead letters are on their way; carried out until `LettersTaken` says how it ended."""
+
+    topic: TopicName  # of the dead letters
+    partition: int
+    moves: tuple[Move, ...]
+
+
 class LettersTaken(msgspec.Struct, frozen=True, tag="taken"):
     """Dead letters that were driven back to their source, or purged."""
 
@@ -172,6 +193,7 @@ class LettersTaken(msgspec.Struct, frozen=True, tag="taken"):
     partition: int
     ranges: Ranges
     floor: Offset = Offset(0)  # everything below is taken or deleted
+    kept: Ranges = ()  # these were to be moved, and stay
 
 
 class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
@@ -228,6 +250,7 @@ class LettersKept(msgspec.Struct, frozen=True, tag="letters"):
     floor: Offset
     taken: Ranges
     end: Offset
+    moves: tuple[Move, ...] = ()
 
 
 class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
@@ -248,6 +271,7 @@ QueueRecord: TypeAlias = (
     | Buried
     | FloorMoved
     | Forgotten
+    | LettersMoving
     | LettersTaken
     | Resumed
     | LedgerKept

@@ -1,11 +1,17 @@
 """Dead letters: what is in them, and how they come back."""
 
+import asyncio
+
 import pytest
+from msgspec.structs import replace
 
 from goqueue.broker.dead_letters import LetterFilter
 from goqueue.broker.messages import OutgoingMessage
-from goqueue.model.errors import TopicNotFound
+from goqueue.broker.redriver import holds
+from goqueue.model.errors import BatchTooLarge, TopicNotFound
+from goqueue.model.ids import Offset, TopicName
 from goqueue.model.settings import HOUR_MS
+from goqueue.queue.records import Move
 from tests.unit.broker.queue_world import Bench, numbered, play, values
 
 ODD = OutgoingMessage(
@@ -129,5 +135,88 @@ def test_a_message_whose_body_is_as_large_as_allowed_still_fits():
         await reject_all(bench, "e" * 5_000)
         assert await bench.queues.dead_letters.count("jobs") == 3
         assert await bench.queues.dead_letters.redrive("jobs") == 3
+
+    play(scenario)
+
+
+def test_two_who_redrive_at_once_move_each_letter_once():
+    async def scenario(bench: Bench) -> None:
+        letters = bench.queues.dead_letters
+        await bench.publish("jobs", *numbered(1200))
+        await reject_all(bench)
+        counts = await asyncio.gather(*(letters.redrive("jobs") for _ in range(3)))
+        assert sum(counts) == 1200
+        assert sorted(await bench.drain()) == sorted(numbered(1200))
+
+    play(scenario, partitions=2)
+
+
+def test_a_refused_letter_stays_and_the_others_go():
+    async def scenario(bench: Bench) -> None:
+        letters = bench.queues.dead_letters
+        await bench.broker.create_topic(
+            "small", partitions=1, settings={"max.message.bytes": "1000"}
+        )
+        await bench.publish("jobs", b"fits", b"x" * 5000)
+        await reject_all(bench)
+        with pytest.raises(BatchTooLarge):
+            await letters.redrive("jobs", target="small")
+        assert await bench.drain("small") == [b"fits"]
+        (left,) = await letters.browse("jobs")
+        assert left.record.value == b"x" * 5000
+        assert await letters.redrive("jobs") == 1
+
+    play(scenario)
+
+
+def test_who_asked_may_leave_meanwhile():
+    async def scenario(bench: Bench) -> None:
+        letters = bench.queues.dead_letters
+        await bench.publish("jobs", *numbered(10))
+        await reject_all(bench)
+        asking = asyncio.create_task(letters.redrive("jobs"))  # rule-ok: who leaves
+        while not any(box.moves for box in bench.queues.machine.letter_boxes.values()):
+            await bench.sleep(0.0001)
+        asking.cancel()
+        await bench.sleep(1)
+        assert sorted(await bench.drain()) == numbered(10)
+        assert await letters.count("jobs") == 0
+
+    play(scenario)
+
+
+def test_a_batch_is_found_again_by_its_producer_alone():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", b"a")
+        await reject_all(bench)
+        assert await bench.queues.dead_letters.redrive("jobs") == 1
+        partition = await bench.broker.partition("jobs", 0)
+        (producer,) = partition.log.producers.all()
+        move = Move(
+            ((0, 0),),
+            TopicName("jobs"),
+            bench.broker.topic("jobs").topic_id,
+            0,
+            producer.producer_id,
+            producer.epoch,
+            Offset(0),
+        )
+        assert await holds(partition, move)
+        assert not await holds(partition, replace(move, producer_epoch=producer.epoch + 1))
+        assert not await holds(partition, replace(move, behind=Offset(2)))
+
+    play(scenario)
+
+
+def test_redriven_messages_are_kept_as_long_as_new_ones():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", ODD)  # years ago
+        await reject_all(bench)
+        assert await bench.queues.dead_letters.redrive("jobs") == 1
+        partition = await bench.broker.partition("jobs", 0)
+        assert partition.log.active.newest() >= bench.broker.doors.clock.now() - 10_000
+        newest = await bench.broker.newest_record(partition, committed_only=True)
+        assert newest is not None
+        assert newest.timestamp == ODD.timestamp
 
     play(scenario)

@@ -167,7 +167,7 @@ def picture(machine: QueueMachine) -> dict[str, Any]:
         "held": {g: dict(group.book.consumers) for g, group in machine.groups.items()},
         "members": {g: (group.generation, group.members) for g, group in machine.groups.items()},
         "letters": {
-            place: (box.floor, box.taken.ranges, box.end)
+            place: (box.floor, box.taken.ranges, box.end, box.moves)
             for place, box in machine.letter_boxes.items()
         },
         "dead": sorted((led.where.topic, len(letters)) for led, letters in machine.dead()),
