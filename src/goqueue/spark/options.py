@@ -5,15 +5,13 @@ changing the name of its format.  Options of Kafka's consumers (`kafka.…`) tha
 are let be; one that looks like a slip of the fingers is not.
 """
 
-import difflib
 import os
-import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 import msgspec
 
-from goqueue.client.errors import ClientError
+from goqueue.spark.given import Given, refuse
 from goqueue.spark.positions import (
     AtTime,
     AtTimes,
@@ -30,7 +28,6 @@ from goqueue.spark.subscriptions import (
     parse_topics,
 )
 
-T = TypeVar("T")
 Unit = Literal["record", "batch"]
 WhenBeyondEnd = Literal["error", "latest"]
 
@@ -44,11 +41,6 @@ TASKS_MAX: Final = 2_000
 FETCH_BYTES_MAX: Final = 1024 * MEBIBYTE
 TRIGGER_DELAY_MS: Final = 15 * 60_000
 TIMEOUT_MS: Final = 120_000
-HUGE: Final = 2**62
-SIMILAR: Final = 0.8  # of difflib's ratio
-
-DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")
-UNIT_MS: Final = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 NAMES: Final = (
     "assign",
@@ -88,10 +80,6 @@ NAMES: Final = (
     "topics",
     "unit",
 )
-
-
-class InvalidOptions(ClientError):
-    """Everything that is wrong with the options of a reader."""
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +123,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool | None) -> Sourc
 
     `is_stream` None: nobody knows yet, so only what is wrong for both.
     """
-    reading = Reading(given)
+    reading = Given(given, NAMES)
     options = SourceOptions(
         bootstrap=reading.bootstrap(),
         subscription=_subscription(reading),
@@ -165,11 +153,11 @@ def source_options(given: Mapping[str, str], *, is_stream: bool | None) -> Sourc
         _check_stream(reading)
     elif is_stream is not None:
         _check_batch(reading, options)
-    reading.refuse()
+    refuse("read from", reading.problems)
     return options
 
 
-def _subscription(reading: "Reading") -> Subscription:
+def _subscription(reading: Given) -> Subscription:
     ways: dict[str, Callable[[str], Subscription]] = {
         "subscribe": parse_topics,
         "topics": parse_topics,
@@ -186,7 +174,7 @@ def _subscription(reading: "Reading") -> Subscription:
     return reading.parsed(given[0], ways[given[0]]) or Topics(())
 
 
-def _position(reading: "Reading", which: str) -> Position | None:
+def _position(reading: Given, which: str) -> Position | None:
     """As with Kafka's connector the time wins, then times, then offsets."""
     moment = reading.parsed(f"{which}Timestamp", parse_time)
     moments = reading.parsed(f"{which}OffsetsByTimestamp", lambda text: parse_places(text, least=0))
@@ -196,19 +184,19 @@ def _position(reading: "Reading", which: str) -> Position | None:
     return position if moments is None else AtTimes(moments)
 
 
-def _isolation(reading: "Reading") -> str:
+def _isolation(reading: Given) -> str:
     name = "isolation" if reading.text("isolation") is not None else "kafka.isolation.level"
     return reading.choice(name, "read_committed", "read_uncommitted")
 
 
-def _check_batch(reading: "Reading", options: SourceOptions) -> None:
+def _check_batch(reading: Given, options: SourceOptions) -> None:
     if options.starting == "latest":
         reading.problems.append("startingOffsets: a batch that starts at the latest reads nothing")
     if options.ending == "earliest":
         reading.problems.append("endingOffsets: a batch that ends at the earliest reads nothing")
 
 
-def _check_stream(reading: "Reading") -> None:
+def _check_stream(reading: Given) -> None:
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if reading.text(name) is not None:
             reading.problems.append(
@@ -216,7 +204,7 @@ def _check_stream(reading: "Reading") -> None:
             )
 
 
-def _check_together(reading: "Reading", options: SourceOptions) -> None:
+def _check_together(reading: Given, options: SourceOptions) -> None:
     say = reading.problems.append
     if options.tasks_min > options.tasks_max:
         say(f"minPartitions is {options.tasks_min} and maxTasks {options.tasks_max}")
@@ -230,105 +218,3 @@ def _check_together(reading: "Reading", options: SourceOptions) -> None:
         say(f"kafka.security.protocol: {protocol} is not spoken here, PLAINTEXT is")
     if reading.text("path") is not None:
         say("a topic is not a path: use option subscribe, and load() without an argument")
-
-
-class Reading:
-    """Options by name, in any case; what is wrong with them gathers in `problems`."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = {name.lower(): value for name, value in given.items()}
-        self.problems = _slips(self.given)
-
-    def refuse(self) -> None:
-        if self.problems:
-            count = len(self.problems)
-            counted = "a problem" if count == 1 else f"{count} problems"
-            lines = "".join(f"\n  - {problem}" for problem in self.problems)
-            raise InvalidOptions(f"cannot read from GoQueue, {counted}:{lines}")
-
-    def text(self, *names: str) -> str | None:
-        """The first of these that is given."""
-        found = (self.given.get(name.lower()) for name in names)
-        return next((value.strip() for value in found if value is not None), None)
-
-    def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            return parse(text)
-        except ValueError as error:
-            self.problems.append(f"{name}: {error}")
-            return None
-
-    def bootstrap(self) -> str:
-        text = self.text("bootstrap.servers", "kafka.bootstrap.servers")
-        if not text:
-            self.problems.append(
-                "bootstrap.servers: where is the broker? Give HOST:PORT, 127.0.0.1:9092 say"
-            )
-        return text or ""
-
-    def whole(self, name: str, *, least: int = 1, most: int = HUGE) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-            self.problems.append(f"{name}: {text!r} is not a whole number from {least} to {most}")
-            return None
-        return int(text)
-
-    def size(self, name: str, *, most: int = HUGE) -> int | None:
-        """Bytes: `1048576`, `1m`, `1MiB`, as Spark writes them."""
-        text = self.text(name)
-        if text is None:
-            return None
-        found = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)(?:i?b)?", text.lower())
-        size = int(found[1]) << (10 * " kmgt".index(found[2] or " ")) if found else 0
-        if not 0 < size <= most:
-            self.problems.append(f"{name}: {text!r} is not a size up to {most}: write 64m or bytes")
-            return None
-        return size
-
-    def duration_ms(self, name: str, default: int) -> int:
-        text = self.text(name)
-        if text is None:
-            return default
-        found = DURATION.fullmatch(text.lower())
-        if not found or int(found[1]) == 0:
-            self.problems.append(f"{name}: {text!r} is not a time: write 30s, 15m or milliseconds")
-            return default
-        return int(found[1]) * UNIT_MS[found[2]]
-
-    def flag(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        match (text or str(default)).lower():
-            case "true":
-                return True
-            case "false":
-                return False
-            case _:
-                self.problems.append(f"{name}: {text!r} is neither true nor false")
-                return default
-
-    def choice(self, name: str, default: T, *others: T) -> T:
-        """One of some words, the first of which is meant when nothing is said."""
-        text = self.text(name)
-        if text is None:
-            return default
-        for each in (default, *others):
-            if text.lower() == each:
-                return each
-        words = ", ".join(map(str, (default, *others)))
-        self.problems.append(f"{name}: {text!r} is none of {words}")
-        return default
-
-
-def _slips(given: Mapping[str, str]) -> list[str]:
-    known = {name.lower(): name for name in NAMES}
-    found = []
-    for name in given.keys() - known.keys():
-        similar = difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR)
-        if similar and not name.startswith("kafka."):
-            found.append(f"{name}: did you mean {known[similar[0]]}?")
-    return sorted(found)

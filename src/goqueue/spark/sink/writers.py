@@ -21,10 +21,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from goqueue.client.errors import ClientError
+from goqueue.spark.given import refuse
 from goqueue.spark.sink.attempt import Outcome, write_rows
 from goqueue.spark.sink.group import Group, Version
 from goqueue.spark.sink.hints import hinted
-from goqueue.spark.sink.options import SinkOptions, refuse, sink_options
+from goqueue.spark.sink.options import SinkOptions, sink_options
 from goqueue.spark.sink.schema import schema_problems
 from goqueue.spark.sink.task import Task, this_task
 
@@ -112,7 +113,7 @@ def _checked(
     problems += schema_problems(schema, has_topic=options.topic is not None)
     if overwrite:
         problems.append("mode overwrite: a topic is appended to; say .mode('append')")
-    refuse(problems)
+    refuse("write to", problems)
     return options
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.model.errors import InvalidSetting
-from goqueue.spark.sink.options import TIMEOUT_MS, SinkOptions, refuse, sink_options
+from goqueue.spark.given import InvalidOptions, refuse
+from goqueue.spark.sink.options import TIMEOUT_MS, SinkOptions, sink_options
 
 SERVER = {"bootstrap.servers": "127.0.0.1:9092"}
 
@@ -32,7 +32,7 @@ def test_everything_can_be_said_and_in_any_case():
             "txnappid": "billing",
             "TxnVersion": "7",
             "txnTimeout": "90s",
-            "batchBytes": "65536",
+            "batchBytes": "64k",
             "goqueue.http": "queue:8080",
         }
     )
@@ -82,7 +82,8 @@ def test_times_are_written_as_people_write_them(text: str, milliseconds: int):
         ({"txnAppId": "a" * 901, "txnVersion": "1"}, "txnAppId"),
         ({"txnAppId": "a"}, "give both"),
         ({"txnVersion": "1"}, "give both"),
-        ({"batchBytes": "10"}, "batchBytes"),
+        ({"batchBytes": "65m"}, "batchBytes"),
+        ({"batchBytes": "0"}, "batchBytes"),
         ({"txnApId": "a"}, "did you mean txnAppId"),
         ({"bootstrap.server": "x"}, "did you mean bootstrap.servers"),
     ],
@@ -101,8 +102,8 @@ def test_a_streams_version_is_its_own_affair():
 def test_all_problems_are_said_at_once():
     problems = problems_of({"topic": "", "compression": "rar", "txnVersion": "x"})
     assert len(problems) == 5
-    with pytest.raises(InvalidSetting) as refused:
-        refuse(problems)
+    with pytest.raises(InvalidOptions, match="cannot write to GoQueue") as refused:
+        refuse("write to", problems)
     assert "5 problems" in str(refused.value)
     assert all(problem in str(refused.value) for problem in problems)
-    refuse([])
+    refuse("write to", [])

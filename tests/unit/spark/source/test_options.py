@@ -3,7 +3,8 @@
 import pytest
 
 from goqueue.client.kafka import TopicPartition
-from goqueue.spark.options import InvalidOptions, source_options
+from goqueue.spark.given import InvalidOptions
+from goqueue.spark.options import source_options
 from goqueue.spark.positions import AtOffsets, AtTime, AtTimes
 from goqueue.spark.subscriptions import Assigned, Pattern, Topics
 
