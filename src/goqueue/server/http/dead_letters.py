@@ -347,8 +347,8 @@ async def redrive_letters(
 ) -> RedrivenBody:
     """As they were, key, value, headers and timestamp, to the end of their topic or another one.
 
-    Each arrives once, also when the server is killed meanwhile: what was under way is finished after
-    the next start.  When the caller leaves, it ends with what was moved so far.
+    Each arrives once, also when the server is killed meanwhile: what was under way is finished
+    after the next start.  When the caller leaves, it ends with what was moved so far.
     """
     name = topic_name(topic)
     broker.topic(name)
