@@ -13,7 +13,7 @@ import pytest
 
 from goqueue.client.kafka import KafkaClient, TopicPartition
 from goqueue.model.batch import encode
-from goqueue.model.config import Config, HttpConfig, KafkaConfig
+from goqueue.model.config import Config, HttpConfig, KafkaConfig, StorageConfig
 from goqueue.model.record import Record
 from tests.conformance.server import Server
 
@@ -35,6 +35,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             data_dir=str(tmp_path_factory.mktemp("data")),
             kafka=KafkaConfig(listen="127.0.0.1:0"),
             http=HttpConfig(listen="127.0.0.1:0"),
+            # The broker must not compact what a test wants to compact.
+            storage=StorageConfig(compaction_check_ms=86_400_000),
         )
     ).start()
     yield server
