@@ -85,11 +85,12 @@ def _time() -> str:
 
 @contextlib.contextmanager
 def drawing() -> "Iterator[Tell]":
-    """Draws in place on standard error."""
+    """Draws in place on standard error; what is printed meanwhile goes above it."""
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(stderr=True), auto_refresh=False) as live:
+    console = Console(stderr=True)
+    with Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty()) as live:
         yield lambda standings: live.update(picture(standings), refresh=True)
 
 

@@ -14,7 +14,7 @@ report is a line of JSON on standard output, unless the job has results of its o
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
@@ -66,13 +66,17 @@ def spark_job(
     *,
     master: str = LOCAL,
     settings: list[str] | None = None,
+    defaults: Mapping[str, str] | None = None,
     has_results: bool = False,
 ) -> "Iterator[Runner]":
-    """A runner whose progress is told as `--output` wants it."""
+    """A runner whose progress is told as `--output` wants it.
+
+    `defaults` are settings of the job's own; the ones that were given win.
+    """
     from goqueue.spark.running import runner
 
     checked_master(master)
-    conf = spark_settings(settings)
+    conf = {**(defaults or {}), **spark_settings(settings)}
     shown = "table" if has_results else session.output_format()
     with (
         telling(shown) as tell,

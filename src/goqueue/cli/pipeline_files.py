@@ -1,34 +1,64 @@
 """Pipelines as files."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goqueue.cli.failures import UsageFailure
 
 if TYPE_CHECKING:
-    from goqueue.spark.pipelines.model import Pipeline
+    from goqueue.spark.pipelines.places import Places
     from goqueue.spark.pipelines.tree import PipelineProblems
 
 
-def declared(file: str) -> "Pipeline":
-    """What the file declares; a usage failure that lists all its problems, a line each."""
-    from goqueue.spark.pipelines.reading import read_pipeline
-    from goqueue.spark.pipelines.tree import PipelineProblems
+class PipelineFile:
+    """What a file declares.  A usage failure lists all its problems, a line each."""
 
+    def __init__(self, file: str) -> None:
+        from goqueue.spark.pipelines.reading import read_pipeline
+
+        self._file = file
+        self._text = _read(file)
+        with self.problems_shown():
+            self.pipeline = read_pipeline(self._text, os.environ)
+
+    @contextlib.contextmanager
+    def problems_shown(self) -> Iterator[None]:
+        from goqueue.spark.pipelines.tree import PipelineProblems
+
+        try:
+            yield
+        except PipelineProblems as error:
+            raise UsageFailure(self._listed(error)) from error
+
+    def _listed(self, error: "PipelineProblems") -> str:
+        from goqueue.spark.pipelines.tree import line_of
+
+        count = len(error.problems)
+        found = [
+            f"{self._file}:{each.line or line_of(self._text, each.path)}: {each}"
+            for each in error.problems
+        ]
+        return "\n".join([f"{count} problems" if count > 1 else "a problem", *found])
+
+    def places(self, bootstrap: str) -> "Places":
+        from goqueue.spark.pipelines.places import Places
+
+        folder = Path(self._file).resolve().parent
+        return Places(bootstrap, folder, self.pipeline.checkpoints, self.pipeline.name)
+
+    def spark_settings(self) -> dict[str, str]:
+        from goqueue.spark.pipelines.frames import option_texts
+
+        return option_texts(self.pipeline.settings)
+
+
+def _read(file: str) -> str:
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageFailure(f"{file} is not a text in UTF-8") from error
     except OSError as error:
         raise UsageFailure(f"{file} cannot be read: {error.strerror}") from error
-    try:
-        return read_pipeline(text, os.environ)
-    except PipelineProblems as error:
-        raise UsageFailure(listed(file, error)) from error
-
-
-def listed(file: str, error: "PipelineProblems") -> str:
-    count = len(error.problems)
-    found = [f"{file}:{each.line or 1}: {each}" for each in error.problems]
-    return "\n".join([f"{count} problems" if count > 1 else "a problem", *found])

@@ -24,6 +24,9 @@ JAVA_CLASS: Final = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.){2,}(?:\w+\$)*\w
 JAVA_TRACE: Final = re.compile(r"\n\s+at [\w.$/]+\(.*|\nDriver stacktrace:.*", re.DOTALL)
 CONDITION: Final = re.compile(r"^\s*\[[A-Z][A-Z0-9_.]*\] ")
 SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
+SAYS_NOTHING: Final = re.compile(
+    r"|Exception thrown in awaitResult:|(Writing )?[Jj]ob aborted\.?|Task failed while writing.*"
+)
 POSITION: Final = re.compile(r"\.?; line (\d+) pos (\d+)")
 PLAN: Final = re.compile(r";\n['!+:(A-Z].*", re.DOTALL)
 SEARCH_PATH: Final = re.compile(
@@ -54,21 +57,23 @@ def cause_of(error: BaseException) -> str:
     """The text to show for whatever Spark raised."""
     if type(error).__name__ in ABOUT_THE_JVM:
         return JVM_IS_GONE
-    java = getattr(error, "java_exception", None)
-    if java is not None:
-        return cause_in(_root(java))
-    return cause_in(str(error)) or type(error).__name__
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    texts = [str(error)] if hasattr(error, "getCondition") or java is None else []
+    texts += [] if java is None else _java_texts(java)
+    causes = [cause for cause in map(cause_in, texts) if not SAYS_NOTHING.fullmatch(cause)]
+    return causes[0] if causes else type(error).__name__
 
 
-def _root(java: Any) -> str:
-    """The text of the innermost Java exception that has one."""
-    text = str(java.toString())
+def _java_texts(java: Any) -> list[str]:
+    """Of a Java exception and its causes: the innermost first, since it says the most."""
+    texts: list[str] = []
     for _ in range(JAVA_CAUSES_MAX):
-        java = java.getCause()
         if java is None:
             break
-        text = str(java.toString()) if java.getMessage() else text
-    return text
+        if java.getMessage():
+            texts.append(str(java.toString()))
+        java = java.getCause()
+    return texts[::-1]
 
 
 def cause_in(text: str) -> str:

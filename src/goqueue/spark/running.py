@@ -14,11 +14,13 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from goqueue.client.errors import ClientError
 from goqueue.spark import session
 from goqueue.spark.causes import JobFailed, cause_of, errors_of_spark
+from goqueue.spark.noise import kept_on_failure, quiet
 from goqueue.spark.progress import Progress
 from goqueue.spark.stopping import Stop, stop_on_signals
 from goqueue.spark.watching import Job, Query, WatchedQuery
@@ -109,8 +111,9 @@ def runner(
     """A runner with a session of its own, which ends with it."""
     for each in TALKATIVE:
         logging.getLogger(each).setLevel(logging.CRITICAL + 1)
-    with stop_on_signals() as stop, causes_only():
-        spark = session(master=master, app_name=app_name, settings=settings or {})
+    with stop_on_signals() as stop, kept_on_failure() as log, causes_only(log):
+        with quiet(log):
+            spark = session(master=master, app_name=app_name, settings=settings or {})
         stop.listen()
         try:
             yield Runner(spark, stop, tell, stop_seconds)
@@ -119,12 +122,18 @@ def runner(
 
 
 @contextlib.contextmanager
-def causes_only() -> Iterator[None]:
-    """Errors of Spark's, and of the bridge to it, become `JobFailed`."""
+def causes_only(log: Path) -> Iterator[None]:
+    """Errors of Spark's, and of the bridge to it, become `JobFailed`, which says where more is."""
     try:
         yield
+    except JobFailed as error:
+        raise JobFailed(f"{error}\n{_more(log)}") from error
     except errors_of_spark() as error:
-        raise JobFailed(cause_of(error)) from error
+        raise JobFailed(f"{cause_of(error)}\n{_more(log)}") from error
+
+
+def _more(log: Path) -> str:
+    return f"(Spark's own words are in {log})"
 
 
 def _close(spark: Any) -> None:

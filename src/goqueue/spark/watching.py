@@ -23,6 +23,7 @@ class Query(Protocol):
     @property
     def recentProgress(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: N802
     def exception(self) -> BaseException | None: ...
+    def awaitTermination(self) -> object: ...  # noqa: N802
     def stop(self) -> None: ...
 
 
@@ -56,8 +57,18 @@ class WatchedQuery:
             idle = not self._query.status["isTriggerActive"]
             self._state = "starting" if self._meter.empty else "waiting" if idle else "running"
         else:
-            self.failure = self._query.exception()
+            self.failure = self._raised()
             self._state = "finished" if self.failure is None else "failed"
+
+    def _raised(self) -> BaseException | None:
+        """What ended it.  Waiting for the end raises the same once more, with what caused it."""
+        raised = self._query.exception()
+        if raised is not None:
+            try:
+                self._query.awaitTermination()
+            except errors_of_spark() as error:
+                return error
+        return raised
 
     def _read(self) -> None:
         last = self._query.lastProgress

@@ -142,3 +142,21 @@ def test_a_jvm_that_is_gone_is_said_so():
 
 def test_an_error_without_a_text_has_a_name():
     assert cause_of(KeyError()) == "KeyError"
+
+
+class StreamingQueryException(Exception):
+    """As Spark's: a text of its own, and the Java exception that it stands for."""
+
+    def __init__(self, text: str, origin: JavaThrowable) -> None:
+        super().__init__(text)
+        self._origin = origin
+
+    def getCondition(self) -> str:  # noqa: N802
+        return "STREAM_FAILED"
+
+
+def test_where_the_text_says_nothing_the_java_cause_does():
+    origin = JavaThrowable("outer", JavaThrowable("state store file 7.delta is missing"))
+    error = StreamingQueryException("Exception thrown in awaitResult:  SQLSTATE: XXKST", origin)
+    assert cause_of(error) == "state store file 7.delta is missing"
+    assert cause_of(StreamingQueryException("a sentence", origin)) == "a sentence"

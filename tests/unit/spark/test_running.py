@@ -56,6 +56,8 @@ class FakeQuery:
     def exception(self) -> Exception | None:
         return self._failure
 
+    def awaitTermination(self) -> None: ...  # noqa: N802
+
     def stop(self) -> None:
         self.stopped = True
 

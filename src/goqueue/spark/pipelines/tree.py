@@ -128,3 +128,8 @@ def _composed(text: str) -> yaml.Node | None:
     except (yaml.YAMLError, RecursionError) as error:
         raise PipelineProblems([Problem("", f"not YAML: {error}")]) from error
     return composed
+
+
+def line_of(text: str, path: str) -> int:
+    """The line of a path in a text that was read before."""
+    return Tree(text, {}).line(tuple(path.split("."))) or 1

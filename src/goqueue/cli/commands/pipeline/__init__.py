@@ -2,7 +2,14 @@
 
 import typer
 
-from goqueue.cli.commands.pipeline import check, compact, dlq, report
+from goqueue.cli.commands.pipeline import (
+    check,
+    compact,
+    dlq,
+    report,
+    run,
+    sql,
+)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -12,6 +19,8 @@ def pipeline() -> None:
     """Run jobs on Spark: queries, declared pipelines, archives and replays."""
 
 
+app.command("sql")(sql.sql)
+app.command("run")(run.run)
 app.command("check")(check.check)
 app.command("compact")(compact.compact)
 app.command("report")(report.report)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from goqueue.cli.output import show_value
-from goqueue.cli.pipeline_files import declared
+from goqueue.cli.pipeline_files import PipelineFile
 from goqueue.cli.session import Session
 
 
@@ -18,7 +18,7 @@ def check(
     `goqueue pipeline run --dry-run` asks Spark and the broker as well.
     """
     chosen = context.ensure_object(Session).output_format()
-    pipeline = declared(file)
+    pipeline = PipelineFile(file).pipeline
     if chosen == "table":
         typer.echo(
             f"{file}: pipeline {pipeline.name!r}, {len(pipeline.sources)} sources,"

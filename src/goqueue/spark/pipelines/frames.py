@@ -1,0 +1,101 @@
+"""Sources as frames: what a step sees as a table."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from goqueue.spark.pipelines.durations import milliseconds
+from goqueue.spark.pipelines.model import (
+    BadTopic,
+    FileSource,
+    Scalar,
+    Source,
+    TopicSource,
+    Watermark,
+)
+from goqueue.spark.tables import (
+    binary_table,
+    failing_on_bad,
+    json_table,
+    only_good,
+    schema_of,
+    text_table,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from goqueue.spark.pipelines.places import Places
+
+
+def source_frame(spark: "SparkSession", source: Source, places: "Places") -> "DataFrame":
+    if isinstance(source, FileSource):
+        return _files(spark, source, places)
+    return watermarked(_good(source, topic_frame(spark, source, places)), source.watermark)
+
+
+def topic_frame(spark: "SparkSession", source: TopicSource, places: "Places") -> "DataFrame":
+    """With what does not fit its schema still in it."""
+    messages = messages_of(spark, source, places.bootstrap)
+    if source.schema is not None:
+        return json_table(messages, schema_of(source.schema))
+    return binary_table(messages) if source.format == "binary" else text_table(messages)
+
+
+def messages_of(spark: "SparkSession", source: TopicSource, bootstrap: str) -> "DataFrame":
+    """The messages as the format `goqueue` gives them."""
+    reader: Any = spark.readStream if source.read == "stream" else spark.read
+    options = {"bootstrap.servers": bootstrap, **topic_options(source)}
+    messages: DataFrame = reader.format("goqueue").options(**options).load()
+    return messages
+
+
+def topic_options(source: TopicSource) -> dict[str, str]:
+    """What the file says, as the format's options."""
+    found: dict[str, str] = {}
+    if source.pattern is not None:
+        found["subscribePattern"] = source.pattern
+    else:
+        found["subscribe"] = source.topic or ",".join(source.topics)
+    if source.from_ in ("earliest", "latest"):
+        found["startingOffsets"] = source.from_
+    else:
+        moment = datetime.fromisoformat(source.from_)
+        found["startingTimestamp"] = str(round(moment.timestamp() * 1000))
+        found["startingOffsetsByTimestampStrategy"] = "latest"
+    if source.max_messages is not None:
+        found["maxOffsetsPerTrigger"] = str(source.max_messages)
+    if source.max_bytes is not None:
+        found["maxBytesPerTrigger"] = str(source.max_bytes)
+    return found | option_texts(source.options)
+
+
+def option_texts(options: dict[str, Scalar]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }
+
+
+def watermarked(frame: "DataFrame", watermark: Watermark | None) -> "DataFrame":
+    if watermark is None:
+        return frame
+    return frame.withWatermark(watermark.column, f"{milliseconds(watermark.delay)} milliseconds")
+
+
+def _good(source: TopicSource, table: "DataFrame") -> "DataFrame":
+    if source.schema is None:
+        return table
+    match source.bad:
+        case "keep":
+            return table
+        case "drop" | BadTopic():
+            return only_good(table)
+        case _:
+            return failing_on_bad(table)
+
+
+def _files(spark: "SparkSession", source: FileSource, places: "Places") -> "DataFrame":
+    reader = spark.read.format(source.format).options(**option_texts(source.options))
+    if source.schema is not None:
+        reader = reader.schema(schema_of(source.schema))
+    return reader.load(places.path(source.files))

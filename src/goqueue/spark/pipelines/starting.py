@@ -1,0 +1,110 @@
+"""A plan's sinks as streaming queries: one for each, with a checkpoint of its own.
+
+Every topic gets its rows exactly once.  In append mode Spark's stream writer does it.  A stream
+writer cannot update, so the other modes go through `foreachBatch` and the batch writer, which is
+told whose batch it is (`txnAppId`: the query's id, kept in its checkpoint) and which one
+(`txnVersion`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from goqueue.spark.pipelines.checks import AVAILABLE_NOW
+from goqueue.spark.pipelines.durations import milliseconds
+from goqueue.spark.pipelines.frames import option_texts
+from goqueue.spark.pipelines.model import (
+    ArchiveSink,
+    ConsoleSink,
+    FileSink,
+    Pipeline,
+    TopicSink,
+)
+from goqueue.spark.pipelines.places import Places
+from goqueue.spark.pipelines.planning import Plan, PlannedSink
+from goqueue.spark.rows import plain_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+# Told the sink's name, the batch's number, and rows as mappings.
+Show = Callable[[str, int, list[dict[str, Any]]], None]
+QUERY_ID = "sql.streaming.queryId"
+
+
+class Starter:
+    """Starts the queries of one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, places: Places, show: Show) -> None:
+        self._pipeline = pipeline
+        self._places = places
+        self._show = show
+
+    def start(self, plan: Plan, *, once: bool) -> "list[StreamingQuery]":
+        """`once`: work off what is there and end, whatever the file says."""
+        return [self._start(each, once=once) for each in plan.sinks]
+
+    def _start(self, planned: PlannedSink, *, once: bool) -> "StreamingQuery":
+        writer = self._writer(planned)
+        writer = writer.queryName(f"{self._pipeline.name}.{planned.name}")
+        writer = writer.option("checkpointLocation", self._places.checkpoint(planned.name))
+        trigger = AVAILABLE_NOW if once else planned.sink.trigger or self._pipeline.trigger
+        if trigger == AVAILABLE_NOW:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=f"{milliseconds(trigger)} milliseconds")
+        return writer.start()
+
+    def _writer(self, planned: PlannedSink) -> "DataStreamWriter":
+        stream: DataStreamWriter = planned.output.writeStream.outputMode(planned.mode)
+        match planned.sink:
+            case TopicSink() as sink:
+                options = self._topic_options(sink)
+                if sink.mode == "append":
+                    return stream.format("goqueue").options(**options)
+                return stream.foreachBatch(_write_batch(options))
+            case FileSink() as sink:
+                writer = stream.format(sink.format).options(**option_texts(sink.options))
+                return writer.option("path", self._places.path(sink.files)).partitionBy(
+                    *sink.partition_by
+                )
+            case ConsoleSink() as sink:
+                return stream.foreachBatch(_show_batch(planned.name, sink.console, self._show))
+            case ArchiveSink():
+                raise NotImplementedError
+
+    def _topic_options(self, sink: TopicSink) -> dict[str, str]:
+        return {
+            "bootstrap.servers": self._places.bootstrap,
+            "topic": sink.topic,
+            **option_texts(sink.options),
+        }
+
+
+def _write_batch(options: dict[str, str]) -> "Callable[[DataFrame, int], None]":
+    def write(rows: "DataFrame", batch: int) -> None:
+        query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        assert query_id is not None, "only a streaming query calls this"
+        writer = rows.write.format("goqueue").options(**options)
+        writer.option("txnAppId", query_id).option("txnVersion", batch).mode("append").save()
+
+    return write
+
+
+def _show_batch(name: str, rows_max: int, show: Show) -> "Callable[[DataFrame, int], None]":
+    def write(rows: "DataFrame", batch: int) -> None:
+        show(name, batch, first_rows(rows, rows_max))
+
+    return write
+
+
+def first_rows(rows: "DataFrame", count: int) -> list[dict[str, Any]]:
+    """Some rows of a micro-batch, all of which is read: a limit alone would leave partitions
+    unread, and their state unwritten."""
+    kept = rows.persist()
+    try:
+        kept.count()
+        return plain_rows(kept.limit(count).collect())
+    finally:
+        kept.unpersist()

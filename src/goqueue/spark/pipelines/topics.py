@@ -1,0 +1,48 @@
+"""The topics of a pipeline, as the broker has them."""
+
+from collections.abc import Iterator
+
+from goqueue.client.kafka import KafkaClient
+from goqueue.spark.pipelines.model import BadTopic, Pipeline, TopicSink, TopicSource
+from goqueue.spark.pipelines.suggestions import suggestion
+from goqueue.spark.pipelines.tree import Problem
+
+
+def missing_topics(client: KafkaClient, pipeline: Pipeline) -> list[Problem]:
+    """Those that are read, and those that are written and that nobody is to make."""
+    there = client.metadata().keys()
+    wanted = [*_read(pipeline), *_written(pipeline)]
+    return [
+        Problem(path, f"there is no topic {name!r}{suggestion(name, there)}{advice}")
+        for path, name, advice in wanted
+        if name not in there
+    ]
+
+
+def make_topics(client: KafkaClient, pipeline: Pipeline) -> list[str]:
+    """The ones that are declared with a number of partitions; gives what was made."""
+    there = client.metadata().keys()
+    wanted = {
+        sink.topic: sink.partitions
+        for sink in pipeline.sinks.values()
+        if isinstance(sink, TopicSink) and sink.partitions is not None and sink.topic not in there
+    }
+    for name, partitions in wanted.items():
+        client.create_topic(name, partitions=partitions)
+    return list(wanted)
+
+
+def _read(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
+    for name, source in pipeline.sources.items():
+        if isinstance(source, TopicSource) and source.pattern is None:
+            for topic in source.topics or [source.topic or ""]:
+                yield f"sources.{name}", topic, ""
+
+
+def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
+    for name, sink in pipeline.sinks.items():
+        if isinstance(sink, TopicSink) and sink.partitions is None:
+            yield f"sinks.{name}.topic", sink.topic, "; `partitions: 3` beside it would make it"
+    for name, source in pipeline.sources.items():
+        if isinstance(source, TopicSource) and isinstance(source.bad, BadTopic):
+            yield f"sources.{name}.bad.topic", source.bad.topic, ": make it first"
