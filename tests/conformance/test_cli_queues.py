@@ -163,6 +163,30 @@ def test_work_ends_politely(running: RunningServer, client: Client, orders: str)
 # --- dead letters ---------------------------------------------------------------------------------
 
 
+def test_a_redrive_in_the_background_tells_how_far_it_is(
+    run: Run, client: Client, names: Iterator[str], eventually: Eventually
+):
+    topic = next(names)
+    client.create_topic(topic, partitions=1)
+    messages = [Message(str(n), headers=(("kind", str(n % 2)),)) for n in range(20)]
+    client.publish(topic, messages)
+    client.reject(*client.receive(topic, GROUP, max_messages=20), reason="bad")
+    eventually(lambda: client.dead_letters(topic).count == 20)
+    odd = decoded(run("dlq", "list", topic, "--header", "kind=1"))
+    assert [each["value"] for each in odd["letters"]] == [str(n) for n in range(1, 20, 2)]
+    (started,) = decoded(run("dlq", "redrive", topic, "--header", "kind=1", "--background"))
+    eventually(lambda: client.redrives(topic)[0].state == "done")
+    assert (client.redrives(topic)[0].id, client.redrives(topic)[0].moved) == (started["id"], 10)
+    (slow,) = decoded(run("dlq", "redrive", topic, "--rate", "1", "--background"))
+    (ended,) = decoded(run("dlq", "redrives", topic, "--cancel", slow["id"]))
+    assert ended["state"] == "cancelled"
+    run("dlq", "redrives", topic, "--cancel", "nothing", code=4)
+    assert "cancelled" in run("dlq", "redrives", topic, "-o", "table").stdout
+    assert client.dead_letters(topic).count >= 8
+    run("dlq", "purge", topic, "--header", "kind=0", "--force")
+    assert client.dead_letters(topic).count == 0
+
+
 def test_dead_letters_are_listed_redriven_and_purged(
     run: Run, client: Client, orders: str, eventually: Eventually
 ):

@@ -35,6 +35,7 @@ from goqueue.broker.queue_endings import (
 from goqueue.broker.queue_floors import Floors
 from goqueue.broker.queue_sources import Sources
 from goqueue.broker.redriver import Redriver
+from goqueue.broker.redrives import Redrives
 from goqueue.broker.undertaker import Undertaker
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import GroupId, Offset, TopicName
@@ -91,6 +92,7 @@ class Queues:
         self._sources = Sources(ground, self, self._floors)
         self._redriver = Redriver(ground, self)
         self.dead_letters = DeadLetters(ground, self, self._redriver)
+        self.redrives = Redrives(self._clock, self.dead_letters)
         self._stopping = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -114,6 +116,7 @@ class Queues:
     async def run(self) -> None:
         """Bury the dead, move their letters, commit floors, let go of what is not used."""
         async with asyncio.TaskGroup() as tasks:
+            self.redrives.attach(tasks)
             tasks.create_task(self.host.run())
             tasks.create_task(self._undertaker.run())
             tasks.create_task(self._redriver.run())

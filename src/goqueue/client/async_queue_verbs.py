@@ -13,6 +13,7 @@ from goqueue.client.queue_results import (
     Held,
     PriorityStats,
     QueueStats,
+    Redrive,
     Redriven,
     Settled,
     Waiting,
@@ -171,6 +172,27 @@ class AsyncQueueVerbs:
             topic, which or {}, to=to, limit=limit, rate=rate, dry_run=dry_run
         )
         return await self.send(call)
+
+    async def start_redrive(
+        self,
+        topic: str,
+        which: Which | None = None,
+        *,
+        to: str | None = None,
+        limit: int | None = None,
+        rate: float | None = None,
+    ) -> Redrive:
+        """The same in the background; `redrives` tells how far it is."""
+        call = queue_calls.start_redrive(topic, which or {}, to=to, limit=limit, rate=rate)
+        return await self.send(call)
+
+    async def redrives(self, topic: str) -> list[Redrive]:
+        """Those in the background since the server started, the oldest first."""
+        return (await self.send(queue_calls.redrives(topic))).redrives
+
+    async def cancel_redrive(self, topic: str, redrive_id: str) -> Redrive:
+        """What is on its way arrives; no more follows."""
+        return await self.send(queue_calls.cancel_redrive(topic, redrive_id))
 
     async def purge_dead_letters(self, topic: str, which: Which | None = None) -> int:
         """For good; gives how many."""

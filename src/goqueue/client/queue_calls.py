@@ -19,7 +19,9 @@ from goqueue.client.queue_results import (
     QueueSettings,
     QueueStats,
     RangeAcked,
+    Redrive,
     Redriven,
+    Redrives,
     SettledMany,
     TakenLetters,
     WireDeliveries,
@@ -191,6 +193,28 @@ def redrive(
         body=_json(body),
         wait_seconds=seconds,
     )
+
+
+def start_redrive(
+    topic: str,
+    which: Which,
+    *,
+    to: str | None = None,
+    limit: int | None = None,
+    rate: float | None = None,
+) -> Call[Redrive]:
+    body = {**which, "to": to, "limit": limit, "rate": rate, "background": True}
+    path = _path("topics", topic, "dlq", "redrive")
+    return Call(method="POST", path=path, result=Redrive, body=_json(body))
+
+
+def redrives(topic: str) -> Call[Redrives]:
+    return _get(_path("topics", topic, "dlq", "redrives"), Redrives)
+
+
+def cancel_redrive(topic: str, redrive_id: str) -> Call[Redrive]:
+    path = _path("topics", topic, "dlq", "redrives", redrive_id)
+    return Call(method="DELETE", path=path, result=Redrive, is_repeatable=True)
 
 
 def purge(topic: str, which: Which) -> Call[Purged]:

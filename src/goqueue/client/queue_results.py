@@ -223,6 +223,23 @@ class Redriven(msgspec.Struct, frozen=True):
     dry_run: bool = False
 
 
+class Redrive(msgspec.Struct, frozen=True):
+    """One that goes on by itself, and how far it is."""
+
+    id: str
+    topic: str
+    to: str
+    state: str
+    """running, done, failed or cancelled."""
+    moved: int
+    error: str = ""
+    started_at: WireTime = None
+
+
+class Redrives(msgspec.Struct, frozen=True):
+    redrives: list[Redrive]
+
+
 class Purged(msgspec.Struct, frozen=True):
     purged: int
 

@@ -22,6 +22,7 @@ from goqueue.queue.errors import (
     ReceiptExpired,
     ReceiptMalformed,
     ReceiptUnknown,
+    RedriveNotFound,
     TooManyInFlight,
 )
 from goqueue.queue.letters import Story, letters_topic
@@ -58,6 +59,7 @@ __all__ = [
     "ReceiptExpired",
     "ReceiptMalformed",
     "ReceiptUnknown",
+    "RedriveNotFound",
     "SettleOutcome",
     "Settled",
     "Story",

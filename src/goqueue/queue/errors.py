@@ -44,3 +44,9 @@ class QueueGroupNotFound(QueueError):
 
 class DeadLetterNotFound(QueueError):
     code = "dead_letter_not_found"
+
+
+class RedriveNotFound(QueueError):
+    """None was started by that id, or it was long ago, or before a restart."""
+
+    code = "redrive_not_found"

@@ -14,11 +14,11 @@ from goqueue.cli.commands.queue import shortened
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.output import show_facts, show_table, show_value
-from goqueue.cli.session import Session
+from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
     from goqueue.client import Client
-    from goqueue.client.queue_results import DeadLetter
+    from goqueue.client.queue_results import DeadLetter, Redrive
 
 CHUNK: Final = 1_000  # messages of one request
 
@@ -44,6 +44,9 @@ Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="Died then or later: -1h, or RFC 3339."),
 ]
+Header = Annotated[
+    str | None, typer.Option("--header", metavar="NAME=VALUE", help="Only with this header.")
+]
 Before = Annotated[str | None, typer.Option("--before", metavar="TIME", help="Died before then.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
 
@@ -60,12 +63,13 @@ def list_letters(
     group: Group = None,
     since: Since = None,
     before: Before = None,
+    header: Header = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 50,
 ) -> None:
     """List dead letters; nothing changes."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    which = _which(None, key, reason, group, since, before)
+    which = _which(None, key, reason, group, since, before, header)
     with session.client() as client:
         found = client.dead_letters(topic, which, limit=limit, reasons=True)
     if chosen != "table":
@@ -145,6 +149,7 @@ def redrive(
     group: Group = None,
     since: Since = None,
     before: Before = None,
+    header: Header = None,
     to: Annotated[str | None, typer.Option(metavar="TOPIC", help="Not back, but here.")] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")
@@ -153,12 +158,21 @@ def redrive(
         float | None, typer.Option(min=0.01, metavar="N", help="At most so many a second.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Let the server go on; see `dlq redrives`.")
+    ] = False,
 ) -> None:
-    """Put dead letters back as they were."""
+    """Put dead letters back as they were, each once."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    which = _which(place, key, reason, group, since, before)
+    which = _which(place, key, reason, group, since, before, header)
+    if header is not None:
+        which["header"] = _header(header)
     with session.client() as client:
+        if background:
+            started = client.start_redrive(topic, which, to=to, limit=limit, rate=rate)
+            _show_redrives(chosen, [started])
+            return
         if dry_run:
             moved = client.redrive(topic, which, to=to, limit=limit, dry_run=True).moved
         else:
@@ -196,6 +210,37 @@ def _redrive(
     return moved
 
 
+@app.command("redrives")
+def redrives(
+    context: typer.Context,
+    topic: TopicName,
+    cancel: Annotated[
+        str | None, typer.Option("--cancel", metavar="ID", help="End this one.")
+    ] = None,
+) -> None:
+    """How far redrives in the background are."""
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with session.client() as client:
+        if cancel is not None:
+            _show_redrives(chosen, [client.cancel_redrive(topic, cancel)])
+        else:
+            _show_redrives(chosen, client.redrives(topic))
+
+
+def _show_redrives(chosen: OutputFormat, found: "list[Redrive]") -> None:
+    if chosen != "table":
+        show_value(chosen, msgspec.to_builtins(found))
+        return
+    show_table(
+        ("ID", "TO", "STATE", "MOVED", "STARTED", "ERROR"),
+        [
+            (each.id, each.to, each.state, each.moved, each.started_at, each.error or "-")
+            for each in found
+        ],
+    )
+
+
 @app.command("purge")
 def purge(
     context: typer.Context,
@@ -206,12 +251,13 @@ def purge(
     group: Group = None,
     since: Since = None,
     before: Before = None,
+    header: Header = None,
     force: Force = False,
 ) -> None:
     """Throw dead letters away, for good."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    which = _which(place, key, reason, group, since, before)
+    which = _which(place, key, reason, group, since, before, header)
     if "offsets" in which:
         (which["offset"],) = which.pop("offsets")
     if not force:
@@ -233,6 +279,7 @@ def _which(
     group: str | None,
     since: str | None,
     before: str | None,
+    header: str | None,
 ) -> dict[str, Any]:
     from goqueue.cli.moments import milliseconds
 
@@ -243,11 +290,19 @@ def _which(
         "group": group,
         "from_time": None if since is None else milliseconds(since, now_ms),
         "to_time": None if before is None else milliseconds(before, now_ms),
+        "header": header,
     }
     if place is not None:
         partition, offset = _place(place)
         given.update(partition=partition, offsets=[offset])
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _header(text: str) -> dict[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise UsageFailure(f"--header {text}: write NAME=VALUE")
+    return {"name": name, "value": value}
 
 
 def _place(text: str) -> tuple[int, int]:

@@ -4,13 +4,15 @@
 """
 
 from collections import Counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from litestar import Request, delete, get, post
+from litestar import Request, Response, delete, get, post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from goqueue.broker.dead_letters import DeadLetter, DeadLetters, LetterFilter
+from goqueue.broker.redrives import Redrive as RedriveState
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.queue import DeadLetterNotFound, Story, letters_topic
@@ -33,6 +35,7 @@ LIMIT_MAX: Final = 10_000
 COUNTED_MAX: Final = 10_000  # letters that are looked at for the reasons of all
 OFFSETS_MAX: Final = 10_000
 RATE_MAX: Final = 1_000_000
+HEADER_PATTERN: Final = "^[^=]+=.*$"
 AFTER_PATTERN: Final = r"^\d{1,10}:\d{1,19}$"
 ANY_LENGTH_MAX: Final = 10_000
 QUERY_LENGTH_MAX: Final = 1_000  # percent-encoded it must fit into a request's head
@@ -127,6 +130,9 @@ class Redrive(WhichLetters, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """At most so many a second."""
     dry_run: bool = False
     """Only count them."""
+    background: bool = False
+    """Answer at once with an id, and go on; `GET /topics/{topic}/dlq/redrives/{id}` tells how far
+    it is."""
 
 
 class RedrivenBody(msgspec.Struct, frozen=True):
@@ -137,6 +143,24 @@ class RedrivenBody(msgspec.Struct, frozen=True):
     dry_run: bool
 
 
+class RedriveBody(msgspec.Struct, frozen=True):
+    id: str
+    topic: str
+    to: str
+    state: Literal["running", "done", "failed", "cancelled"]
+    moved: int
+    """So far."""
+    error: str
+    """Why it failed."""
+    started_at: Time
+
+
+class RedrivesBody(msgspec.Struct, frozen=True):
+    topic: str
+    redrives: list[RedriveBody]
+    """Those since the server started, the oldest first."""
+
+
 class PurgedBody(msgspec.Struct, frozen=True):
     topic: str
     purged: int
@@ -145,6 +169,7 @@ class PurgedBody(msgspec.Struct, frozen=True):
 # --- looking ------------------------------------------------------------------------------------
 
 
+RedrivePath = Annotated[str, PathParameter(description="As the redrive's answer gave it.")]
 LetterPath = Annotated[
     int, PathParameter(description="Of the dead letter.", schema_extra={"minimum": 0})
 ]
@@ -167,6 +192,14 @@ FromTime = Annotated[
     str | None,
     QueryParameter(
         schema_extra={"pattern": TIME_PATTERN}, description="Died at this time or later."
+    ),
+]
+HeaderQuery = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=QUERY_LENGTH_MAX,
+        schema_extra={"pattern": HEADER_PATTERN},
+        description="Only with this header: `name=value`.",
     ),
 ]
 ToTime = Annotated[
@@ -200,6 +233,7 @@ async def browse_letters(
     group: GroupQuery = None,
     from_time: FromTime = None,
     to_time: ToTime = None,
+    header: HeaderQuery = None,
     reasons: Annotated[bool, QueryParameter(description="Count them by reason, too.")] = False,
     encoding: EncodingQuery = "auto",
 ) -> DeadLettersBody:
@@ -214,6 +248,7 @@ async def browse_letters(
             group=group,
             from_time=from_time,
             to_time=to_time,
+            header=_header(header),
         )
     )
     letters = queues.dead_letters
@@ -335,7 +370,12 @@ def _time(moment: int | None) -> Time:
     tags=["dead letters"],
     summary="Put dead letters back",
     status_code=200,
-    responses=queue_write_responses(404, 507),
+    responses={
+        **queue_write_responses(404, 507),
+        202: ResponseSpec(
+            RedriveBody, description="It goes on in the background.", generate_examples=False
+        ),
+    },
 )
 async def redrive_letters(
     request: Request[Any, Any, Any],
@@ -344,11 +384,12 @@ async def redrive_letters(
     polls: ThePolls,
     topic: TopicPath,
     data: JSONBody[Redrive],
-) -> RedrivenBody:
+) -> RedrivenBody | Response[RedriveBody]:
     """As they were, key, value, headers and timestamp, to the end of their topic or another one.
 
     Each arrives once, also when the server is killed meanwhile: what was under way is finished
-    after the next start.  When the caller leaves, it ends with what was moved so far.
+    after the next start.  When the caller leaves, it ends with what was moved so far; with
+    `background` it goes on.
     """
     name = topic_name(topic)
     broker.topic(name)
@@ -360,6 +401,11 @@ async def redrive_letters(
         limit = min(data.limit or COUNTED_MAX, COUNTED_MAX)
         found = await letters.browse(name, which=which, limit=limit)
         return RedrivenBody(name, target or name, len(found), dry_run=True)
+    if data.background:
+        started = queues.redrives.start(
+            name, which=which, limit=data.limit, target=target, rate=data.rate
+        )
+        return Response(_redrive(started), status_code=202)
     done, _ = await polls.run_attended(
         request.receive,
         0,
@@ -368,6 +414,52 @@ async def redrive_letters(
         ),
     )
     return RedrivenBody(name, target or name, done or 0, dry_run=False)
+
+
+def _redrive(redrive: RedriveState) -> RedriveBody:
+    return RedriveBody(
+        redrive.redrive_id,
+        redrive.topic,
+        redrive.to,
+        redrive.state,
+        redrive.moved,
+        redrive.error,
+        time_text(redrive.started_at),
+    )
+
+
+@get(
+    "/topics/{topic:str}/dlq/redrives",
+    tags=["dead letters"],
+    summary="Redrives in the background",
+    responses=queue_responses(404),
+)
+async def list_redrives(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> RedrivesBody:
+    name = topic_name(topic)
+    broker.topic(name)
+    return RedrivesBody(name, [_redrive(each) for each in queues.redrives.of(name)])
+
+
+@get(
+    "/topics/{topic:str}/dlq/redrives/{redrive:str}",
+    tags=["dead letters"],
+    summary="How far a redrive is",
+    responses=queue_responses(404),
+)
+async def get_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
+    return _redrive(queues.redrives.get(topic_name(topic), redrive))
+
+
+@delete(
+    "/topics/{topic:str}/dlq/redrives/{redrive:str}",
+    tags=["dead letters"],
+    summary="End a redrive",
+    status_code=200,
+    responses=queue_write_responses(404),
+)
+async def cancel_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
+    """What is on its way arrives; no more follows."""
+    return _redrive(queues.redrives.cancel(topic_name(topic), redrive))
 
 
 @delete(
@@ -391,6 +483,7 @@ async def purge_letters(
     group: GroupQuery = None,
     from_time: FromTime = None,
     to_time: ToTime = None,
+    header: HeaderQuery = None,
 ) -> PurgedBody:
     """All of them, or those that are like this; for good."""
     name = topic_name(topic)
@@ -403,6 +496,7 @@ async def purge_letters(
         group=group,
         from_time=from_time,
         to_time=to_time,
+        header=_header(header),
     )
     return PurgedBody(name, await queues.dead_letters.purge(name, which=_filter(which)))
 
@@ -423,8 +517,26 @@ def _filter(which: WhichLetters) -> LetterFilter:
     )
 
 
+def _header(text: str | None) -> HeaderBody | None:
+    if text is None:
+        return None
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise InvalidRequest(f"header: {text[:60]!r} is not name=value")
+    return HeaderBody(name, value)
+
+
 def _moment(given: int | str | None, name: str) -> int | None:
     return parse_time(given, name) if isinstance(given, str) else given
 
 
-HANDLERS = [browse_letters, taken_letters, get_letter, redrive_letters, purge_letters]
+HANDLERS = [
+    browse_letters,
+    taken_letters,
+    list_redrives,
+    get_redrive,
+    cancel_redrive,
+    get_letter,
+    redrive_letters,
+    purge_letters,
+]

@@ -87,6 +87,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     queue_errors.InvalidQueueSetting: 400,
     queue_errors.QueueGroupNotFound: 404,
     queue_errors.DeadLetterNotFound: 404,
+    queue_errors.RedriveNotFound: 404,
     txn_errors.TransactionError: 409,
     txn_errors.ProducerFenced: 409,
     txn_errors.InvalidTransactionState: 409,
