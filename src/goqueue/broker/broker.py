@@ -66,13 +66,13 @@ class Broker:
         self.cleaner = Cleaner(doors, self.partitions, config.storage)
         self._metadata: MachineHost[Metadata] | None = None
         self.groups = Groups(doors.clock, doors.random)
+        self.queues = Queues(self)
         self.transactions = Transactions(
-            doors.clock, self.groups, self.partition, self.reserve_producer_id
+            doors.clock, self.groups, self.queues, self.partition, self.reserve_producer_id
         )
         self.group_transactions = GroupTransactions(
             doors.clock, self.transactions, self.reserve_producer_id
         )
-        self.queues = Queues(self)
         self.queue_members = QueueMembers(self)
         self.shares = ShareMembers(self)
         self.queue_groups = QueueGroups(self)

@@ -1,6 +1,6 @@
 """Carrying out what the transaction coordinator decided.
 
-    decided, durable ──> markers into every partition ──> offsets to their groups ──> complete
+    decided, durable ──> markers into every partition ──> offsets, acks ──> complete
 
 Whatever fails is tried again, for as long as it takes; what a crash interrupts is driven from the
 beginning at the next start.  So every step may come twice:
@@ -11,6 +11,7 @@ beginning at the next start.  So every step may come twice:
 - Offsets that are committed a second time must not take back what a group committed since.  A
   plain commit therefore waits (`offsets_settled`) from the decision until the completion is
   durable: after a crash in between, there is none to be taken back.
+- Acks that were carried out are pinned no more, and a second time there is nothing to do.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ import structlog
 from goqueue.broker.groups import Groups
 from goqueue.broker.host import Committed
 from goqueue.broker.partition import Partition
+from goqueue.broker.transaction_acks import TransactionAcks
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.errors import (
     GoQueueError,
@@ -49,12 +51,14 @@ class Drives:
         self,
         clock: Clock,
         groups: Groups,
+        acks: TransactionAcks,
         find_partition: FindPartition,
         durable: Callable[[str], Awaitable[None]],
         complete: Callable[[str], Committed],
     ) -> None:
         self._clock = clock
         self._groups = groups
+        self._acks = acks
         self._find_partition = find_partition
         self._durable = durable
         self._complete = complete
@@ -171,6 +175,7 @@ class Drives:
                     for group_id, offsets in transaction.offsets.items()
                 )
             )
+        await self._acks.end(transaction.transactional_id, commits=commits)
 
     async def _mark(
         self,

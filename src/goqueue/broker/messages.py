@@ -159,7 +159,7 @@ class Messages:
         self, topic: Topic, messages: Sequence[OutgoingMessage], outcomes: list[Outcome | None]
     ) -> dict[int, list[int]]:
         """Partition to places in the request; what this topic cannot take gets its outcome here."""
-        check = _Check(topic, self._broker.doors.clock.now())
+        check = MessageCheck(topic, self._broker.doors.clock.now())
         if not check.needs_key and _are_plain(messages):
             return {self._draw(topic): list(range(len(messages)))}
         count = topic.partitions
@@ -203,7 +203,7 @@ class Messages:
             if len(whole.data) <= bytes_max or len(places) == 1:
                 yield places, whole
                 return
-            for some in _split(messages, places, bytes_max):
+            for some in fitting_runs(messages, places, bytes_max):
                 yield some, _encoded([messages[place] for place in some], now)
         except GoQueueError as error:  # what the record format cannot hold
             _fill(outcomes, [place for place in places if outcomes[place] is None], error)
@@ -272,7 +272,7 @@ class Messages:
 # --- publishing: helpers ------------------------------------------------------------------------
 
 
-class _Check:
+class MessageCheck:
     """What a topic's settings say about single messages, so that one of them fails alone."""
 
     def __init__(self, topic: Topic, now: Timestamp) -> None:
@@ -307,7 +307,7 @@ def _are_plain(messages: Sequence[OutgoingMessage]) -> bool:
     return {(each.partition, each.key, each.timestamp) for each in messages} == {(None, None, None)}
 
 
-def _split(
+def fitting_runs(
     messages: Sequence[OutgoingMessage], places: list[int], bytes_max: int
 ) -> Iterator[list[int]]:
     """Runs of places that surely fit a batch; one that is too large by itself stands alone."""

@@ -38,8 +38,9 @@ def _in_lease(ledger: Ledger, lease: Lease, limit: int) -> list[InFlight]:
                 attempt,
                 lease.consumer,
                 lease.handed_at,
-                lease.deadline,
+                None if lease.owner else lease.deadline,
                 receipt(topic, partition, offset, attempt, lease.lease_id, where.group_id),
+                lease.owner or None,
             )
         )
     return found

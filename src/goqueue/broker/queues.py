@@ -510,6 +510,12 @@ class Queues:
         if counter is not None:
             counter.ring()
 
+    def has_room(self, group_id: GroupId) -> None:
+        """Messages were finished otherwise: somebody may wait for room, or for their keys."""
+        counter = self._counters.get(group_id)
+        if counter is not None:
+            counter.ring_for_room()
+
     def _look_for_dead(self) -> None:
         if self.machine.has_dead:
             self._undertaker.wake()

@@ -1,19 +1,22 @@
-"""Publishing single messages in a transaction, for callers who do not speak Kafka's protocol.
+"""Publishing messages in a transaction, for callers who do not speak Kafka's protocol.
 
-A message may carry a sequence: 0 for the producer's first to a partition in its epoch, then one
-more each time.  A repetition is then answered with the first one's offset and not written again.
-Without one it is the caller's affair that nothing is sent twice.
+A single message may carry a sequence: 0 for the producer's first to a partition in its epoch, then
+one more each time.  A repetition is then answered with the first one's offset and not written
+again.  Without one it is the caller's affair that nothing is sent twice.
 """
+
+import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.messages import OutgoingMessage
+from goqueue.broker.messages import MessageCheck, OutgoingMessage, fitting_runs
 from goqueue.cluster import Topic
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
-from goqueue.model.errors import PartitionNotFound, PolicyViolation
-from goqueue.model.ids import TopicName
+from goqueue.model.errors import InvalidRequest, PartitionNotFound, PolicyViolation
+from goqueue.model.ids import Offset, TopicName
 from goqueue.model.names import is_internal
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
@@ -54,10 +57,58 @@ class TransactionMessages:
         await transactions.ready(transactional_id)
         self.check_open(transactional_id, who, transaction_id)
         transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
-        appended = self._broker.append(partition, self._batch(who, message, sequence))
+        appended = self._broker.append(partition, self._batch(who, [message], sequence))
         await partition.committed(appended.last_offset)
         await transactions.durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
+
+    async def publish_many(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        topic: str,
+        messages: Sequence[OutgoingMessage],
+        *,
+        transaction_id: str | None = None,
+    ) -> list[PublishedInTransaction]:
+        """As `publish`, with one wait for all.  When one is refused, none is written."""
+        if is_internal(topic):
+            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        found = await self._broker.ensure_topic(topic)
+        placed = self._placed(found, messages)
+        partitions = {index: await self._broker.partition(topic, index) for index in placed}
+        transactions = self._broker.transactions
+        await transactions.ready(transactional_id)
+        self.check_open(transactional_id, who, transaction_id)
+        results: dict[int, PublishedInTransaction] = {}
+        commits = []
+        for index, places in placed.items():
+            transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
+            partition = partitions[index]
+            for some in fitting_runs(messages, places, found.settings.max_message_bytes):
+                batch = self._batch(who, [messages[place] for place in some], NO_SEQUENCE)
+                first = self._broker.append(partition, batch).first_offset
+                for step, place in enumerate(some):
+                    results[place] = PublishedInTransaction(index, first + step, False)
+            commits.append(partition.committed(Offset(partition.log.end_offset - 1)))
+        await asyncio.gather(*commits)
+        await transactions.durable(transactional_id)
+        return [results[place] for place in range(len(messages))]
+
+    def _placed(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
+        """Partition to places in the request; those without a key go together."""
+        check = MessageCheck(topic, self._broker.doors.clock.now())
+        drawn = self._drawn(topic)
+        placed: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            problem = check.problem(message)
+            if problem is not None:
+                raise InvalidRequest(f"messages[{place}]: {problem}") from problem
+            index = drawn
+            if message.partition is not None or message.key is not None:
+                index = self._partition(topic, message)
+            placed.setdefault(index, []).append(place)
+        return placed
 
     def check_open(
         self, transactional_id: str, who: ProducerIdentity, transaction_id: str | None
@@ -82,15 +133,28 @@ class TransactionMessages:
             return message.partition
         if message.key is not None:
             return murmur2_partition(message.key, topic.partitions)
+        return self._drawn(topic)
+
+    def _drawn(self, topic: Topic) -> int:
         self._turn += 1
         return self._turn % topic.partitions
 
-    def _batch(self, who: ProducerIdentity, message: OutgoingMessage, sequence: int) -> bytearray:
+    def _batch(
+        self, who: ProducerIdentity, messages: Sequence[OutgoingMessage], sequence: int
+    ) -> bytearray:
         now = self._broker.doors.clock.now()
-        timestamp = now if message.timestamp is None else message.timestamp
-        record = Record(0, timestamp, message.key, message.value, message.headers)
+        records = [
+            Record(
+                0,
+                now if each.timestamp is None else each.timestamp,
+                each.key,
+                each.value,
+                each.headers,
+            )
+            for each in messages
+        ]
         producer = (who.producer_id, who.epoch, sequence)
-        return batches.encode([record], attributes=TRANSACTIONAL, producer=producer)
+        return batches.encode(records, attributes=TRANSACTIONAL, producer=producer)
 
 
 def transaction_name(transaction: Transaction) -> str:

@@ -1,7 +1,8 @@
 """Transactions at work: the coordinator on `__transactions`, and carrying out what it decides.
 
-A decided transaction is driven (`drives.py`): its markers are written to every partition and its
-offsets to their groups, then the coordinator hears that it is complete.
+A decided transaction is driven (`drives.py`): its markers are written to every partition, its
+offsets to their groups and its acks to their queues, then the coordinator hears that it is
+complete.
 
 The coordinator's state runs ahead of its log by one flush.  Nobody may rely on what a power cut
 could take back: a verb answers and a marker is written only when all that was decided about the
@@ -22,6 +23,8 @@ from goqueue.broker.drives import Drives, FindPartition
 from goqueue.broker.groups import Groups
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.partition import Partition
+from goqueue.broker.queues import Queues
+from goqueue.broker.transaction_acks import Refused, TransactionAcks
 from goqueue.groups import CommitRequest
 from goqueue.model.errors import GoQueueError, StorageFailed
 from goqueue.model.ids import Timestamp, TopicName
@@ -31,6 +34,7 @@ from goqueue.txn import (
     MustEnd,
     PendingOffset,
     ProducerIdentity,
+    State,
     TopicPartition,
     Transaction,
     TransactionMachine,
@@ -56,6 +60,7 @@ class Transactions:
         self,
         clock: Clock,
         groups: Groups,
+        queues: Queues,
         find_partition: FindPartition,
         reserve_producer_id: ReserveProducerId,
     ) -> None:
@@ -66,7 +71,10 @@ class Transactions:
         self._host: MachineHost[TransactionMachine] | None = None
         self._unwritten: dict[str, asyncio.Future[None]] = {}  # the last decision about an id
         self._completing: dict[str, asyncio.Future[None]] = {}  # ends that are not durable yet
-        self._drives = Drives(clock, groups, find_partition, self.durable, self._complete)
+        self.acks = TransactionAcks(clock, queues)
+        self._drives = Drives(
+            clock, groups, self.acks, find_partition, self.durable, self._complete
+        )
         groups.before_commit = self._drives.offsets_settled
 
     # --- life -------------------------------------------------------------------------------------
@@ -89,6 +97,10 @@ class Transactions:
         self._drives.start(tasks)
         for transaction in self.machine.prepared:
             self._drives.ensure(transaction)
+        for owner in list(self.acks.owners):
+            found = self.machine.find(owner)
+            if found is None or not found.is_open:  # its beginning was lost with the power
+                self.acks.end_now(owner, commits=False)
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """The host tells of transactions that took too long."""
@@ -241,6 +253,25 @@ class Transactions:
             ),
         )
 
+    # --- acks -------------------------------------------------------------------------------------
+
+    async def add_acks(
+        self, transactional_id: str, who: ProducerIdentity, receipts: Sequence[str]
+    ) -> Refused:
+        """Ack messages of queues if, and when, the open transaction commits.
+
+        Durable on return.  When a receipt is not good, all are refused: what is given says why.
+        """
+        self._refuse_if_failed()
+        transaction = self.check(transactional_id, who)
+        if transaction.state is not State.ONGOING:
+            raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
+        refused, committed = self.acks.pin(transactional_id, receipts)
+        if committed is not None:
+            await asyncio.shield(committed)
+        await self.durable(transactional_id)
+        return refused
+
     # --- ending -----------------------------------------------------------------------------------
 
     async def end(
@@ -251,6 +282,7 @@ class Transactions:
         On return readers see the end of it, unless a partition's disk is slow to take its marker.
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
+        await self.acks.durable(transactional_id)  # or a crash could commit without them
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
@@ -386,6 +418,7 @@ class Transactions:
         """Return when all that was decided about the id is on disk; raises when it cannot be."""
         while not self._is_durable(transactional_id):
             await asyncio.shield(self._unwritten[transactional_id])
+        await self.acks.durable(transactional_id)
         self._refuse_if_failed()
 
     def _is_durable(self, transactional_id: str) -> bool:

@@ -10,6 +10,7 @@ import httpx
 
 from goqueue.client import calls, exchange, group_calls
 from goqueue.client.async_queue_verbs import AsyncQueueVerbs
+from goqueue.client.async_transactions import AsyncTransactionalProducer
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_calls import ResetTo
@@ -42,6 +43,7 @@ from goqueue.client.results import (
     TopicSummary,
 )
 from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
+from goqueue.client.transactions import TIMEOUT_MS
 
 T = TypeVar("T")
 PAGES_AHEAD: Final = 4  # fetched by `follow` and not yet taken
@@ -173,6 +175,16 @@ class AsyncClient(AsyncQueueVerbs):
             wait_ms=wait_ms,
         )
         return page_of(await self.send(call), topic, partition)
+
+    def transactional(
+        self, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS
+    ) -> AsyncTransactionalProducer:
+        """A producer that writes in transactions; see `goqueue.client.transactions`.
+
+        One at a time has the id: starting another fences it.  A transaction that is open for
+        longer than `timeout_ms` is aborted, and fences it too.
+        """
+        return AsyncTransactionalProducer(self, transactional_id, timeout_ms)
 
     async def delete_messages(self, topic: str, partition: int, before: int) -> None:
         """Delete what lies before an offset."""

@@ -36,6 +36,7 @@ from goqueue.client.results import (
     TopicSummary,
 )
 from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
+from goqueue.client.transactions import TIMEOUT_MS, TransactionalProducer
 
 T = TypeVar("T")
 TURN_MS = 250  # how long one partition is waited for, when several are followed
@@ -163,6 +164,16 @@ class Client(QueueVerbs):
             wait_ms=wait_ms,
         )
         return page_of(self.send(call), topic, partition)
+
+    def transactional(
+        self, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS
+    ) -> TransactionalProducer:
+        """A producer that writes in transactions; see `goqueue.client.transactions`.
+
+        One at a time has the id: starting another fences it.  A transaction that is open for
+        longer than `timeout_ms` is aborted, and fences it too.
+        """
+        return TransactionalProducer(self, transactional_id, timeout_ms)
 
     def delete_messages(self, topic: str, partition: int, before: int) -> None:
         """Delete what lies before an offset."""

@@ -27,6 +27,12 @@ class ReceiptExpired(QueueError):
     code = "receipt_expired"
 
 
+class ReceiptInTransaction(QueueError):
+    """The delivery is part of a transaction, whose end decides about it."""
+
+    code = "receipt_in_transaction"
+
+
 class TooManyInFlight(QueueError):
     """The consumer or its group holds as many messages as it may; ack some first."""
 

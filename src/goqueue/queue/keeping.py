@@ -37,6 +37,7 @@ def _lease_kept(ledger: Ledger, lease: Lease) -> LeaseKept:
         lease.deadline,
         lease.visibility_ms,
         joined(ledger.ranges_in_lease(lease)),
+        lease.owner,
     )
 
 

@@ -7,7 +7,8 @@ from goqueue.queue.ranges import Ranges
 class Lease:
     """Messages of one partition that one consumer was handed at once, or a part of them.
 
-    A part that was extended has a lease of its own, with the number of the hand-out.
+    A part that was extended, or that a transaction acks, has a lease of its own, with the number
+    of the hand-out.
     """
 
     __slots__ = (
@@ -15,6 +16,7 @@ class Lease:
         "deadline",
         "handed_at",
         "lease_id",
+        "owner",
         "ranges",
         "remaining",
         "visibility_ms",
@@ -28,6 +30,7 @@ class Lease:
         self.handed_at = handed_at
         self.deadline = deadline
         self.visibility_ms = deadline - handed_at  # that was given last
+        self.owner = ""  # the transaction whose end acks it; until then it does not run out
         self.ranges: Ranges = ()  # as handed out; some of it may be over
         self.remaining = 0  # messages still in flight
 

@@ -32,13 +32,14 @@ from goqueue.queue.held import Held, State, within
 from goqueue.queue.history import History
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease, LeaseBook
-from goqueue.queue.ranges import Range, Ranges, each_offset, ranges_of
+from goqueue.queue.ranges import Range, Ranges, each_offset, joined, ranges_of
 from goqueue.queue.records import (
     Died,
     Extended,
     Handed,
     LeaseKept,
     Letter,
+    Pinned,
     Returned,
     Where,
 )
@@ -47,6 +48,7 @@ READY: Final = 0
 PARKED: Final = -1
 DEAD: Final = -2
 
+NEVER: Final = Timestamp(2**63 - 1)
 NO_LEASE: Final = -1  # not the last hand-out ended it: no receipt is good for it
 SETTLED_MAX: Final = 1_000  # finished messages whose last lease is remembered, to refuse older ones
 STALE_MAX: Final = 1_000  # entries of leases that are over, before they are swept out
@@ -70,6 +72,7 @@ class Ledger:
         self.parked_count = 0
         self.settled: dict[int, int] = {}  # finished offset to its last lease, oldest first
         self.leases: dict[Lease, None] = {}
+        self.pinned: dict[str, dict[Lease, None]] = {}  # those that wait for a transaction's end
         self.in_flight = [0] * LANES
         self.handed = [0] * LANES  # since the broker started
         self.alarm: int | None = None  # when the machine is going to look at this ledger
@@ -263,7 +266,10 @@ class Ledger:
             return
         self.leases[lease] = None
         self._book.took(lease.consumer, lease.remaining)
-        self._watch(lease)
+        if lease.owner:
+            self.pinned.setdefault(lease.owner, {})[lease] = None
+        else:
+            self._watch(lease)
 
     def _pass_over(self, record: Handed) -> None:
         for offset, lane in record.passed:
@@ -337,6 +343,45 @@ class Ledger:
         self._watch(part)
         return part
 
+    def pin(self, record: Pinned) -> None:
+        """Let these wait for a transaction; those that do so already stay as they are."""
+        by_lease: dict[Lease, list[Range]] = {}
+        for first, last in record.ranges:
+            for low, high, state in self.held.pieces(first, last):
+                assert isinstance(state, Lease), "only what is in flight can be pinned"
+                if not state.owner:
+                    by_lease.setdefault(state, []).append((low, high))
+        for lease, ranges in by_lease.items():
+            count = sum(last - first + 1 for first, last in ranges)
+            part = lease if count == lease.remaining else self._cut(lease, ranges, count)
+            part.owner = record.owner
+            part.deadline = NEVER
+            self._stale += part is lease  # its entry in the heap
+            self.pinned.setdefault(record.owner, {})[part] = None
+
+    def _cut(self, lease: Lease, ranges: list[Range], count: int) -> Lease:
+        """A part of the lease, with a life of its own; nobody watches it yet."""
+        part = Lease(lease.lease_id, lease.consumer, lease.handed_at, lease.deadline)
+        part.visibility_ms = lease.visibility_ms
+        part.ranges, part.remaining = tuple(ranges), count
+        lease.remaining -= count
+        for first, last in ranges:
+            self.held.take(first, last)
+            self.held.put(first, last, part)
+        self.leases[part] = None
+        return part
+
+    def unpin(self, owner: str, at: Timestamp) -> None:
+        """The transaction did not ack them: they are as they were, with their whole time."""
+        for lease in self.pinned.pop(owner, {}):
+            lease.owner = ""
+            lease.deadline = Timestamp(at + lease.visibility_ms)
+            self._watch(lease)
+
+    def pinned_ranges(self, owner: str) -> Ranges:
+        leases = self.pinned.get(owner, {})
+        return joined(each for lease in leases for each in self.ranges_in_lease(lease))
+
     def die(self, record: Died) -> None:
         for letter in record.letters:
             offset = letter.offset
@@ -369,8 +414,9 @@ class Ledger:
     def resume(self, now: Timestamp) -> None:
         """Nobody could ack or extend for a while: each lease lasts its whole time from now on."""
         for lease in self.leases:
-            deadline = Timestamp(now + lease.visibility_ms)
-            self._postpone(lease, max(deadline, lease.deadline))
+            if not lease.owner:
+                deadline = Timestamp(now + lease.visibility_ms)
+                self._postpone(lease, max(deadline, lease.deadline))
 
     def advance_to(self, cursors: tuple[int, ...]) -> None:
         """The lanes have nothing below these that is to be handed out."""
@@ -382,6 +428,7 @@ class Ledger:
         for lease in self.leases:
             self._book.gave(lease.consumer, lease.remaining)
         self.leases.clear()
+        self.pinned.clear()
         self.held.clear()
 
     # --- from a snapshot --------------------------------------------------------------------------
@@ -389,6 +436,7 @@ class Ledger:
     def restore_lease(self, kept: LeaseKept) -> None:
         lease = Lease(kept.lease_id, kept.consumer, kept.handed_at, kept.deadline)
         lease.visibility_ms = kept.visibility_ms
+        lease.owner = kept.owner
         for first, last in kept.ranges:
             self.held.put(first, last, lease)
             self.in_flight[NORMAL] += last - first + 1
@@ -434,7 +482,16 @@ class Ledger:
         self._book.gave(lease.consumer, count)
         if not lease.remaining:
             del self.leases[lease]
-            self._stale += 1
+            if lease.owner:
+                self._unpinned(lease)
+            else:
+                self._stale += 1
+
+    def _unpinned(self, lease: Lease) -> None:
+        leases = self.pinned[lease.owner]
+        del leases[lease]
+        if not leases:
+            del self.pinned[lease.owner]
 
     def _drop(self, ranges: Ranges) -> None:
         """Forget all there is to know of these; most often that is a lease and nothing more."""

@@ -19,7 +19,7 @@ import msgspec
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.queue import keeping, settling
-from goqueue.queue.errors import QueueGroupNotFound, ReceiptUnknown
+from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
 from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.handing import HandOut, Take, hand
 from goqueue.queue.leases import Lease
@@ -47,6 +47,8 @@ from goqueue.queue.records import (
     Move,
     Numbered,
     Opened,
+    Pinned,
+    PinsEnded,
     QueueMember,
     QueueRecord,
     Resumed,
@@ -79,6 +81,7 @@ class QueueMachine:
         self.groups: dict[GroupId, QueueGroup] = {}
         self.letter_boxes: dict[Place, LetterBox] = {}
         self.next_lease_id = 1
+        self.pins: dict[str, dict[Ledger, None]] = {}  # transaction to where it may have messages
         self._dying: dict[Ledger, None] = {}  # those that have dead messages
         self._alarms: list[tuple[int, int, Ledger]] = []  # heap of (when, number, whose)
         self._serial = 0
@@ -110,7 +113,7 @@ class QueueMachine:
         return self.letter_boxes.get((topic, partition)) or LetterBox()
 
     def in_flight(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
-        """Receipts, as it were, for what is in flight in a range of offsets."""
+        """Receipts, as it were, for what is in flight in a range of offsets, in no transaction."""
         ledger = self.ledger(where)
         if ledger is None:
             return {}
@@ -119,6 +122,8 @@ class QueueMachine:
         for low, high, state in ledger.held.pieces(first, last):
             if not isinstance(state, Lease) or consumer not in (None, state.consumer):
                 continue
+            if state.owner:
+                continue  # the end of its transaction decides
             some = claims.setdefault((where, state.lease_id), [])
             for start, end, attempt in ledger.attempts(low, high):
                 some.append(Claim(start, end, attempt, place))
@@ -187,12 +192,17 @@ class QueueMachine:
     def consumer_gone(
         self, now: Timestamp, group_id: GroupId, consumer: str, *, failed: bool
     ) -> Decision[QueueRecord, int]:
-        """Everything it holds comes back, and it is no member; gives how many messages that are."""
+        """What it holds comes back, and it is no member; gives how many messages that are.
+
+        Not what a transaction of it acks: that comes back when the transaction has failed.
+        """
         group = self.group(group_id)
         records: list[QueueRecord] = []
         count = 0
         for ledger in group.ledgers.values():
-            mine = [lease for lease in ledger.leases if lease.consumer == consumer]
+            mine = [
+                lease for lease in ledger.leases if lease.consumer == consumer and not lease.owner
+            ]
             offsets = [offset for lease in mine for offset in ledger.in_lease(lease)]
             count += len(offsets)
             if failed:
@@ -304,6 +314,34 @@ class QueueMachine:
                 records += ending(self.groups[where.group_id], ledger, good, outcomes)
         return Decision(records, outcomes)
 
+    # --- transactions -----------------------------------------------------------------------------
+
+    def pin(self, claims: Claims, count: int, owner: str) -> Decision[QueueRecord, Outcomes]:
+        """Let messages in flight be acked by the end of a transaction; all of them or none."""
+        outcomes: Outcomes = [UNKNOWN] * count
+        records: list[QueueRecord] = []
+        for (where, lease_id), some in claims.items():
+            ledger = self.ledger(where)
+            if ledger is None or not 0 < lease_id < self.next_lease_id:
+                continue
+            good = list(settling.good_claims(ledger, lease_id, some, outcomes, owner=owner))
+            for claim in good:
+                outcomes[claim.places] = [settling.ACKED] * claim.size
+            if good:
+                ranges = joined((claim.first, claim.last) for claim in good)
+                records.append(Pinned(where, ranges, owner))
+        if any(isinstance(outcome, QueueError) for outcome in outcomes):
+            return Decision((), outcomes)
+        return Decision(records, outcomes)
+
+    def end_pins(
+        self, now: Timestamp, owner: str, *, commits: bool
+    ) -> Decision[QueueRecord, frozenset[GroupId]]:
+        """The transaction is over; gives whose messages it had."""
+        ledgers = self.pins.get(owner, {})
+        records = [PinsEnded(ledger.where, owner, commits, now) for ledger in ledgers]
+        return Decision(records, frozenset(ledger.where.group_id for ledger in ledgers))
+
     # --- dead letters -----------------------------------------------------------------------------
 
     def bury(
@@ -380,6 +418,8 @@ class QueueMachine:
         match record:
             case Handed() | Finished() | Returned() | Extended() | Died() | Buried() | FloorMoved():
                 self._apply_to_ledger(record)
+            case Pinned() | PinsEnded():
+                self._apply_pins(record)
             case GroupConfigured(group_id=group_id, settings=settings):
                 group = self.groups.setdefault(group_id, QueueGroup(group_id, settings))
                 group.settings = settings
@@ -458,6 +498,30 @@ class QueueMachine:
                 self._note_dying(ledger)
         self.watch(ledger)
 
+    def _apply_pins(self, record: Pinned | PinsEnded) -> None:
+        where = record.where
+        group = self.groups[where.group_id]
+        ledger = group.ledgers[where.topic, where.partition]
+        match record:
+            case Pinned(owner=owner):
+                ledger.pin(record)
+                self.pins.setdefault(owner, {})[ledger] = None
+            case PinsEnded(owner=owner, commits=True):
+                done = Finished(where, ledger.pinned_ranges(owner))
+                ledger.finish(done.ranges)
+                count_finished(group.totals, done)
+                self._note_unpinned(owner, ledger)
+            case PinsEnded(owner=owner, at=at):
+                ledger.unpin(owner, at)
+                self._note_unpinned(owner, ledger)
+        self.watch(ledger)
+
+    def _note_unpinned(self, owner: str, ledger: Ledger) -> None:
+        ledgers = self.pins.get(owner, {})
+        ledgers.pop(ledger, None)
+        if not ledgers:
+            self.pins.pop(owner, None)
+
     def _bury(self, ledger: Ledger, record: Buried) -> None:
         dead = [offset for offset in each_offset(record.ranges) if ledger.held.get(offset) == DEAD]
         ledger.finish(ranges_of(dead))
@@ -479,12 +543,16 @@ class QueueMachine:
         place = ledger.where.topic, ledger.where.partition
         self._drop(group, place)
         group.ledgers[place] = ledger
+        for owner in ledger.pinned:
+            self.pins.setdefault(owner, {})[ledger] = None
         self._note_dying(ledger)
         self.watch(ledger)
 
     def _drop(self, group: QueueGroup, place: Place) -> None:
         ledger = group.ledgers.pop(place, None)
         if ledger is not None:
+            for owner in [each for each, held in self.pins.items() if ledger in held]:
+                self._note_unpinned(owner, ledger)
             ledger.clear()
             ledger.alarm = None
             self._dying.pop(ledger, None)

@@ -13,6 +13,9 @@ numbers.  A message's life, and the records that move it:
 `Died` is the decision that a message becomes a dead letter; it is carried out, again and again if
 need be, until `Buried`.  In between it is neither delivered nor lost.  `LettersMoving` and
 `LettersTaken` are the same for the way back.
+
+`Pinned` messages are acked by a transaction: they stay in flight, and do not run out, until it has
+ended (`PinsEnded`).
 """
 
 from typing import Final, Literal, TypeAlias
@@ -136,6 +139,23 @@ class Extended(msgspec.Struct, frozen=True, tag="extended"):
     deadline: Timestamp
 
 
+class Pinned(msgspec.Struct, frozen=True, tag="pinned"):
+    """Messages in flight wait for the end of a transaction, however long that takes."""
+
+    where: Where
+    ranges: Ranges
+    owner: str  # the transactional id
+
+
+class PinsEnded(msgspec.Struct, frozen=True, tag="pins_ended"):
+    """The transaction is over: its messages are acked, or in flight as they were before."""
+
+    where: Where
+    owner: str
+    commits: bool
+    at: Timestamp
+
+
 class Died(msgspec.Struct, frozen=True, tag="died"):
     where: Where
     letters: tuple[Letter, ...]
@@ -212,6 +232,7 @@ class LeaseKept(msgspec.Struct, frozen=True, array_like=True):
     deadline: Timestamp
     visibility_ms: int
     ranges: Ranges
+    owner: str = ""
 
 
 class HistoryKept(msgspec.Struct, frozen=True, array_like=True):
@@ -267,6 +288,8 @@ QueueRecord: TypeAlias = (
     | Finished
     | Returned
     | Extended
+    | Pinned
+    | PinsEnded
     | Died
     | Buried
     | FloorMoved

@@ -69,8 +69,9 @@ class InFlight(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     consumer: str
     handed_at: Timestamp
-    deadline: Timestamp
+    deadline: Timestamp | None  # None: when its transaction ends
     receipt: str
+    transaction: str | None = None  # the transactional id whose end acks it
 
 
 class Peeked(msgspec.Struct, frozen=True, gc=False):

@@ -3,6 +3,7 @@
 A receipt stands for one delivery.  It is good while that delivery's lease holds the message:
 
     the lease holds it                           good
+    the same, and it waits for a transaction     refused: the transaction's end decides
     another lease holds it, or none does yet     expired: it was taken away
     nothing holds it: it is finished             a repeated ack succeeds again; all else: expired
     it never was in anybody's hands              unknown
@@ -17,7 +18,7 @@ from typing import Final
 import msgspec
 
 from goqueue.model.ids import Timestamp
-from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptUnknown
+from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptInTransaction, ReceiptUnknown
 from goqueue.queue.handing import letter_of
 from goqueue.queue.held import within
 from goqueue.queue.leases import Lease
@@ -47,27 +48,38 @@ DEAD: Final = Verdict("dead")
 
 
 def good_claims(
-    ledger: Ledger, lease_id: int, claims: Iterable[Claim], outcomes: Outcomes, *, is_ack: bool
+    ledger: Ledger,
+    lease_id: int,
+    claims: Iterable[Claim],
+    outcomes: Outcomes,
+    *,
+    is_ack: bool = False,
+    owner: str = "",
 ) -> Iterator[Claim]:
-    """The claims whose lease holds the messages; the others get their outcome."""
+    """The claims whose lease holds the messages; the others get their outcome.
+
+    A lease that belongs to a transaction is good for its `owner` only.
+    """
     for claim in claims:
-        if _is_good(ledger, lease_id, claim):
+        if _is_good(ledger, lease_id, claim, owner):
             yield claim
             continue
         for one in claim.each():
-            if claim.size > 1 and _is_good(ledger, lease_id, one):
+            if claim.size > 1 and _is_good(ledger, lease_id, one, owner):
                 yield one
             else:
                 refusal = _refusal(ledger, lease_id, one, is_ack=is_ack)
                 outcomes[one.place] = ACKED if refusal is None else refusal
 
 
-def _is_good(ledger: Ledger, lease_id: int, claim: Claim) -> bool:
+def _is_good(ledger: Ledger, lease_id: int, claim: Claim, owner: str) -> bool:
     """Whether the lease holds all of the claim, in that attempt."""
     first, last, attempt, _ = claim
     count = 0
     for low, high, state in ledger.held.pieces(first, last):
         if not isinstance(state, Lease) or state.lease_id != lease_id:
+            return False
+        if state.owner not in ("", owner):
             return False
         count += high - low + 1
     if count != last - first + 1:
@@ -83,6 +95,8 @@ def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> Qu
     offset = claim.first
     shown = f"{ledger.where.topic}-{ledger.where.partition} offset {offset}"
     lease = ledger.lease_of(offset)
+    if lease is not None and lease.lease_id == lease_id and lease.owner:
+        return ReceiptInTransaction(f"{shown}: it is acked by transaction {lease.owner!r}")
     if lease is not None and lease.lease_id == lease_id:
         return ReceiptUnknown(f"{shown}: attempt {claim.attempt} was never made")
     if offset in ledger.held:

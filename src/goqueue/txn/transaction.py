@@ -64,6 +64,11 @@ class Transaction:
         return Timestamp(self.started_at + self.timeout_ms)
 
     @property
+    def is_open(self) -> bool:
+        """Whether it has begun and its end is not carried out."""
+        return self.state is State.ONGOING or self.state.is_prepared
+
+    @property
     def commits(self) -> bool:
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 

@@ -115,6 +115,12 @@ class Bench:
             lambda m, claims, n: m.extend(self.now, claims, n, visibility_ms=visibility_ms),
         )
 
+    def pin(self, receipts: list[str], owner: str) -> Any:
+        return self._settle(receipts, lambda m, claims, n: m.pin(claims, n, owner))
+
+    def end_pins(self, owner: str, *, commits: bool) -> None:
+        self.submit(lambda machine: machine.end_pins(self.now, owner, commits=commits))
+
     def _settle(
         self,
         receipts: list[str],
@@ -181,7 +187,9 @@ def ledger_picture(ledger: Ledger) -> dict[str, Any]:
         "fence": ledger.fence,
         "cursors": ledger.cursors,
         "held": {
-            offset: held if isinstance(held, int) else (held.lease_id, held.consumer, held.deadline)
+            offset: held
+            if isinstance(held, int)
+            else (held.lease_id, held.consumer, held.deadline, held.visibility_ms, held.owner)
             for offset, held in sorted(ledger.held.items())
         },
         "history": {
@@ -195,6 +203,7 @@ def ledger_picture(ledger: Ledger) -> dict[str, Any]:
         "letters": dict(sorted(ledger.letters.items())),
         "settled": list(ledger.settled.items()),
         "in_flight": ledger.in_flight,
+        "pinned": {owner: ledger.pinned_ranges(owner) for owner in sorted(ledger.pinned)},
     }
 
 

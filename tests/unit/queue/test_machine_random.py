@@ -14,10 +14,10 @@ from hypothesis.stateful import (
 )
 
 from goqueue.model.ids import GroupId, Offset
-from goqueue.queue import QueueMember, QueueSettings, ReceiptExpired
+from goqueue.queue import QueueMember, QueueSettings, ReceiptExpired, ReceiptInTransaction
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.leases import Lease
-from goqueue.queue.ledger import DEAD
+from goqueue.queue.ledger import DEAD, NEVER
 from goqueue.queue.settling import Verdict
 from tests.unit.queue.harness import (
     WHERE,
@@ -30,6 +30,7 @@ from tests.unit.queue.harness import (
 
 CONSUMERS = st.sampled_from(["ann", "bob", "cleo"])
 MIXED = st.lists(st.integers(0, LANES - 1), min_size=1, max_size=8)
+OWNERS = st.sampled_from(["tx", "ty"])
 MAX_FAILURES = 3
 
 
@@ -43,6 +44,8 @@ class Message:
         self.receipt = ""  # the one that is good
         self.consumer = ""
         self.until = 0  # its deadline, or when it is ready
+        self.visibility = 0  # that was given last
+        self.owner = ""  # the transaction that acks it
 
 
 class QueueAgainstReference(RuleBasedStateMachine):
@@ -72,7 +75,8 @@ class QueueAgainstReference(RuleBasedStateMachine):
             message.state = "in flight"
             message.hand_outs += 1
             message.receipt, message.consumer = text, consumer
-            message.until = self.bench.now + (visibility or 1000)
+            message.visibility = visibility or 1000
+            message.until = self.bench.now + message.visibility
             assert attempt_of(text) == message.hand_outs
         if len(given) < count:
             assert not self._ready(), "something was left behind"
@@ -86,7 +90,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
             assert message.state in ("in flight", "done")
             message.state = "done"
         else:
-            assert isinstance(outcome, ReceiptExpired)
+            assert isinstance(outcome, ReceiptExpired | ReceiptInTransaction)
             assert not self._is_good(text)
 
     @rule(text=receipts, delay=st.sampled_from([None, 0, 700]))
@@ -116,6 +120,27 @@ class QueueAgainstReference(RuleBasedStateMachine):
             assert isinstance(outcome, Verdict) == self._is_good(text)
             if isinstance(outcome, Verdict):
                 self.messages[offset_of(text)].until = self.bench.now + visibility
+                self.messages[offset_of(text)].visibility = visibility
+
+    @rule(texts=st.lists(receipts, min_size=1, max_size=12), owner=OWNERS)
+    def pin(self, texts: list[str], owner: str) -> None:
+        outcomes = self.bench.pin(texts, owner)
+        good = [self._is_good(text) or self._is_pinned(text, owner) for text in texts]
+        assert [isinstance(outcome, Verdict) for outcome in outcomes] == good
+        if all(good):
+            for text in texts:
+                message = self.messages[offset_of(text)]
+                message.owner, message.until = owner, NEVER
+
+    @rule(owner=OWNERS, commits=st.booleans())
+    def end_pins(self, owner: str, commits: bool) -> None:
+        self.bench.end_pins(owner, commits=commits)
+        assert owner not in self.bench.machine.pins
+        for message in self.messages:
+            if message.owner == owner and commits:
+                message.state, message.owner = "done", ""
+            elif message.owner == owner:
+                message.owner, message.until = "", self.bench.now + message.visibility
 
     @rule(milliseconds=st.integers(0, 2500))
     def pass_time(self, milliseconds: int) -> None:
@@ -151,7 +176,8 @@ class QueueAgainstReference(RuleBasedStateMachine):
         )
         self.members.discard(consumer)
         for offset, message in enumerate(self.messages):
-            if message.state == "in flight" and message.consumer == consumer:
+            is_held = message.state == "in flight" and message.consumer == consumer
+            if is_held and not message.owner:
                 if failed:
                     self._failed(message, offset)
                 else:
@@ -174,7 +200,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         for offset, message in enumerate(self.messages):
             if offset < floor and message.state != "dead" and message.state != "done":
                 message.receipt = message.receipt if message.state == "in flight" else ""
-                message.state = "done"
+                message.state, message.owner = "done", ""
             if is_back and offset >= floor:
                 self.messages[offset] = Message()
 
@@ -202,6 +228,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 case "in flight":
                     assert isinstance(held, Lease)
                     assert (held.consumer, held.deadline) == (message.consumer, message.until)
+                    assert held.owner == message.owner
                 case "waiting":
                     assert isinstance(held, int)
                     assert held >= 0
@@ -235,6 +262,16 @@ class QueueAgainstReference(RuleBasedStateMachine):
         assert set(self.bench.machine.group(WHERE.group_id).members) == self.members
 
     @invariant()
+    def transactions_have_what_they_pinned_and_nothing_else(self) -> None:
+        pinned = {
+            owner: sum(lease.remaining for lease in leases)
+            for owner, leases in self.bench.ledger.pinned.items()
+        }
+        owners = [message.owner for message in self.messages if message.owner]
+        assert pinned == {owner: owners.count(owner) for owner in owners}
+        assert pinned.keys() <= self.bench.machine.pins.keys()
+
+    @invariant()
     def replay_equals_live(self) -> None:
         live = picture(self.bench.machine)
         assert picture(self.bench.replay()) == live
@@ -244,6 +281,8 @@ class QueueAgainstReference(RuleBasedStateMachine):
         """Nothing is lost: worked off to the end, every message is acked or dead."""
         if not hasattr(self, "bench"):
             return
+        for owner in list(self.bench.machine.pins):
+            self.bench.end_pins(owner, commits=False)
         for _ in range(20):
             self.bench.pass_time(100_000)
             self.bench.ack(self.bench.hand("finisher", 100_000))
@@ -261,7 +300,11 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     def _is_good(self, text: str) -> bool:
         message = self.messages[offset_of(text)]
-        return message.state == "in flight" and message.receipt == text
+        return message.state == "in flight" and message.receipt == text and not message.owner
+
+    def _is_pinned(self, text: str, owner: str) -> bool:
+        message = self.messages[offset_of(text)]
+        return message.state == "in flight" and message.receipt == text and message.owner == owner
 
     def _failed(self, message: Message, offset: int | None = None) -> None:
         message.failures += 1

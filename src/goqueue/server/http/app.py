@@ -35,6 +35,7 @@ from goqueue.server.http import (
     queue_stream,
     queues,
     topics,
+    transaction_messages,
     transactions,
 )
 from goqueue.server.http.document import ApiDocument
@@ -54,6 +55,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *dead_letters.HANDLERS,
     *compaction.HANDLERS,
     *transactions.HANDLERS,
+    *transaction_messages.HANDLERS,
     *group_transactions.HANDLERS,
 ]
 
@@ -86,6 +88,7 @@ def create_app(
         (
             *(compaction, dead_letters, group_admin, group_bodies, group_transactions, health),
             *(message_bodies, messages, queue_admin, queue_bodies, queue_settings, topics),
+            transaction_messages,
             transactions,
         ),
     )

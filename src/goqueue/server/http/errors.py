@@ -83,6 +83,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     queue_errors.ReceiptMalformed: 400,
     queue_errors.ReceiptUnknown: 404,
     queue_errors.ReceiptExpired: 409,
+    queue_errors.ReceiptInTransaction: 409,
     queue_errors.TooManyInFlight: 429,
     queue_errors.InvalidQueueSetting: 400,
     queue_errors.QueueGroupNotFound: 404,

@@ -106,8 +106,7 @@ def decode_request(body: bytes) -> list[OutgoingMessage]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"the body is not a publish request: {error}") from error
     return [
-        _outgoing(message, place, request.encoding)
-        for place, message in enumerate(request.messages)
+        outgoing(message, place, request.encoding) for place, message in enumerate(request.messages)
     ]
 
 
@@ -125,7 +124,7 @@ def _plain_messages(body: bytes) -> list[OutgoingMessage] | None:
         return None  # the other way says what is wrong, if anything is
 
 
-def _outgoing(message: MessageInput, place: int, encoding: Encoding) -> OutgoingMessage:
+def outgoing(message: MessageInput, place: int, encoding: Encoding) -> OutgoingMessage:
     try:
         if (message.encoding or encoding) == "base64":
             return _outgoing_base64(message)

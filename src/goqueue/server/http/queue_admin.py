@@ -56,7 +56,10 @@ class HeldMessage(msgspec.Struct, frozen=True, gc=False):
     """Who holds it."""
     handed_at: Time
     visible_until: Time
+    """Null when it waits for the end of a transaction."""
     receipt_handle: str
+    transaction: str | None = None
+    """The transactional id whose transaction acks it."""
 
 
 class InFlightBody(msgspec.Struct, frozen=True):
@@ -111,8 +114,9 @@ def _held(held: InFlight) -> HeldMessage:
         held.attempt,
         held.consumer,
         time_text(held.handed_at),
-        time_text(held.deadline),
+        None if held.deadline is None else time_text(held.deadline),
         held.receipt,
+        held.transaction,
     )
 
 

@@ -1,28 +1,22 @@
 """Transactions: producers, what they write, and how it ends."""
 
-import base64
-import binascii
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import get, post
 from litestar.params import JSONBody, Parameter, QueryParameter
 
-from goqueue.broker.messages import OutgoingMessage
-from goqueue.broker.transaction_messages import (
-    NO_SEQUENCE,
-    PublishedInTransaction,
-    transaction_name,
-)
+from goqueue.broker.transaction_acks import Refused
+from goqueue.broker.transaction_messages import transaction_name
 from goqueue.groups import CommitRequest, OffsetToCommit
-from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.names import topic_name
-from goqueue.server.http.errors import responses
+from goqueue.server.http.errors import Detailed, responses
 from goqueue.server.http.given import TheBroker, TheTransactionMessages
 from goqueue.server.http.notation import INT64_MAX, time_text
+from goqueue.server.http.queue_bodies import Handles, queue_responses
 from goqueue.txn import ProducerIdentity, State, Transaction
-from goqueue.txn.errors import UnknownProducer
 from goqueue.txn.machine import TIMEOUT_MS_MAX
 
 TIMEOUT_MS: Final = 60_000
@@ -31,6 +25,7 @@ NAME_LENGTH_MAX: Final = 1_000
 MEMBERS_MAX: Final = 100_000
 OFFSETS_MAX: Final = 100_000
 PAGE_MAX: Final = 10_000
+REFUSALS_MAX: Final = 100  # that are told one by one
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 ProducerNumber = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
@@ -77,24 +72,6 @@ class InTransaction(Identity, frozen=True, forbid_unknown_fields=True, kw_only=T
     """As `begin` gave it.  When given, a request that comes late cannot meet a later one."""
 
 
-class PublishBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    producer_id: ProducerNumber
-    epoch: EpochNumber
-    topic: str
-    value: Any
-    """A string, null, or any JSON value, which is kept as compact JSON text."""
-    transactional_id: str | None = None
-    transaction_id: str | None = None
-    partition: Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)] = -1
-    """-1: by the key's hash; without a key, in turn."""
-    key: str | None = None
-    headers: dict[str, str] = {}
-    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | None = None
-    sequence: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
-    """0 for the first message to a partition, then one more each: repetitions are recognised."""
-    encoding: Literal["text", "base64"] = "text"
-
-
 class AddPartition(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
     topic: str
     partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
@@ -112,6 +89,16 @@ class AddOffsets(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only
     offsets: Annotated[list[OffsetInput], msgspec.Meta(min_length=1, max_length=OFFSETS_MAX)]
     member_id: str = ""
     generation: int = -1
+
+
+class AddAcks(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    receipt_handles: Handles
+
+
+class AcksAdded(msgspec.Struct, frozen=True):
+    status: str
+    acks: int
+    """How many messages the transaction acks by now."""
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -136,6 +123,8 @@ class TransactionBody(msgspec.Struct, frozen=True):
     partitions: list[Place]
     groups: list[str]
     """Whose offsets are committed with it."""
+    acks: int
+    """How many messages of queues it acks."""
 
 
 class TransactionList(msgspec.Struct, frozen=True):
@@ -208,56 +197,6 @@ async def begin_transaction(broker: TheBroker, data: JSONBody[Identity]) -> Begu
 
 
 @post(
-    "/transactions/publish",
-    tags=["transactions"],
-    summary="Publish a message in a transaction",
-    status_code=200,
-    responses=responses(404, 409, 507),
-)
-async def publish_in_transaction(
-    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[PublishBody]
-) -> PublishedInTransaction:
-    """Durable on return; readers see it when the transaction is committed, or never."""
-    who = ProducerIdentity(data.producer_id, data.epoch)
-    return await transaction_messages.publish(
-        data.transactional_id or _name_of(broker.transactions.machine.all(), who),
-        who,
-        topic_name(data.topic),
-        _message(data),
-        sequence=NO_SEQUENCE if data.sequence is None else data.sequence,
-        transaction_id=data.transaction_id,
-    )
-
-
-def _name_of(transactions: list[Transaction], who: ProducerIdentity) -> str:
-    for transaction in transactions:
-        if transaction.producer_id == who.producer_id:
-            return transaction.transactional_id
-    raise UnknownProducer(f"there is no producer {who.producer_id}")
-
-
-def _message(data: PublishBody) -> OutgoingMessage:
-    return OutgoingMessage(
-        _bytes(data.value, data.encoding, "value"),
-        _bytes(data.key, data.encoding, "key"),
-        tuple((name, _bytes(each, data.encoding, name)) for name, each in data.headers.items()),
-        None if data.partition < 0 else data.partition,
-        data.timestamp,
-    )
-
-
-def _bytes(given: Any, encoding: str, name: str) -> bytes | None:
-    if given is None:
-        return None
-    if encoding == "base64":
-        try:
-            return base64.b64decode(given, validate=True)
-        except (binascii.Error, TypeError, ValueError) as error:
-            raise InvalidRequest(f"{name}: not base64: {error}") from error
-    return given.encode() if isinstance(given, str) else msgspec.json.encode(given)
-
-
-@post(
     "/transactions/add-partition",
     tags=["transactions"],
     summary="Add a partition to a transaction",
@@ -309,6 +248,39 @@ async def add_offsets_to_transaction(
     )
     await broker.transactions.add_offsets(data.transactional_id, data.who, request, adds_group=True)
     return Status("added")
+
+
+@post(
+    "/transactions/acks",
+    tags=["transactions"],
+    summary="Ack a queue's messages with a transaction",
+    status_code=200,
+    responses=queue_responses(404, 409),
+)
+async def add_acks_to_transaction(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: JSONBody[AddAcks],
+) -> AcksAdded:
+    """The messages stay yours until the transaction ends, however long that takes: committed, they
+    are acked; aborted, they are yours for their visibility time anew, under the same receipts.
+    When one receipt is not good none is taken, and `details` says which.
+    """
+    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    transactions = broker.transactions
+    refused = await transactions.add_acks(data.transactional_id, data.who, data.receipt_handles)
+    if refused:
+        raise Detailed(next(iter(refused.values())), _refusals(data.receipt_handles, refused))
+    return AcksAdded("added", transactions.acks.count(data.transactional_id))
+
+
+def _refusals(handles: Sequence[str], refused: Refused) -> dict[str, Any]:
+    some = list(refused.items())[:REFUSALS_MAX]
+    told = [
+        {"index": place, "receipt_handle": handles[place], "code": error.code}
+        for place, error in some
+    ]
+    return {"refused": told, "refused_count": len(refused)}
 
 
 @post(
@@ -375,12 +347,13 @@ async def list_transactions(
 ) -> TransactionList:
     machine = broker.transactions.machine
     found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
-    bodies = [_body(each) for each in found if in_state is None or each.state == in_state][:limit]
+    some = [each for each in found if in_state is None or each.state == in_state][:limit]
+    bodies = [_body(broker, each) for each in some]
     return TransactionList(bodies, len(bodies))
 
 
-def _body(transaction: Transaction) -> TransactionBody:
-    is_open = transaction.state is State.ONGOING or transaction.state.is_prepared
+def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
+    is_open = transaction.is_open
     return TransactionBody(
         transaction_id=transaction_name(transaction) if is_open else None,
         transactional_id=transaction.transactional_id,
@@ -391,6 +364,7 @@ def _body(transaction: Transaction) -> TransactionBody:
         timeout_ms=transaction.timeout_ms,
         partitions=[Place(topic, index) for topic, index in sorted(transaction.partitions)],
         groups=sorted(transaction.offsets),
+        acks=broker.transactions.acks.count(transaction.transactional_id),
     )
 
 
@@ -422,7 +396,7 @@ async def transaction_stats(broker: TheBroker) -> TransactionStats:
     responses=responses(404),
 )
 async def describe_transaction(broker: TheBroker, transactional_id: NamePath) -> TransactionBody:
-    return _body(broker.transactions.machine.get(transactional_id))
+    return _body(broker, broker.transactions.machine.get(transactional_id))
 
 
 @post(
@@ -441,9 +415,9 @@ HANDLERS: Final[list[Any]] = [
     init_producer,
     producer_heartbeat,
     begin_transaction,
-    publish_in_transaction,
     add_partition_to_transaction,
     add_offsets_to_transaction,
+    add_acks_to_transaction,
     commit_transaction,
     abort_transaction,
     list_transactions,

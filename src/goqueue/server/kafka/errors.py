@@ -75,6 +75,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     group_errors.OffsetMetadataTooLarge: ErrorCode.offset_metadata_too_large,
     queue_errors.QueueError: ErrorCode.invalid_request,
     queue_errors.ReceiptExpired: ErrorCode.invalid_record_state,
+    queue_errors.ReceiptInTransaction: ErrorCode.invalid_record_state,
     queue_errors.InvalidQueueSetting: ErrorCode.invalid_config,
     queue_errors.QueueGroupNotFound: ErrorCode.group_id_not_found,
     share_sessions.ShareSessionNotFound: ErrorCode.share_session_not_found,

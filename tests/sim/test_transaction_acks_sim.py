@@ -1,0 +1,121 @@
+"""A queue worked off by transactions on a broker that dies at any disk operation: exactly once."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from goqueue.broker.transaction_acks import TransactionAcks
+from goqueue.broker.transactions import Transactions
+from goqueue.queue.ledger import Ledger
+from goqueue.sim.world import World
+from tests.sim.ack_world import HOST, Work
+
+LIVES = 4
+OPERATIONS_A_LIFE = 300
+
+
+def run(seed: int | str, *, lives: int = LIVES, crashes: bool = True) -> Work:
+    """Several lives, then a last one in which all is worked off."""
+    with World(seed) as world:
+        work = Work(world)
+        for _ in range(lives):
+            if crashes:
+                disk = world.disk(HOST)
+                disk.crash_at(disk.operations + 1 + world.random.randrange(OPERATIONS_A_LIFE))
+            world.start(HOST, work.live)
+            world.run_until(lambda: work.done or not world.alive(HOST))
+            if world.random.random() < 0.5 or not world.alive(HOST):
+                world.power_loss(HOST, in_order=world.random.random() < 0.3)
+            else:
+                world.kill(HOST)
+            if work.done:
+                break
+        _finish(world, work)
+        return work
+
+
+def _finish(world: World, work: Work) -> None:
+    work.done = False
+    world.start(HOST, work.finish)
+    world.run_until(lambda: work.done)
+    world.kill(HOST)
+
+
+def test_each_job_has_one_result(seed):
+    assert not run(seed).problems
+
+
+def test_without_deaths_too():
+    work = run("calm", lives=1, crashes=False)
+    assert not work.problems
+    assert len(work.committed) == len(work.jobs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("dies_at", range(1, OPERATIONS_A_LIFE))
+def test_every_disk_operation_may_be_the_last(dies_at):
+    with World("each") as world:
+        work = Work(world, jobs=6)
+        world.disk(HOST).crash_at(dies_at)
+        for _ in range(2):
+            work.done = False
+            world.start(HOST, work.live)
+            world.run_until(lambda: work.done or not world.alive(HOST))
+            world.power_loss(HOST)
+        _finish(world, work)
+        assert not work.problems
+
+
+# --- it sees what it is there for ---------------------------------------------------------------
+
+
+def caught(name: str, seeds: int = 20) -> bool:
+    return any(run(f"{name} {seed}").problems for seed in range(seeds))
+
+
+def test_it_catches_pins_that_run_out(monkeypatch):
+    pin = Ledger.pin
+
+    def leaky(self: Ledger, record: Any) -> None:
+        pin(self, record)
+        for lease in list(self.pinned.get(record.owner, {})):
+            lease.deadline = lease.handed_at + lease.visibility_ms  # type: ignore[assignment]
+            self._watch(lease)
+
+    monkeypatch.setattr(Ledger, "pin", leaky)
+    assert caught("leaky")
+
+
+def test_it_catches_acks_at_once(monkeypatch):
+    """A job is acked, and the transaction is aborted: no result."""
+    add = Transactions.add_acks
+
+    async def at_once(self: Transactions, name: Any, who: Any, receipts: Any) -> Any:
+        refused = await add(self, name, who, receipts)
+        await self.acks.end(name, commits=not refused)
+        return refused
+
+    monkeypatch.setattr(Transactions, "add_acks", at_once)
+    assert caught("hasty")
+
+
+def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
+    end, turns = TransactionAcks.end, itertools.count()
+
+    async def undone(self: TransactionAcks, owner: str, *, commits: bool) -> None:
+        await end(self, owner, commits=commits and next(turns) % 3 > 0)
+
+    monkeypatch.setattr(TransactionAcks, "end", undone)
+    assert caught("forgetful")
+
+
+def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):
+    """The power takes the acks, and nobody carries them out again."""
+
+    async def not_awaited(self: TransactionAcks, owner: str, *, commits: bool) -> None:
+        self.end_now(owner, commits=commits)
+
+    monkeypatch.setattr(TransactionAcks, "end", not_awaited)
+    assert caught("unsynced", seeds=60)
