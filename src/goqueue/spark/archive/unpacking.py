@@ -40,7 +40,7 @@ def _stretches(rows: Any) -> Iterator[tuple[str, int, memoryview]]:
     codes = topics.dictionary_encode().indices.to_numpy()
     numbers = partitions.to_numpy()
     changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
-    view = memoryview(content) if content is not None else memoryview(b"")
+    view = memoryview(content).cast("B")  # Arrow's bytes have a sign, which no magic has
     for first, last in pairwise([0, *changes.tolist(), len(batches)]):
         while first < last:
             limit = int(np.searchsorted(ends, ends[first] + STRETCH_BYTES_MAX, side="right")) - 1

@@ -3,12 +3,14 @@
 import typer
 
 from goqueue.cli.commands.pipeline import (
+    archive,
     check,
     compact,
     dlq,
     report,
     run,
     sql,
+    upkeep,
 )
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -22,6 +24,9 @@ def pipeline() -> None:
 app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("archive")(archive.archive)
+app.command("vacuum")(upkeep.vacuum)
+app.command("compact-files")(upkeep.compact_files)
 app.command("compact")(compact.compact)
 app.command("report")(report.report)
 app.add_typer(dlq.app, name="dlq")

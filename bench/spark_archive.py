@@ -1,0 +1,229 @@
+"""Archiving a topic to Parquet: `python -m bench.spark_archive [--rows N] [--formats parquet,...]`.
+
+A topic of rows of about 100 bytes, all different, is archived from its start with one trigger, in
+several ways in turns: ours, ours over rows that Spark has opened (`records`), and Spark's own
+writer for comparison, which commits nothing exactly once.  All with zstd and days.  The rate is
+that of the micro-batches; beside it stands the CPU time of all processes of the job, which other
+work on the machine disturbs less.  Everything is read back by pyarrow and compared: every offset
+once, every value where it belongs.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+from rich.console import Console
+from rich.table import Table
+
+from bench.transactions import TICKS_A_SECOND, Broker
+from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.spark.columns.encoder import Encoder
+from goqueue.spark.lake import open_table
+
+TOPIC = "bench"
+PARTITIONS = 8
+VALUE_BYTES = 80
+CHUNK_ROWS = 100_000
+BATCH_ROWS = 1_000
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+DAYS = {"date_column": "date", "time_column": "timestamp"}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--rows", type=int, default=2_000_000)
+    options.add_argument("--master", default="local[2]")
+    options.add_argument("--repeats", type=int, default=2)
+    options.add_argument("--ways", default="parquet,delta,iceberg,records,native")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory:
+        home = Path(directory)
+        broker = Broker(home)
+        try:
+            fill(broker.address, given.rows)
+            show(measured(home, broker, given), given.rows)
+        finally:
+            broker.end()
+
+
+def fill(address: str, rows: int) -> None:
+    """The value of each row begins with its number in its partition."""
+    with KafkaClient(address) as client:
+        client.create_topic(TOPIC, partitions=PARTITIONS, settings={"retention.ms": "-1"})
+        for start in range(0, rows // PARTITIONS, CHUNK_ROWS):
+            count = min(CHUNK_ROWS, rows // PARTITIONS - start)
+            chunk = _chunk(start, count)
+            for partition in range(PARTITIONS):
+                encoder = Encoder(TOPIC, lambda _: PARTITIONS, "none", BATCH_ROWS * 110)
+                places = pa.array(np.full(count, partition, np.int32))
+                made = encoder.encode(chunk.append_column("partition", places))
+                client.produce({TopicPartition(TOPIC, partition): [each.raw for each in made]})
+
+
+def _chunk(start: int, count: int) -> Any:
+    random = np.random.default_rng(start)
+    values = random.integers(32, 127, (count, VALUE_BYTES), dtype=np.uint8)
+    numbers = np.char.zfill(np.arange(start, start + count).astype("S10"), 10)
+    values[:, :10] = numbers.view(np.uint8).reshape(count, 10)
+    data = pa.py_buffer(values.tobytes())
+    ends = pa.py_buffer(np.arange(0, count * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32))
+    value = pa.BinaryArray.from_buffers(pa.binary(), count, [None, ends, data])
+    key = pa.array([b"key-%06d" % (each % 50_000) for each in range(start, start + count)])
+    now = np.full(count, int(time.time()) * 1_000_000, np.int64)
+    return pa.RecordBatch.from_arrays(
+        [key, value, pa.array(now).cast(pa.timestamp("us", "UTC"))],
+        names=["key", "value", "timestamp"],
+    )
+
+
+def measured(home: Path, broker: Broker, given: argparse.Namespace) -> list[tuple[str, ...]]:
+    import goqueue.spark
+
+    session = goqueue.spark.session(app_name="bench", master=given.master)
+    lines = []
+    try:
+        for turn in range(given.repeats):
+            for way in given.ways.split(","):
+                target = home / f"{way}-{turn}"
+                lines.append(
+                    (f"{way} {turn + 1}", *_timed(session, broker, way, target, given.rows))
+                )
+                shutil.rmtree(target)
+    finally:
+        session.stop()
+    return lines
+
+
+def _timed(session: Any, broker: Broker, way: str, target: Path, rows: int) -> tuple[str, ...]:
+    before, broker_before, start = _cpu_seconds(), broker.cpu_seconds(), time.monotonic()
+    query = WAYS[way](session, broker.address, target)
+    query.awaitTermination()
+    wall = time.monotonic() - start
+    cpu, broker_cpu = _cpu_seconds() - before, broker.cpu_seconds() - broker_before
+    batch = sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress) / 1000
+    size = verified(target, "parquet" if way in ("records", "native") else way, rows)
+    return (
+        f"{rows / batch / 1e6:.2f}",
+        f"{rows / wall / 1e6:.2f}",
+        f"{cpu / rows * 1e6:.2f}",
+        f"{broker_cpu / rows * 1e6:.2f}",
+        f"{size / rows:.0f}",
+    )
+
+
+def _archive(format: str) -> Callable[[Any, str, Path], Any]:
+    def start(session: Any, address: str, target: Path) -> Any:
+        from goqueue.spark.jobs.archive import AVAILABLE_NOW, ArchiveOptions, archive
+
+        return archive(
+            session,
+            ArchiveOptions(
+                bootstrap=address,
+                topics=(TOPIC,),
+                target=str(target),
+                format=format,  # type: ignore[arg-type]
+                trigger=AVAILABLE_NOW,
+            ),
+        )
+
+    return start
+
+
+def _rows(session: Any, address: str) -> Any:
+    reader = session.readStream.format("goqueue").option("bootstrap.servers", address)
+    reader = reader.option("subscribe", TOPIC).option("startingOffsets", "earliest")
+    return reader.option("includeHeaders", "true").load()
+
+
+def _records(session: Any, address: str, target: Path) -> Any:
+    from goqueue.spark.archive.archiver import Archiver, ArchiveSettings
+    from goqueue.spark.jobs.archive import into, topic_facts
+
+    job = Archiver(ArchiveSettings(target=str(target)), lambda topic: topic_facts(address, topic))
+    job.meet([TOPIC])
+    writer = _rows(session, address).writeStream.foreachBatch(into(job))
+    return _started(writer, target)
+
+
+def _native(session: Any, address: str, target: Path) -> Any:
+    def write(rows: Any, _: int) -> None:
+        dated = rows.selectExpr("*", "cast(timestamp as date) as date")
+        dated.write.partitionBy("date").option("compression", "zstd").parquet(str(target / TOPIC))
+
+    return _started(_rows(session, address).writeStream.foreachBatch(write), target)
+
+
+def _started(writer: Any, target: Path) -> Any:
+    writer = writer.option("checkpointLocation", str(target / "_checkpoint"))
+    return writer.trigger(availableNow=True).start()
+
+
+WAYS = {
+    "parquet": _archive("parquet"),
+    "delta": _archive("delta"),
+    "iceberg": _archive("iceberg"),
+    "records": _records,
+    "native": _native,
+}
+
+
+def verified(target: Path, format: str, rows: int) -> int:
+    """Read all back; gives how many bytes the table takes."""
+    table = open_table(format, target / TOPIC, **DAYS)
+    paths = [str(target / TOPIC / each.path) for each in table.files()]
+    found = pa.dataset.dataset(paths, format="parquet").to_table(
+        columns=["partition", "offset", "value", "key", "timestamp"]
+    )
+    assert found.num_rows == rows // PARTITIONS * PARTITIONS, (found.num_rows, rows)
+    numbers = pc.binary_slice(found["value"], 0, 10).cast(pa.string()).cast(pa.int64())
+    assert numbers.equals(found["offset"]), "a value is not where it belongs"
+    places = pc.add(pc.multiply(found["partition"].cast(pa.int64()), 1 << 40), found["offset"])
+    assert pc.count_distinct(places).as_py() == found.num_rows, "an offset is there twice"
+    return sum(each.bytes for each in table.files())
+
+
+def _cpu_seconds() -> float:
+    """Of this process, the JVM and its workers; what has ended is counted with its parent."""
+    family = {os.getpid()}
+    total = 0
+    for path in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda each: int(each.parent.name)):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        number = int(path.parent.name)
+        if number in family or int(fields[1]) in family:
+            family.add(number)
+            total += sum(map(int, fields[11:15]))
+    return total / TICKS_A_SECOND
+
+
+def show(lines: list[tuple[str, ...]], rows: int) -> None:
+    table = Table(
+        title=f"{rows:,} rows of {VALUE_BYTES} bytes and a key, zstd; load {os.getloadavg()}"
+    )
+    for each in (
+        "way",
+        "M rows/s in batches",
+        "M rows/s with start and stop",
+        "CPU us a row",
+        "of it the broker's, beside",
+        "bytes a row",
+    ):
+        table.add_column(each, justify="right")
+    for line in lines:
+        table.add_row(*line)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()

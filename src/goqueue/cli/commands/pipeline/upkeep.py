@@ -1,0 +1,56 @@
+"""`goqueue pipeline vacuum` and `compact-files`: the upkeep of archives."""
+
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.jobs import LOCAL, Master, Settings, spark_job
+from goqueue.cli.output import show
+from goqueue.cli.session import Session
+
+Folder = Annotated[
+    str, typer.Argument(metavar="DIR", help="Folder of an archive, or of one of its tables.")
+]
+
+
+def vacuum(
+    context: typer.Context,
+    folder: Folder,
+    hours: Annotated[
+        float,
+        typer.Option(min=1, metavar="N", help="Keep what is younger: jobs and readers may use it."),
+    ] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove files that no table needs: of crashes, of compaction, of old snapshots."""
+    from goqueue.spark.jobs.vacuum import vacuum as vacuum_tables
+
+    chosen = context.ensure_object(Session).output_format()
+    done = vacuum_tables(folder, hours=hours, dry_run=dry_run)
+    rows = [(each.table, len(each.removed)) for each in done]
+    show(chosen, done, ("TABLE", "TO REMOVE" if dry_run else "REMOVED"), rows)
+
+
+def compact_files(
+    context: typer.Context,
+    folder: Folder,
+    target_mib: Annotated[
+        int, typer.Option(min=1, max=10_240, metavar="N", help="How large files shall become.")
+    ] = 128,
+    master: Master = LOCAL,
+    settings: Settings = None,
+) -> None:
+    """Merge small files of an archive into large ones, while it goes on."""
+    from goqueue.spark.jobs.vacuum import compact_files as compact_tables
+
+    session = context.ensure_object(Session)
+    chosen = session.output_format()
+    with spark_job(
+        session, "compact-files", master=master, settings=settings, has_results=True
+    ) as running:
+        done = running.job(
+            "compact-files",
+            lambda: compact_tables(running.spark, folder, target_bytes=target_mib << 20),
+        )
+    rows = [(each.table, each.files_before, each.files_after) for each in done]
+    show(chosen, done, ("TABLE", "FILES BEFORE", "AFTER"), rows)
