@@ -28,6 +28,7 @@ class TransactionInfo(msgspec.Struct, frozen=True):
     timeout_ms: int = 0
     partitions: list[TransactionPlace] = []
     groups: list[str] = []
+    acks: int = 0
 
 
 class TransactionPage(msgspec.Struct, frozen=True):
@@ -52,13 +53,23 @@ def transactions(*, state: str | None = None, also_idle: bool = False) -> Call[T
 
 
 def transaction(transactional_id: str) -> Call[TransactionInfo]:
-    path = f"/transactions/ids/{quote(transactional_id, safe='')}"
-    return Call(method="GET", path=path, result=TransactionInfo, is_repeatable=True)
+    return Call(
+        method="GET",
+        path="/transactions/describe",
+        result=TransactionInfo,
+        query={"transactional_id": transactional_id},
+        is_repeatable=True,
+    )
 
 
 def abort_transaction(transactional_id: str) -> Call[TransactionStatus]:
-    path = f"/transactions/ids/{quote(transactional_id, safe='')}/abort"
-    return Call(method="POST", path=path, result=TransactionStatus, is_repeatable=True)
+    return Call(
+        method="POST",
+        path="/transactions/force-abort",
+        result=TransactionStatus,
+        body=msgspec.json.encode({"transactional_id": transactional_id}),
+        is_repeatable=True,
+    )
 
 
 # --- group transactions: many producers, one decision ---------------------------------------------

@@ -97,6 +97,7 @@ def _facts(found: "TransactionInfo") -> list[tuple[str, object]]:
         ("timeout ms", found.timeout_ms),
         ("partitions", places or None),
         ("groups", " ".join(found.groups) or None),
+        ("acks", found.acks or None),
     ]
 
 

@@ -101,6 +101,10 @@ class AcksAdded(msgspec.Struct, frozen=True):
     """How many messages the transaction acks by now."""
 
 
+class ForceAbort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    transactional_id: Name
+
+
 class Begun(msgspec.Struct, frozen=True):
     transaction_id: str
 
@@ -399,6 +403,22 @@ async def describe_transaction(broker: TheBroker, transactional_id: NamePath) ->
     return _body(broker, broker.transactions.machine.get(transactional_id))
 
 
+@get(
+    "/transactions/describe",
+    tags=["transactions"],
+    summary="Describe a transactional id, whatever characters it has",
+    responses=responses(404),
+)
+async def describe_transaction_by_query(
+    broker: TheBroker,
+    transactional_id: Annotated[
+        str,
+        QueryParameter(min_length=1, max_length=NAME_LENGTH_MAX, description="Of any producer."),
+    ],
+) -> TransactionBody:
+    return _body(broker, broker.transactions.machine.get(transactional_id))
+
+
 @post(
     "/transactions/ids/{transactional_id:str}/abort",
     tags=["transactions"],
@@ -407,6 +427,21 @@ async def describe_transaction(broker: TheBroker, transactional_id: NamePath) ->
     responses=responses(404, 409),
 )
 async def force_abort_transaction(broker: TheBroker, transactional_id: NamePath) -> Status:
+    return await _force_abort(broker, transactional_id)
+
+
+@post(
+    "/transactions/force-abort",
+    tags=["transactions"],
+    summary="Abort a transaction that hangs, whatever characters its id has",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def force_abort_by_body(broker: TheBroker, data: JSONBody[ForceAbort]) -> Status:
+    return await _force_abort(broker, data.transactional_id)
+
+
+async def _force_abort(broker: TheBroker, transactional_id: str) -> Status:
     aborted = await broker.transactions.abort(transactional_id)
     return Status("aborted" if aborted else "nothing to abort")
 
@@ -423,5 +458,7 @@ HANDLERS: Final[list[Any]] = [
     list_transactions,
     transaction_stats,
     describe_transaction,
+    describe_transaction_by_query,
     force_abort_transaction,
+    force_abort_by_body,
 ]
