@@ -132,3 +132,39 @@ def test_records_of_a_killed_consumer_come_back(server: Server, topic: str) -> N
     consumer.kill()
     consumer.communicate()
     assert sorted(consume(server, topic, 300)) == list(range(300))
+
+
+def test_operators_see_and_move_a_group(server: Server, topic: str) -> None:
+    """`kafka-share-groups.sh`: list, describe, reset, delete offsets, delete."""
+
+    def command(*words: str) -> str:
+        where = ("--bootstrap-server", server.address)
+        return java("consumer.group.ShareGroupCommand", *where, *words, "--group", topic)
+
+    def start_offset() -> str:
+        lines = command("--describe", "--offsets").splitlines()
+        (line,) = [each.split() for each in lines if each.startswith(topic)]
+        assert line[:3] == [topic, topic, "0"]
+        return line[3]
+
+    publish(server, topic, 7)
+    assert sorted(consume(server, topic, 7)) == list(range(7))
+    assert f"{topic} " in java(
+        "consumer.group.ShareGroupCommand",
+        "--bootstrap-server",
+        server.address,
+        "--list",
+        "--state",
+    )
+    assert "Empty" in command("--describe", "--state")
+    assert start_offset() == "7"
+    command("--reset-offsets", "--to-earliest", "--topic", topic, "--execute")
+    assert start_offset() == "0"
+    assert sorted(consume(server, topic, 7)) == list(range(7))
+    command("--delete-offsets", "--topic", topic)
+    assert sorted(consume(server, topic, 7)) == list(range(7))
+    command("--delete")
+    listed = java(
+        "consumer.group.ShareGroupCommand", "--bootstrap-server", server.address, "--list"
+    )
+    assert topic not in listed.split()

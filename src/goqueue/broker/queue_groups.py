@@ -14,7 +14,7 @@ import msgspec
 from goqueue.broker.share_members import Assignment, ShareMember
 from goqueue.groups import GroupListing
 from goqueue.groups.errors import GroupModeConflict, GroupNotEmpty, GroupNotFound
-from goqueue.model.ids import GroupId
+from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import QueueMember
 
 if TYPE_CHECKING:
@@ -139,6 +139,19 @@ class QueueGroups:
             await broker.queues.forget(group_id)
         with contextlib.suppress(GroupNotFound):
             await broker.groups.delete_group(group_id)
+
+    async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
+        """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
+        self.describe(group_id)
+        self.refuse_members(group_id)
+        machine = self._broker.queues.machine
+        if group_id not in machine.groups:
+            return False
+        partitions = await self._broker.queues.forget_ledgers(group_id, topic)
+        with contextlib.suppress(GroupNotFound):
+            places = [(topic, index) for index in partitions]
+            await self._broker.groups.delete_offsets(group_id, places)
+        return bool(partitions)
 
 
 def _sharing(member: ShareMember) -> Worker:

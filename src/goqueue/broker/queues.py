@@ -173,6 +173,13 @@ class Queues:
         await self.host.submit(lambda machine: machine.forget_group(group_id))
         self._counters.pop(group_id, None)
 
+    async def forget_ledgers(self, group: str, topic: str) -> list[int]:
+        """Let the group begin anew in a topic; gives the partitions it had begun in."""
+        group_id = _group_id(group)
+        return await self.host.submit(
+            lambda machine: machine.forget_ledgers(group_id, TopicName(topic))
+        )
+
     async def move_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Finish everything below `offset`; back: everything from there on comes again."""
         group_id = _group_id(group)

@@ -38,6 +38,7 @@ from goqueue.queue.records import (
     GroupForgotten,
     Handed,
     LedgerKept,
+    LedgersForgotten,
     Letter,
     LettersKept,
     LettersMoving,
@@ -169,6 +170,13 @@ class QueueMachine:
     def forget_group(self, group_id: GroupId) -> Decision[QueueRecord, None]:
         self.group(group_id)
         return Decision((GroupForgotten(group_id),), None)
+
+    def forget_ledgers(
+        self, group_id: GroupId, topic: TopicName
+    ) -> Decision[QueueRecord, list[int]]:
+        """Of one group in one topic; gives the partitions that it had begun in."""
+        found = sorted(place[1] for place in self.group(group_id).ledgers if place[0] == topic)
+        return Decision((LedgersForgotten(group_id, topic),) if found else (), found)
 
     def forget_topic(self, topic: TopicName) -> Decision[QueueRecord, None]:
         is_known = any(name == topic for name, _ in self.letter_boxes) or any(
@@ -442,6 +450,10 @@ class QueueMachine:
                 self._put(ledger)
             case LedgerKept():
                 self._put(keeping.restored(record, self.groups[record.where.group_id].book))
+            case LedgersForgotten(group_id=group_id, topic=topic):
+                group = self.groups[group_id]
+                for place in [place for place in group.ledgers if place[0] == topic]:
+                    self._drop(group, place)
             case Forgotten(topic=topic):
                 self._forget_topic(topic)
             case Resumed(at=at):

@@ -180,6 +180,13 @@ class FloorMoved(msgspec.Struct, frozen=True, tag="floor"):
     heeded: Timestamp = Timestamp(-1)  # when the offset commit was made that asked for it
 
 
+class LedgersForgotten(msgspec.Struct, frozen=True, tag="ledgers_forgotten"):
+    """The group begins anew in this topic, if it ever does."""
+
+    group_id: GroupId
+    topic: TopicName
+
+
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
     """The topic is gone: all ledgers of it, and what was taken from it as dead letters."""
 
@@ -293,6 +300,7 @@ QueueRecord: TypeAlias = (
     | Died
     | Buried
     | FloorMoved
+    | LedgersForgotten
     | Forgotten
     | LettersMoving
     | LettersTaken

@@ -58,6 +58,7 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.SHARE_ACKNOWLEDGE: share_fetch.handle_share_acknowledge,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_offsets.handle_describe_share_group_offsets,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_offsets.handle_alter_share_group_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_offsets.handle_delete_share_group_offsets,
     ApiKey.OFFSET_COMMIT: group_offsets.handle_offset_commit,
     ApiKey.OFFSET_FETCH: group_offsets.handle_offset_fetch,
     ApiKey.OFFSET_DELETE: group_offsets.handle_offset_delete,

@@ -1,4 +1,5 @@
-"""DescribeShareGroupOffsets and AlterShareGroupOffsets: how far a share group is, and moving it.
+"""DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets: how far a share group
+is, moving it, and letting it begin anew.
 
 A share group's start offset in a partition is its floor: it is done with everything below.
 """
@@ -11,6 +12,11 @@ from kio.schema.alter_share_group_offsets.v0.response import (
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
+)
+from kio.schema.delete_share_group_offsets.v0.request import DeleteShareGroupOffsetsRequest
+from kio.schema.delete_share_group_offsets.v0.response import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
 )
 from kio.schema.describe_share_group_offsets.v1.request import (
     DescribeShareGroupOffsetsRequest,
@@ -164,6 +170,46 @@ async def _altered_partition(
     return build(
         AlterShareGroupOffsetsResponsePartition,
         partition_index=asked.partition_index,
+        error_code=code,
+        error_message=message,
+    )
+
+
+# --- DeleteShareGroupOffsets ------------------------------------------------------------------
+
+
+async def handle_delete_share_group_offsets(
+    context: Context, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse:
+    """Only of a group without members."""
+    broker = context.broker
+    try:
+        group_id = named_group(request.group_id)
+        broker.queue_groups.describe(group_id)
+        broker.queue_groups.refuse_members(group_id)
+    except GoQueueError as error:
+        return build(
+            DeleteShareGroupOffsetsResponse,
+            error_code=coordinator_code(error),
+            error_message=str(error),
+        )
+    topics = [await _deleted(broker, group_id, each.topic_name) for each in request.topics]
+    return build(DeleteShareGroupOffsetsResponse, responses=tuple(topics))
+
+
+async def _deleted(
+    broker: Broker, group_id: GroupId, topic: str
+) -> DeleteShareGroupOffsetsResponseTopic:
+    code, message, topic_id = ErrorCode.none, None, None
+    try:
+        topic_id = broker.topic(topic).topic_id
+        await broker.queue_groups.delete_offsets(group_id, TopicName(topic))
+    except GoQueueError as error:
+        code, message = coordinator_code(error), str(error)
+    return build(
+        DeleteShareGroupOffsetsResponseTopic,
+        topic_name=topic,
+        topic_id=topic_id,
         error_code=code,
         error_message=message,
     )

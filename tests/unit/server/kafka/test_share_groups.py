@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.alter_share_group_offsets.v0 import request as altering
+from kio.schema.delete_share_group_offsets.v0 import request as deleting
 from kio.schema.describe_share_group_offsets.v1 import request as describing
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
@@ -356,3 +357,31 @@ async def test_offsets_of_a_group_are_told_and_moved(broker, topic):
     assert await move(99) is ErrorCode.offset_out_of_range
     await beat(broker, "ann", subscribed_topic_names=("orders",))
     assert await move(0) is ErrorCode.non_empty_group
+
+
+async def test_offsets_of_a_group_are_deleted(broker, topic):
+    async def delete(*names: str, group: str = GROUP) -> Any:
+        topics = tuple(
+            build(deleting.DeleteShareGroupOffsetsRequestTopic, topic_name=name) for name in names
+        )
+        return await ask(broker, ApiKey.DELETE_SHARE_GROUP_OFFSETS, group_id=group, topics=topics)
+
+    await publish(broker, [b"a", b"b"])
+    ann = Fetcher(broker, topic, "ann")
+    await ann.fetch(max_records=2)
+    await ann.acknowledge(0, 1, ACCEPT)
+    joined = await beat(broker, "ann", subscribed_topic_names=("orders",))
+    assert joined.error_code is ErrorCode.none
+    assert (await delete("orders")).error_code is ErrorCode.non_empty_group
+    await beat(broker, "ann", -1)
+    assert (await delete("orders", group="nobody")).error_code is ErrorCode.group_id_not_found
+    await broker.queues.finish()  # the floors are committed offsets
+    answer = await delete("orders", "missing")
+    assert [each.error_code for each in answer.responses] == [
+        ErrorCode.none,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+    assert (await delete("orders")).responses[0].error_code is ErrorCode.none
+    again = await Fetcher(broker, topic, "bob").fetch(max_records=2)
+    (data,) = [each for each in again.responses[0].partitions if each.acquired_records]
+    assert [(each.first_offset, each.last_offset) for each in data.acquired_records] == [(0, 1)]
