@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("pyspark")
+
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from goqueue.client.kafka import KafkaClient
 from goqueue.model.partitioner import murmur2_partition
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=datetime.UTC)
@@ -219,13 +221,16 @@ def test_a_stream_that_is_aggregated_writes_its_results(stream, read, make_topic
     assert newest == {b"0": 10, b"1": 10}
 
 
-def test_a_checkpoint_that_is_deleted_under_the_same_name_is_noticed(
-    stream, client: KafkaClient, fill, topic, make_topic, broker, names, tmp_path
+def test_a_new_checkpoint_under_an_old_name_is_noticed(
+    stream, save, fill, topic, make_topic, names, tmp_path
 ):
     target, application = make_topic(1), next(names)
-    options = {"bootstrap.servers": broker, "topic": target, "txnAppId": application}
-    writing = stream.select("value").writeStream.format("goqueue").options(**options)
     fill(topic, 0, [f"c{number}" for number in range(20)])
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        save(batch.select("value"), target, txnAppId=application, txnVersion=str(batch_id))
+
+    writing = stream.writeStream.foreachBatch(write)
     run(writing, tmp_path / "first")
     with pytest.raises(PySparkException, match="checkpoint been deleted"):
         run(writing, tmp_path / "second")

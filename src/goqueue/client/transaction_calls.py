@@ -83,6 +83,14 @@ class Run(msgspec.Struct, frozen=True):
     """The last version that was decided; -1 for none."""
 
 
+class ApplicationInfo(msgspec.Struct, frozen=True):
+    application: str
+    run: int
+    """The newest one; -1 for none."""
+    last_version: int
+    """The last version that was decided; -1 for none."""
+
+
 class Member(msgspec.Struct, frozen=True):
     """A transaction that a decision is to commit."""
 
@@ -105,6 +113,11 @@ class Decided(msgspec.Struct, frozen=True):
     version: int
     already_decided: bool
     """It was decided before; the members given are aborted."""
+
+
+def describe_application(application: str) -> Call[ApplicationInfo]:
+    path = f"/transactions/groups/{quote(application, safe='')}"
+    return Call(method="GET", path=path, result=ApplicationInfo, is_repeatable=True)
 
 
 def start_run(application: str, name: str) -> Call[Run]:

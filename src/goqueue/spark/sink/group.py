@@ -49,6 +49,11 @@ class Group:
     def start_run(self, version: Version) -> Run:
         return self._client.send(calls.start_run(version.application, version.run_name))
 
+    def newest_run(self, application: str) -> int | None:
+        """None when nobody has heard of the application."""
+        run = self._client.send(calls.describe_application(application)).run
+        return run if run >= 0 else None
+
     def start_attempt(
         self, version: Version, run: int, *, task: int, attempt: int, timeout_ms: int
     ) -> Member | None:

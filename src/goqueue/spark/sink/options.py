@@ -23,6 +23,7 @@ VERSION_MAX: Final = 2**63 - 1
 NAMES: Final = (
     "batchBytes",
     "bootstrap.servers",
+    "checkpointLocation",
     "compression",
     "goqueue.http",
     "kafka.bootstrap.servers",
@@ -43,9 +44,11 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP listener; None: as the broker says."""
     compression: str = "none"
     application: str | None = None
-    """In whose name versions are decided; None: the streaming query's, or nobody's."""
+    """In whose name a batch is written once; a stream has its query's id."""
     version: int | None = None
-    """The version that a batch write is; a stream's is the number of its micro-batch."""
+    """Which version of the application it is; a stream has the number of its micro-batch."""
+    checkpoint: str | None = None
+    """Where a stream's is."""
     timeout_ms: int = TIMEOUT_MS
     """An attempt that is undecided for so long is aborted."""
     batch_bytes: int = BATCH_BYTES
@@ -61,6 +64,7 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> tuple[SinkOpti
         http=_http(reading),
         compression=_compression(reading),
         application=_application(reading),
+        checkpoint=reading.text("checkpointLocation") or None,
         version=reading.whole("txnVersion", least=0, most=VERSION_MAX),
         timeout_ms=_timeout_ms(reading),
         batch_bytes=reading.size("batchBytes", most=BATCH_BYTES_MAX) or BATCH_BYTES,
@@ -110,9 +114,10 @@ def _timeout_ms(reading: Given) -> int:
 
 def _check_version(reading: Given, *, is_stream: bool) -> None:
     if is_stream:
-        if reading.text("txnVersion") is not None:
+        if reading.text("txnAppId", "txnVersion") is not None:
             reading.problems.append(
-                "txnVersion: a stream's version is the number of its micro-batch; leave it out"
+                "txnAppId and txnVersion: a stream goes by its query's id, which the checkpoint"
+                " keeps, and the number of its micro-batch; leave them out"
             )
     elif (reading.text("txnAppId") is None) != (reading.text("txnVersion") is None):
         reading.problems.append(

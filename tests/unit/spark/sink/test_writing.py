@@ -41,12 +41,16 @@ class Job:
         self._broker = broker
         self._run = run
 
-    def writer(self) -> StreamWriter:
-        options = {"bootstrap.servers": self._broker.kafka, "topic": self.topic}
-        return StreamWriter(SCHEMA, options)
+    @property
+    def query_id(self) -> str:
+        return f"query of {self.topic}"
+
+    def writer(self, **options: str) -> StreamWriter:
+        server = {"bootstrap.servers": self._broker.kafka, "topic": self.topic}
+        return StreamWriter(SCHEMA, server | options)
 
     def task(self, batch_id: int, number: int = 0, attempt: int = 0) -> Task:
-        return Task(number, attempt, f"query of {self.topic}", batch_id, self._run)
+        return Task(number, attempt, self.query_id, batch_id, self._run)
 
     def write(self, batch_id: int, *values: str, number: int = 0, attempt: int = 0) -> Written:
         batches = [rows(*values)] if values else []
@@ -60,8 +64,8 @@ class Job:
     def commit(self, batch_id: int, *messages: Written) -> None:
         self.writer().commit(list(messages), batch_id)
 
-    def abort(self, batch_id: int, *messages: Written | None) -> None:
-        self.writer().abort(list(messages), batch_id)
+    def abort(self, batch_id: int, *messages: Written | None, **options: str) -> None:
+        self.writer(**options).abort(list(messages), batch_id)
 
     def read(self) -> list[str]:
         found = self._broker.read(self.topic)
@@ -177,8 +181,21 @@ def test_an_abort_after_the_decision_is_harmless(job):
     assert job.read() == ["a"]
 
 
-def test_an_abort_that_knows_nothing_does_nothing(job):
+def test_an_abort_that_knows_nothing_does_nothing(broker, job):
+    message = job.write(0, "a")
     job.abort(0, None, None)
+    job.commit(0, message)
+    assert job.read() == ["a"]
+
+
+def test_tasks_that_were_killed_are_found_through_the_checkpoint(broker, job, tmp_path):
+    job.write(0, "a")
+    assert len(open_transactions(broker)) == 1
+    (tmp_path / "metadata").write_text(f'{{"id":"{job.query_id}"}}')
+    job.abort(0, None, checkpointLocation=f"file:{tmp_path}")
+    assert open_transactions(broker) == []
+    job.commit(0, job.write(0, "a", attempt=1))
+    assert job.read() == ["a"]
 
 
 def test_a_task_whose_input_fails_ends_its_own_attempt(broker, job):
@@ -248,6 +265,16 @@ def test_a_save_with_a_version_happens_once(broker, job):
         saved(broker, job.topic, value, txnAppId="nightly", txnVersion="4")
     saved(broker, job.topic, "third", txnAppId="nightly", txnVersion="5")
     assert job.read() == ["first", "third"]
+
+
+def test_a_save_whose_tasks_were_killed_is_given_up(broker, topic):
+    server = {"bootstrap.servers": broker.kafka, "topic": topic}
+    writer = BatchWriter(SCHEMA, server, overwrite=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writers, "this_task", lambda: Task(0, 0))
+        writer.write(iter([rows("a")]))
+    writer.abort([None])
+    assert open_transactions(broker) == []
 
 
 def test_a_save_without_a_version_happens_each_time_and_is_forgotten(broker, job):

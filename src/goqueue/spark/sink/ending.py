@@ -1,0 +1,69 @@
+"""How the driver ends what its tasks began: by a decision, or by giving it up."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from goqueue.client.errors import ClientError
+from goqueue.client.kafka import KafkaClient
+from goqueue.spark.sink.attempt import CLIENT_ID, Outcome
+from goqueue.spark.sink.group import Group, Version
+from goqueue.spark.sink.hints import hinted
+from goqueue.spark.sink.options import SinkOptions
+
+Report = tuple[Version, Outcome]
+"""What one task wrote, and what came of it."""
+
+_log = structlog.get_logger("goqueue.spark")
+
+
+def decide(reports: Sequence[Report]) -> None:
+    """One record on the broker makes everything visible that the tasks wrote."""
+    if not reports:
+        return  # no task, so nothing was written
+    version, outcome = reports[0]
+    members = [each.member for _, each in reports if each.member is not None]
+    with hinted(), Group(outcome.url) as group:
+        group.decide(version.application, version.number, outcome.run, members)
+
+
+def abort(
+    reports: Sequence[Report], options: SinkOptions, application: str | None, number: int
+) -> None:
+    """End what the tasks began, so that readers need not wait for it.
+
+    Tasks that were killed report nothing.  Then all attempts at the version are ended, in the name
+    of the newest run: if that is another driver's, its batch fails too, and is written once more.
+    Never raises: why the job failed is what matters, and a next run ends what is left.
+    """
+    try:
+        if reports:
+            version, outcome = reports[0]
+            with Group(outcome.url) as group:
+                group.abort(version.application, version.number, outcome.run)
+        elif application is not None:
+            with Group(_url(options)) as group:
+                run = group.newest_run(application)
+                if run is not None:
+                    group.abort(application, number, run)
+    except ClientError as error:
+        _log.warning("attempts not aborted", application=application, problem=str(error))
+
+
+def retire(reports: Sequence[Report]) -> None:
+    """Forget an application that will not come back; the broker would too, after a while."""
+    if not reports:
+        return
+    version, outcome = reports[0]
+    try:
+        with Group(outcome.url) as group:
+            group.retire(version.application)
+    except ClientError as error:
+        _log.warning("not retired", application=version.application, problem=str(error))
+
+
+def _url(options: SinkOptions) -> str:
+    if options.http is not None:
+        return options.http
+    with KafkaClient(options.bootstrap, client_id=CLIENT_ID) as kafka:
+        return kafka.http_url()
