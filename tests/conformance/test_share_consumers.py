@@ -1,5 +1,7 @@
 """librdkafka's share consumer, as confluent-kafka has it, against the broker."""
 
+import subprocess
+import sys
 import time
 from collections import Counter
 
@@ -89,3 +91,42 @@ def test_a_consumer_goes_on_after_the_broker_was_killed(own_server: Server) -> N
         got.update(int(message.value()) for message in worker.poll(0.5) if not message.error())
     worker.close()
     assert got == Counter(range(10)) + Counter(range(20))
+
+
+HOLDER = """
+import sys, confluent_kafka
+worker = confluent_kafka.ShareConsumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2],
+                                        "share.acknowledgement.mode": "explicit"})
+worker.subscribe([sys.argv[2]])
+while not (held := worker.poll(1.0)):
+    pass
+print(len(held), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_consumer_held_goes_to_another_at_once(
+    server: Server, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
+    set_group(server, topic, {**settings, "share.delivery.count.limit": "2"})
+    publish(server, topic, 10)
+    for _ in range(3):  # more often than a message may fail
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, server.address, topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert holder.stdout is not None
+        assert int(holder.stdout.readline()) > 0
+        holder.kill()
+        holder.communicate()
+    got: Counter[int] = Counter()
+    worker = consumer(server, topic)
+    worker.subscribe([topic])
+    deadline = time.monotonic() + WITHIN_S
+    while len(got) < 10 and time.monotonic() < deadline:
+        got.update(int(message.value()) for message in worker.poll(0.5))
+    worker.close()
+    assert got == Counter(range(10))

@@ -443,6 +443,19 @@ class Queues:
         self._look_for_dead()
         return count
 
+    def let_go(self, group_id: GroupId, consumer: str) -> None:
+        """The consumer's connection broke: take back what it holds, without waiting for that."""
+        if group_id not in self.machine.groups or self._stopping:
+            return
+        now = self._clock.now()
+        try:
+            self.host.submit_now(
+                lambda machine: machine.consumer_gone(now, group_id, consumer, failed=False)
+            )
+        except GoQueueError as error:  # their time will run out
+            _log.warning("messages of a lost consumer not released", problem=str(error))
+        self._ring(group_id)
+
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
         outcomes, committed = self._settle_now(claims, count, ending)

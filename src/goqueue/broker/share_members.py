@@ -181,6 +181,11 @@ class ShareMembers:
         if group_id in self._broker.queues.machine.groups:
             await self._broker.queues.consumer_gone(group_id, member_id, failed=failed)
 
+    def disconnected(self, connection: str) -> None:
+        """Its sessions are over: others get what those members hold, and no failure is counted."""
+        for group_id, member_id in self.sessions.close_all(connection):
+            self._broker.queues.let_go(group_id, member_id)
+
     async def run(self) -> None:
         """Part with members that are silent for too long; until cancelled."""
         while True:

@@ -4,8 +4,9 @@
            >0   changes only; the epoch must be the next in turn
            -1   the last word: the session ends
 
-A session belongs to a member of a group, and holds nothing that matters: a client whose session is
-not found opens another.
+A session belongs to a member of a group and to the connection it last spoke on: when that breaks,
+the session is over, and what the member holds goes to others.  A client whose session is not found
+opens another.
 """
 
 from collections import OrderedDict
@@ -22,6 +23,7 @@ FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
 
 Key = tuple[UUID, int]  # a topic's partition
+Holder = tuple[GroupId, str]  # a group's member
 
 
 class ShareSessionNotFound(GoQueueError):
@@ -39,7 +41,8 @@ class InvalidShareSessionEpoch(GoQueueError):
 
 
 class ShareSession:
-    def __init__(self) -> None:
+    def __init__(self, connection: str) -> None:
+        self.connection = connection
         self.epoch = 1  # that the next request must bear
         self.partitions: OrderedDict[Key, None] = OrderedDict()
 
@@ -55,16 +58,20 @@ class ShareSessions:
 
     def __init__(self, sessions_max: int = SESSIONS_MAX) -> None:
         self._sessions_max = sessions_max
-        self._sessions: OrderedDict[tuple[GroupId, str], ShareSession] = OrderedDict()
+        self._sessions: OrderedDict[Holder, ShareSession] = OrderedDict()
+        self._by_connection: dict[str, set[Holder]] = {}
 
-    def open(self, group_id: GroupId, member_id: str) -> ShareSession:
-        session = self._sessions[group_id, member_id] = ShareSession()
-        self._sessions.move_to_end((group_id, member_id))
+    def open(self, group_id: GroupId, member_id: str, connection: str = "") -> ShareSession:
+        self.close(group_id, member_id)
+        session = self._sessions[group_id, member_id] = ShareSession(connection)
+        self._by_connection.setdefault(connection, set()).add((group_id, member_id))
         if len(self._sessions) > self._sessions_max:
-            self._sessions.popitem(last=False)
+            self.close(*next(iter(self._sessions)))
         return session
 
-    def next(self, group_id: GroupId, member_id: str, epoch: int) -> ShareSession:
+    def next(
+        self, group_id: GroupId, member_id: str, epoch: int, connection: str = ""
+    ) -> ShareSession:
         """The session of a request that bears `epoch`; one with the final epoch is closed."""
         session = self._sessions.get((group_id, member_id))
         if session is None:
@@ -76,7 +83,26 @@ class ShareSessions:
             raise InvalidShareSessionEpoch(f"epoch {epoch}, {session.epoch} is the next in turn")
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         self._sessions.move_to_end((group_id, member_id))
+        if connection != session.connection:
+            self._leave((group_id, member_id), session.connection)
+            session.connection = connection
+            self._by_connection.setdefault(connection, set()).add((group_id, member_id))
         return session
 
     def close(self, group_id: GroupId, member_id: str) -> None:
-        self._sessions.pop((group_id, member_id), None)
+        session = self._sessions.pop((group_id, member_id), None)
+        if session is not None:
+            self._leave((group_id, member_id), session.connection)
+
+    def close_all(self, connection: str) -> list[Holder]:
+        """The connection is gone; gives whose sessions that ends."""
+        holders = sorted(self._by_connection.get(connection, ()))
+        for holder in holders:
+            self.close(*holder)
+        return holders
+
+    def _leave(self, holder: Holder, connection: str) -> None:
+        holders = self._by_connection[connection]
+        holders.discard(holder)
+        if not holders:
+            del self._by_connection[connection]

@@ -45,6 +45,7 @@ class KafkaListener:
         self._tasks: asyncio.TaskGroup | None = None
         self._listener: Listener | None = None
         self._reaper: asyncio.Task[None] | None = None
+        self._stopping = False
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -84,6 +85,7 @@ class KafkaListener:
 
     async def stop(self, seconds: float) -> None:
         """Accept nothing more, let what is under way finish for a while, then close."""
+        self._stopping = True
         if self._listener is not None:
             await self._listener.close()
         if self._reaper is not None:
@@ -116,6 +118,8 @@ class KafkaListener:
         if connection in self._connections:
             self._connections.discard(connection)
             self._metrics.connection_closed("kafka")
+            if not self._stopping:  # else the members come again, and go on with what they hold
+                self._broker.shares.disconnected(connection.peer)
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None

@@ -84,7 +84,7 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
     told: dict[Key, Told] = {}
     try:
         member = _member(request)
-        session = await _fetch_session(broker, member, request)
+        session = await _fetch_session(context, member, request)
         waiting = _acknowledge(broker, member, request, told)
         if request.share_session_epoch == FINAL_EPOCH:
             await broker.shares.let_go(member.group_id, member.member_id, failed=False)
@@ -114,9 +114,10 @@ def _member(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Member:
 
 
 async def _fetch_session(
-    broker: Broker, member: Member, request: ShareFetchRequest
+    context: Context, member: Member, request: ShareFetchRequest
 ) -> ShareSession:
     """The session the request belongs to, brought up to date."""
+    broker, connection = context.broker, context.peer
     named = [key for key, _ in _partitions(request.topics)]
     forgotten = [
         (topic.topic_id or NO_TOPIC, index)
@@ -128,10 +129,10 @@ async def _fetch_session(
         if any(True for _ in _acknowledgements(request.topics)):
             raise InvalidRequest("a new share session has nothing to acknowledge")
         await broker.queues.begin(member.group_id, (), DEFAULTS)
-        session = sessions.open(member.group_id, member.member_id)
+        session = sessions.open(member.group_id, member.member_id, connection)
     else:
         epoch = request.share_session_epoch
-        session = sessions.next(member.group_id, member.member_id, epoch)
+        session = sessions.next(member.group_id, member.member_id, epoch, connection)
     session.update(named, forgotten)
     return session
 
@@ -207,7 +208,7 @@ async def handle_share_acknowledge(
         epoch = request.share_session_epoch
         if epoch == OPEN_EPOCH:
             raise InvalidShareSessionEpoch("a share session is opened by a fetch")
-        broker.shares.sessions.next(member.group_id, member.member_id, epoch)
+        broker.shares.sessions.next(member.group_id, member.member_id, epoch, context.peer)
         waiting = _acknowledge(broker, member, request, told)
         if epoch == FINAL_EPOCH:
             await broker.shares.let_go(member.group_id, member.member_id, failed=False)

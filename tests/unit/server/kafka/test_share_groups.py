@@ -20,7 +20,7 @@ from goqueue.model.record import Record
 from goqueue.queue import QueueSettings
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import build, duration
-from tests.unit.server.kafka.asking import ask
+from tests.unit.server.kafka.asking import PEER, ask, ask_from
 
 GROUP = "workers"
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -47,8 +47,11 @@ async def beat(broker: Broker, member: str = "ann", epoch: int = 0, **fields: An
 class Fetcher:
     """A member that fetches, and counts its session's epochs."""
 
-    def __init__(self, broker: Broker, topic: Topic, member: str, version: int = 2) -> None:
+    def __init__(
+        self, broker: Broker, topic: Topic, member: str, version: int = 2, peer: str = PEER
+    ) -> None:
         self.broker, self.topic, self.member, self.version = broker, topic, member, version
+        self.peer = peer
         self.epoch = 0
 
     async def fetch(
@@ -75,7 +78,9 @@ class Fetcher:
             "max_records": 100,
             "topics": (topics,),
         }
-        answer = await ask(self.broker, ApiKey.SHARE_FETCH, self.version, **(asked | fields))
+        answer = await ask_from(
+            self.peer, self.broker, ApiKey.SHARE_FETCH, self.version, **(asked | fields)
+        )
         if answer.error_code is ErrorCode.none:
             self.epoch += 1
         return answer
@@ -95,7 +100,8 @@ class Fetcher:
         topics = build(
             acknowledging.AcknowledgeTopic, topic_id=self.topic.topic_id, partitions=(partition,)
         )
-        answer = await ask(
+        answer = await ask_from(
+            self.peer,
             self.broker,
             ApiKey.SHARE_ACKNOWLEDGE,
             self.version,
@@ -385,3 +391,23 @@ async def test_offsets_of_a_group_are_deleted(broker, topic):
     again = await Fetcher(broker, topic, "bob").fetch(max_records=2)
     (data,) = [each for each in again.responses[0].partitions if each.acquired_records]
     assert [(each.first_offset, each.last_offset) for each in data.acquired_records] == [(0, 1)]
+
+
+async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, topic):
+    await publish(broker, [b"a", b"b", b"c"])
+    ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob", peer="127.0.0.1:40001")
+    await ann.fetch(max_records=2)
+    await bob.fetch(max_records=1)
+    broker.shares.disconnected("127.0.0.1:4")  # nobody's
+    broker.shares.disconnected(PEER)
+    held = broker.queues.in_flight(GROUP)
+    assert [(each.consumer, each.offset) for each in held] == [("bob", 2)]
+    ledger = broker.queues.machine.groups[GROUP].ledgers["orders", 0]
+    assert (ledger.failures(0), ledger.attempts_so_far(0)) == (0, 1)
+    assert (await ann.fetch()).error_code is ErrorCode.share_session_not_found
+    bob.peer = PEER  # it has connected again, and goes on
+    await bob.fetch(max_records=1)
+    broker.shares.disconnected("127.0.0.1:40001")
+    assert len(broker.queues.in_flight(GROUP)) == 2
+    broker.shares.disconnected(PEER)
+    assert broker.queues.in_flight(GROUP) == []
