@@ -2,6 +2,8 @@
 #
 # Memory views are indexed unchecked: `onepass.py` compares every position with an end first.
 # Sums stay within 64 bits: positions are those of a buffer, and timestamps are checked.
+# The small functions are inline, though Cython warns that a `.pxd` is not the place to say so:
+# a memory view is handed over by value, which takes longer than what is done with it.
 
 cimport cython
 
@@ -118,12 +120,12 @@ cpdef void hash_keys(
 ) except *
 
 @cython.locals(word="unsigned long long")
-cdef unsigned long long _word(
+cdef inline unsigned long long _word(
     const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t size
 ) noexcept
 
 @cython.locals(rounded=Py_ssize_t, index=Py_ssize_t)
-cdef void _copy(
+cdef inline void _copy(
     unsigned char[::1] target,
     Py_ssize_t position,
     const unsigned char[::1] source,
@@ -132,17 +134,17 @@ cdef void _copy(
 ) noexcept
 
 @cython.locals(byte="unsigned long long", folded="unsigned long long", shift=int)
-cdef (long long, Py_ssize_t) _read(
+cdef inline (long long, Py_ssize_t) _read(
     const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t end
 ) noexcept
 
 @cython.locals(folded="unsigned long long")
-cdef Py_ssize_t _write(
+cdef inline Py_ssize_t _write(
     unsigned char[::1] output, Py_ssize_t position, long long value
 ) noexcept
 
 @cython.locals(folded="unsigned long long", size=Py_ssize_t)
-cdef Py_ssize_t _varint_size(long long value) noexcept
+cdef inline Py_ssize_t _varint_size(long long value) noexcept
 
 @cython.locals(folded="unsigned long long")
-cdef unsigned long long _fold(long long value) noexcept
+cdef inline unsigned long long _fold(long long value) noexcept

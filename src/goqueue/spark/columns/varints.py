@@ -34,21 +34,42 @@ def varint_array(numbers: Integers) -> pa.Array:
 
 
 def read_varints(octets: Octets, position: Integers) -> tuple[Integers, Integers]:
-    """The varints at all positions, and the positions after them."""
+    """The varints at all positions, and the positions after them.
+
+    Most have one or two bytes.  Positions outside the buffer are clipped to it.
+    """
     byte = octets.take(position, mode="clip")
     position = position + 1
-    unfinished = np.flatnonzero(byte >= 0x80)
+    goes_on = byte >= 0x80
+    if not goes_on.any():
+        return _unfolded(byte.astype(np.uint64)), position
     folded = (byte & 0x7F).astype(np.uint64)
-    shift = 7
-    while unfinished.size:
-        byte = octets.take(position[unfinished], mode="clip")
+    byte = octets.take(position, mode="clip")
+    folded |= np.where(goes_on, byte & 0x7F, 0).astype(np.uint64) << np.uint64(7)
+    position += goes_on
+    goes_on &= byte >= 0x80
+    if goes_on.any():
+        _read_on(octets, position, folded, np.flatnonzero(goes_on))
+    return _unfolded(folded), position
+
+
+def _read_on(
+    octets: Octets, position: Integers, folded: npt.NDArray[np.uint64], rows: npt.NDArray[np.intp]
+) -> None:
+    """From the third byte on, for the rows that have one."""
+    shift = 14
+    while rows.size:
+        byte = octets.take(position[rows], mode="clip")
         if shift == _SHIFT_MAX and bool((byte > 1).any()):
             raise CorruptBatch("a varint has more than 64 bits")
-        folded[unfinished] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        position[unfinished] += 1
-        unfinished = unfinished[byte >= 0x80]
+        folded[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        position[rows] += 1
+        rows = rows[byte >= 0x80]
         shift += 7
-    return ((folded >> _ONE) ^ -(folded & _ONE)).view(np.int64), position
+
+
+def _unfolded(folded: npt.NDArray[np.uint64]) -> Integers:
+    return ((folded >> _ONE) ^ -(folded & _ONE)).view(np.int64)
 
 
 def read_slot(data: memoryview, position: int, end: int) -> tuple[int, int]:
@@ -63,7 +84,7 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     """The varint at `position`, and the position after it."""
     folded = 0
     shift = 0
-    while position < len(data):
+    while 0 <= position < len(data):
         byte = data[position]
         position += 1
         folded |= (byte & 0x7F) << shift

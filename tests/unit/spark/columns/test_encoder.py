@@ -26,33 +26,13 @@ from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
 from goqueue.spark.columns import COLUMN_TYPES, Encoder, check_columns, encoder, stamp
 from tests.unit.model.record_examples import BASE_TIMESTAMP, record_lists
+from tests.unit.spark.columns.row_examples import ROW_SCHEMA, rows_from
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-ROW_SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", pa.timestamp("ms", tz="UTC")),
-        ("headers", COLUMN_TYPES["headers"]),
-    ]
-)
 COUNTS = {"orders": 3, "events": 5}
 
 Read = dict[tuple[str, int], list[Record]]
-
-
-def rows_from(records: list[Record]) -> Any:
-    columns = [
-        [record.key for record in records],
-        [record.value for record in records],
-        pa.array([record.timestamp for record in records], pa.int64()).cast(
-            ROW_SCHEMA.field("timestamp").type
-        ),
-        [[{"key": name, "value": value} for name, value in record.headers] for record in records],
-    ]
-    arrays = [pa.array(each, kind) for each, kind in zip(columns, ROW_SCHEMA.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)
 
 
 def table(**columns: Any) -> Any:

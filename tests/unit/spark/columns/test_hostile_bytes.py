@@ -103,21 +103,29 @@ def with_checksums(damaged: bytearray) -> bytes:
 
 
 @given(
-    block=blocks,
-    count=st.integers(-1, 6),
+    kinds=st.lists(st.tuples(blocks, st.integers(-1, 6)), min_size=1, max_size=3),
     base_timestamp=st.sampled_from((BASE_TIMESTAMP, 2**63 - 1, -(2**63))),
     append_time=st.sampled_from((0, APPEND_TIME)),
     copies=st.sampled_from((1, MANY)),
 )
 def test_any_bytes_as_records(
-    block: bytes, count: int, base_timestamp: int, append_time: int, copies: int
+    kinds: list[tuple[bytes, int]], base_timestamp: int, append_time: int, copies: int
 ):
     raw = b"".join(
         framed(block, count, 101 * number, base_timestamp=base_timestamp, attributes=append_time)
-        for number in range(copies)
+        for number, (block, count) in enumerate(kinds * copies)
     )
     agree(raw)
     assert outcome(engines.NUMPY, raw, ALL_COLUMNS) == plain_outcome(raw)
+
+
+def test_lengths_that_go_round_64_bits():
+    """Many blocks go on side by side to places that no buffer has, and few of them further on."""
+    far = write_varlong(2**63 - 1) + bytes(20)
+    raw = b"".join(framed(far, 1 + number % 3, 101 * number) for number in range(2 * MANY))
+    for columns in COLUMN_SETS:
+        assert outcome(engines.NUMPY, raw, columns) is CorruptBatch
+    agree(raw)
 
 
 @given(raw=st.binary(max_size=200))
