@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local[*]"
 KAFKA_PORT: Final = 9092
+BROKER_SECONDS: Final = 10.0
 MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 
 Bootstrap = Annotated[
@@ -94,6 +95,14 @@ def bootstrap_of(session: Session, given: str | None) -> str:
         return told
     host = urlsplit(session.target().server).hostname or "localhost"
     return f"[{host}]:{KAFKA_PORT}" if ":" in host else f"{host}:{KAFKA_PORT}"
+
+
+def check_broker(address: str) -> None:
+    """Whether one is there is known in a moment, and Spark takes seconds to start."""
+    from goqueue.client.kafka import KafkaClient
+
+    with KafkaClient(address, client_id="goqueue", timeout_s=BROKER_SECONDS) as client:
+        client.metadata([])
 
 
 def checked_master(master: str) -> None:

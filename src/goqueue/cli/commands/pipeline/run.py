@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goqueue.cli.failures import ExitCode, Failure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import (
+    LOCAL,
+    Bootstrap,
+    Master,
+    Settings,
+    bootstrap_of,
+    check_broker,
+    spark_job,
+)
 from goqueue.cli.pipeline_files import PipelineFile
 from goqueue.cli.pipeline_views import rows_shown, show_description, show_end
 from goqueue.cli.session import Session
@@ -41,6 +49,7 @@ def run(
     chosen = session.output_format()
     declared = PipelineFile(file)
     places = declared.places(bootstrap_of(session, bootstrap or declared.pipeline.bootstrap))
+    check_broker(places.bootstrap)
     with (
         declared.problems_shown(),
         spark_job(

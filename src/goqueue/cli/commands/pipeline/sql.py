@@ -8,7 +8,15 @@ import msgspec
 import typer
 
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import (
+    LOCAL,
+    Bootstrap,
+    Master,
+    Settings,
+    bootstrap_of,
+    check_broker,
+    spark_job,
+)
 from goqueue.cli.moments import milliseconds
 from goqueue.cli.output import show, show_table
 from goqueue.cli.pairs import pairs
@@ -67,24 +75,24 @@ def sql(
     messages = _range(from_time, to_time, follow=follow)
     schemas = pairs(schema, "--schema")
     address = bootstrap_of(session, bootstrap)
-    with KafkaClient(address, client_id="goqueue-sql", timeout_s=TIMEOUT_SECONDS) as client:
-        client.metadata([])  # whether a broker is there is known before Spark starts
-        with spark_job(
-            session, "sql", master=master, settings=settings, has_results=True
-        ) as running:
-            frame = query(
-                running.spark,
-                client,
-                address,
-                text,
-                messages=messages,
-                schemas=schemas,
-                is_stream=follow,
-            )
-            if follow:
-                _follow(running, frame, chosen, limit)
-            else:
-                _show(running, frame, chosen, limit)
+    check_broker(address)
+    with (
+        KafkaClient(address, client_id="goqueue-sql", timeout_s=TIMEOUT_SECONDS) as client,
+        spark_job(session, "sql", master=master, settings=settings, has_results=True) as running,
+    ):
+        frame = query(
+            running.spark,
+            client,
+            address,
+            text,
+            messages=messages,
+            schemas=schemas,
+            is_stream=follow,
+        )
+        if follow:
+            _follow(running, frame, chosen, limit)
+        else:
+            _show(running, frame, chosen, limit)
 
 
 def _range(from_time: str | None, to_time: str | None, *, follow: bool) -> "TopicRange":
