@@ -7,6 +7,7 @@ from goqueue.cli.commands.pipeline import (
     check,
     compact,
     dlq,
+    replay,
     report,
     run,
     sql,
@@ -25,6 +26,7 @@ app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("check")(check.check)
 app.command("archive")(archive.archive)
+app.command("replay")(replay.replay)
 app.command("vacuum")(upkeep.vacuum)
 app.command("compact-files")(upkeep.compact_files)
 app.command("compact")(compact.compact)
