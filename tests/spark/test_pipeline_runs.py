@@ -1,15 +1,19 @@
 """Declared pipelines over a running broker, in the tests' own session."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from goqueue.client import Client
+from goqueue.spark.causes import JobFailed
+from goqueue.spark.lake import open_table
 from goqueue.spark.pipelines.job import PipelineJob
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.reading import read_pipeline
-from goqueue.spark.running import JobFailed, Runner
+from goqueue.spark.running import Runner
 from goqueue.spark.stopping import Stop
 
 pytestmark = pytest.mark.timeout(300)  # several queries at a time, each with workers to start
@@ -53,7 +57,7 @@ sinks:
 
 
 @pytest.fixture
-def http(client) -> "Client":
+def http(client) -> Iterator[Client]:
     with Client(client.http_url()) as found:
         yield found
 
@@ -95,10 +99,8 @@ def orders(start: int, end: int) -> list[str]:
 
 def latest(http: Client, topic: str) -> dict[str, dict]:
     """The last value of each key, as whoever keeps a table of a topic has it."""
-    return {
-        message.key.decode(): json.loads(message.value)
-        for message in sorted(http.read(topic), key=lambda each: (each.partition, each.offset))
-    }
+    messages = sorted(http.read(topic), key=lambda each: (each.partition, each.offset))
+    return {(each.key or b"").decode(): json.loads(each.value or b"") for each in messages}
 
 
 def test_sinks_get_every_row_once_however_often_it_runs(run, fill, topic, http, stores):
@@ -223,3 +225,27 @@ def test_streams_join_within_their_watermarks(run, fill, make_topic, http):
     run(text)
     found = sorted(int(each.key) for each in http.read(f"{left}.paid"))
     assert found == [each for each in range(10) if each % 3 < 2]
+
+
+def test_an_archive_beside_the_other_sinks(run, spark, fill, topic, tmp_path):
+    text = f"""
+    name: kept
+    trigger: available-now
+    sources: {{orders: {{topic: {topic}, schema: "id bigint, store string"}}}}
+    sinks:
+      plain: {{archive: lake, from: orders}}
+      decoded: {{archive: tables, from: orders, format: delta, decode: true}}
+    """
+    fill(topic, 0, orders(0, 30))
+    assert run(text) == {"kept.plain": 30, "kept.decoded": 30}
+    fill(topic, 1, orders(30, 40))
+    assert run(text) == {"kept.plain": 10, "kept.decoded": 10}
+
+    plain = open_table(
+        "parquet", tmp_path / "lake" / topic, date_column="date", time_column="timestamp"
+    )
+    paths = [str(tmp_path / "lake" / topic / each.path) for each in plain.files()]
+    values = spark.read.parquet(*paths).select("value").collect()
+    assert sorted(json.loads(bytes(each.value))["id"] for each in values) == list(range(40))
+    decoded = DeltaTable(str(tmp_path / "tables" / topic)).to_pyarrow_table(columns=["id", "store"])
+    assert sorted(decoded.column("id").to_pylist()) == list(range(40))

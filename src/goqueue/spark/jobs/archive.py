@@ -140,6 +140,9 @@ class ArchiveQuery:
     def exception(self) -> BaseException | None:
         return self._query.exception()
 
+    def awaitTermination(self) -> object:  # noqa: N802 -- Spark's name
+        return self._query.awaitTermination()
+
     def stop(self) -> None:
         self._query.stop()
 

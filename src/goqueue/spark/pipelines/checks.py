@@ -172,6 +172,9 @@ def _check_origin(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> Non
     source = pipeline.sources.get(sink.from_)
     if isinstance(source, FileSource) or (source is not None and source.read == "once"):
         tree.problem(here, f"{sink.from_!r} is a table, and a sink needs a stream")
+    elif isinstance(sink, ArchiveSink) and isinstance(source, TopicSource):
+        if source.from_ not in ("earliest", "latest"):
+            tree.problem(here, "an archive begins at earliest or latest, and this source at a time")
     elif isinstance(sink, ArchiveSink) and sink.from_ in pipeline.steps:
         tree.problem(
             here,

@@ -5,7 +5,7 @@ job.describe()                                # what a dry run shows
 queries = job.start(show, once=True)          # Spark's streaming queries
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
@@ -16,9 +16,7 @@ from goqueue.spark.pipelines.planning import Plan, plan
 from goqueue.spark.pipelines.starting import Show, Starter
 from goqueue.spark.pipelines.topics import make_topics, missing_topics
 from goqueue.spark.pipelines.tree import PipelineProblems
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+from goqueue.spark.watching import Query
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -44,7 +42,7 @@ class PipelineJob:
     def describe(self) -> Description:
         return describe(self._spark, self._pipeline, self.plan(), self._places)
 
-    def start(self, show: Show, *, once: bool = False) -> "list[StreamingQuery]":
+    def start(self, show: Show, *, once: bool = False) -> list[Query]:
         """`once`: work off what is there and end, whatever the file says."""
         planned = self.plan()
         with self._client() as client:

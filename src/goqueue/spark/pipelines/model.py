@@ -102,13 +102,15 @@ class TopicSink(msgspec.Struct, frozen=True, rename=RENAMED):
 
 
 class ArchiveSink(msgspec.Struct, frozen=True, rename=RENAMED):
-    """The messages of a topic source, kept as a table that `replay` reads, exactly once."""
+    """The messages of a topic source, kept as tables that `replay` reads, exactly once."""
 
     archive: str
+    """Folder of the tables: one a topic, and one for what does not fit."""
     from_: str
     format: Literal["parquet", "delta", "iceberg"] = "parquet"
+    decode: bool = False
+    """Fields of JSON values become columns."""
     trigger: str | None = None
-    options: dict[str, Scalar] = {}
 
 
 class FileSink(msgspec.Struct, frozen=True, rename=RENAMED):

@@ -7,8 +7,11 @@ told whose batch it is (`txnAppId`: the query's id, kept in its checkpoint) and 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from goqueue.spark.jobs.archive import ArchiveOptions, archive
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
 from goqueue.spark.pipelines.durations import milliseconds
 from goqueue.spark.pipelines.frames import option_texts
@@ -18,19 +21,20 @@ from goqueue.spark.pipelines.model import (
     FileSink,
     Pipeline,
     TopicSink,
+    TopicSource,
 )
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
 from goqueue.spark.rows import plain_rows
+from goqueue.spark.watching import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # Told the sink's name, the batch's number, and rows as mappings.
 Show = Callable[[str, int, list[dict[str, Any]]], None]
-QUERY_ID = "sql.streaming.queryId"
+QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class Starter:
@@ -41,20 +45,45 @@ class Starter:
         self._places = places
         self._show = show
 
-    def start(self, plan: Plan, *, once: bool) -> "list[StreamingQuery]":
+    def start(self, plan: Plan, *, once: bool) -> list[Query]:
         """`once`: work off what is there and end, whatever the file says."""
         return [self._start(each, once=once) for each in plan.sinks]
 
-    def _start(self, planned: PlannedSink, *, once: bool) -> "StreamingQuery":
-        writer = self._writer(planned)
-        writer = writer.queryName(f"{self._pipeline.name}.{planned.name}")
-        writer = writer.option("checkpointLocation", self._places.checkpoint(planned.name))
+    def _start(self, planned: PlannedSink, *, once: bool) -> Query:
         trigger = AVAILABLE_NOW if once else planned.sink.trigger or self._pipeline.trigger
+        if isinstance(planned.sink, ArchiveSink):
+            return self._archive(planned, planned.sink, trigger)
+        writer = self._writer(planned).queryName(self._query_name(planned))
+        writer = writer.option("checkpointLocation", self._places.checkpoint(planned.name))
         if trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
-            writer = writer.trigger(processingTime=f"{milliseconds(trigger)} milliseconds")
+            writer = writer.trigger(processingTime=_interval(trigger))
         return writer.start()
+
+    def _query_name(self, planned: PlannedSink) -> str:
+        return f"{self._pipeline.name}.{planned.name}"
+
+    def _archive(self, planned: PlannedSink, sink: ArchiveSink, trigger: str | None) -> Query:
+        """A job of its own: it takes the source's messages before anything looks into them."""
+        source = self._pipeline.sources[sink.from_]
+        assert isinstance(source, TopicSource), "checked when the file was read"
+        options = ArchiveOptions(
+            bootstrap=self._places.bootstrap,
+            topics=() if source.pattern else (*source.topics,) or (source.topic or "",),
+            pattern=source.pattern,
+            target=self._places.path(sink.archive),
+            format=sink.format,
+            decode="json" if sink.decode else "none",
+            fields=source.schema if sink.decode else None,
+            start="latest" if source.from_ == "latest" else "earliest",
+            checkpoint=self._places.checkpoint(planned.name),
+            name=self._query_name(planned),
+        )
+        if trigger is not None:
+            chosen = trigger if trigger == AVAILABLE_NOW else _interval(trigger)
+            options = msgspec.structs.replace(options, trigger=chosen)
+        return archive(planned.rows.sparkSession, options)
 
     def _writer(self, planned: PlannedSink) -> "DataStreamWriter":
         stream: DataStreamWriter = planned.output.writeStream.outputMode(planned.mode)
@@ -72,7 +101,7 @@ class Starter:
             case ConsoleSink() as sink:
                 return stream.foreachBatch(_show_batch(planned.name, sink.console, self._show))
             case ArchiveSink():
-                raise NotImplementedError
+                raise AssertionError("has a job of its own")
 
     def _topic_options(self, sink: TopicSink) -> dict[str, str]:
         return {
@@ -80,6 +109,10 @@ class Starter:
             "topic": sink.topic,
             **option_texts(sink.options),
         }
+
+
+def _interval(trigger: str) -> str:
+    return f"{milliseconds(trigger)} milliseconds"
 
 
 def _write_batch(options: dict[str, str]) -> "Callable[[DataFrame, int], None]":
