@@ -83,11 +83,17 @@ class Counter:
         count: int,
         size: int,
         visibility_ms: int | None,
+        whole_batches: bool = False,
     ) -> Served:
-        """Choose and decide; gives the messages and when that is durable."""
+        """Choose and decide; gives the messages and when that is durable.
+
+        With `whole_batches` more than `count`, rather than to part a batch.
+        """
         async with self._lock:
             while True:
-                budget = Budget(min(count, self.group.room(consumer)), size)
+                room = self.group.room(consumer)
+                spare = max(0, room - count) if whole_batches else 0
+                budget = Budget(min(count, room), size, spare)
                 shelves = self._in_turn(stocks)
                 takes = {shelf: Take(shelf.ledger) for shelf in shelves}
                 try:
@@ -134,6 +140,8 @@ class Counter:
         now = self._clock.now()
         turns = self._current_turns(settings)
         lanes = set[int]().union(*(shelf.offers(now) for shelf in shelves))
+        if len(lanes) > 1:
+            budget.spare = 0  # or a large batch of one lane would take the others' shares
         starved = turns.begin(lanes, now, settings.starvation_ms)
         if starved is not None and not budget.is_spent:
             count = await self._serve_lane(starved, 1, shelves, takes, budget)

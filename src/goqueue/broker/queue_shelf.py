@@ -33,9 +33,10 @@ _NOBODYS: Final = (QueueSettings(), TopicSettings(), QueueSettings())
 class Budget:
     """How much a consumer is still to be given."""
 
-    def __init__(self, count: int, size: int) -> None:
+    def __init__(self, count: int, size: int, spare: int = 0) -> None:
         self.count = count
         self.size = size  # bytes of keys and values
+        self.spare = spare  # so many more, to have the whole of a batch
         self._is_whole = True
 
     @property
@@ -167,9 +168,10 @@ class Shelf:
             lot = shelf.lots[0]
             if not budget.admits(lot.records[shelf.place]):
                 break
-            wanted = budget.count - least
+            wanted = budget.count - least  # and the spare ones as far as this lot goes
             if lot.is_plain and settings.ordering == "none" and not settings.ttl_ms:
-                shelf.place += _take_plain(lot, shelf.place, wanted, lane, take, budget)
+                most = wanted + budget.spare
+                shelf.place += _take_plain(lot, shelf.place, most, lane, take, budget)
             elif not self._take_each(lane, wanted, take, budget, settings, now):
                 break
         return before - budget.count

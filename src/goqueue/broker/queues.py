@@ -77,6 +77,7 @@ class Wanted(msgspec.Struct, frozen=True):
     size: int
     visibility_ms: int | None
     places: frozenset[Place] | None = None  # partitions; None: all of the topics
+    whole_batches: bool = False
 
 
 class Queues:
@@ -233,13 +234,15 @@ class Queues:
         wait_ms: int = 0,
         visibility_ms: int | None = None,
         places: Collection[Place] | None = None,
+        whole_batches: bool = False,
     ) -> list[Parcel]:
         """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.
 
         The group begins when it first receives.  `max_bytes` counts keys and values, and lets at
         least one message through.  Raises `TooManyInFlight` when the consumer or the group holds
-        too many all the while.  `places` are the partitions to look at, if not all.  Cancel it to
-        give up: nothing stays with the consumer then.
+        too many all the while.  `places` are the partitions to look at, if not all; with
+        `whole_batches` it may be more than `max_messages`, rather than a part of a batch.  Cancel
+        it to give up: nothing stays with the consumer then.
         """
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
@@ -250,7 +253,14 @@ class Queues:
             check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
         only = None if places is None else frozenset(places)
         wanted = Wanted(
-            list(topics), group_id, consumer, max_messages, max_bytes, visibility_ms, only
+            list(topics),
+            group_id,
+            consumer,
+            max_messages,
+            max_bytes,
+            visibility_ms,
+            only,
+            whole_batches,
         )
         parcels = await self._attempt(wanted)
         if parcels:
@@ -306,6 +316,7 @@ class Queues:
             count=wanted.count,
             size=wanted.size,
             visibility_ms=wanted.visibility_ms,
+            whole_batches=wanted.whole_batches,
         )
         self._look_for_dead()
         if committed is not None and parcels:

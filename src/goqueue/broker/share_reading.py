@@ -48,8 +48,12 @@ async def acquire(
     max_records: int,
     max_bytes: int,
     wait_ms: int,
+    whole_batches: bool = False,
 ) -> list[Acquired]:
-    """Up to so many records, waiting up to `wait_ms` for the first; none for who holds too many."""
+    """Up to so many records, waiting up to `wait_ms` for the first; none for who holds too many.
+
+    With `whole_batches` a few more, so that a batch need not be sent a second time.
+    """
     topics = list(dict.fromkeys(topic for topic, _ in places))
     try:
         parcels = await broker.queues.receive_parcels(
@@ -60,6 +64,7 @@ async def acquire(
             max_bytes=max_bytes,
             wait_ms=wait_ms,
             places=places,
+            whole_batches=whole_batches,
         )
     except TooManyInFlight:
         return []

@@ -55,6 +55,7 @@ from goqueue.server.kafka.group_names import named_group
 from goqueue.wire.messages import build, duration, milliseconds
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+BATCH_OPTIMIZED: Final = 0  # acquire mode; the other one, 1, keeps to the limit of records
 WAIT_MS_MAX: Final = 300_000
 NO_TOPIC: Final = UUID(int=0)
 REASON: Final = "rejected by a share consumer"
@@ -163,6 +164,7 @@ async def _fetch(
             max_records=min(request.max_records, MESSAGES_MAX),
             max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
             wait_ms=wait_ms,
+            whole_batches=request.share_acquire_mode == BATCH_OPTIMIZED,
         )
     except GoQueueError as error:  # the acknowledgements hold all the same
         for key in places.values():

@@ -24,6 +24,7 @@ from tests.unit.server.kafka.asking import PEER, ask, ask_from
 
 GROUP = "workers"
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+WHOLE_BATCHES, RECORD_LIMIT = 0, 1
 
 
 @pytest.fixture
@@ -76,6 +77,7 @@ class Fetcher:
             "share_session_epoch": self.epoch,
             "max_wait": duration(0),
             "max_records": 100,
+            "share_acquire_mode": RECORD_LIMIT,
             "topics": (topics,),
         }
         answer = await ask_from(
@@ -411,3 +413,20 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     assert len(broker.queues.in_flight(GROUP)) == 2
     broker.shares.disconnected(PEER)
     assert broker.queues.in_flight(GROUP) == []
+
+
+async def test_a_batch_is_sent_once_unless_the_client_wants_no_more_than_so_many(broker, topic):
+    await publish(broker, [b"%d" % number for number in range(10)])
+    await publish(broker, [b"more"])
+    ann = Fetcher(broker, topic, "ann")
+
+    async def fetched(count: int) -> list[tuple[int, int, int]]:
+        return ranges(await ann.fetch(max_records=count, share_acquire_mode=WHOLE_BATCHES))
+
+    assert await fetched(3) == [(0, 9, 1)]
+    assert await fetched(3) == [(10, 10, 1)]
+    await publish(broker, [b"%d" % number for number in range(10)])
+    limited = await ann.fetch(max_records=3, share_acquire_mode=RECORD_LIMIT)
+    assert (ranges(limited), len(values(limited))) == ([(11, 13, 1)], 10)
+    await broker.queues.configure(GROUP, QueueSettings(max_in_flight_consumer=16))
+    assert await fetched(1) == [(14, 15, 1)]  # it may hold no more
