@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from goqueue.model.record import Record
+from goqueue.model.records import encode_records
 from goqueue.spark.columns import COLUMN_TYPES
 
 ROW_SCHEMA = pa.schema(
@@ -28,3 +29,8 @@ def rows_from(records: list[Record]) -> Any:
     ]
     arrays = [pa.array(each, kind) for each, kind in zip(columns, ROW_SCHEMA.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)
+
+
+def limit_above(records: list[Record], limit: int) -> int:
+    """A limit on batches that none of the records exceeds by itself."""
+    return max(limit, 100 + max(len(encode_records([record])) for record in records))

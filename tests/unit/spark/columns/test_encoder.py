@@ -26,7 +26,7 @@ from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
 from goqueue.spark.columns import COLUMN_TYPES, Encoder, check_columns, encoder, stamp
 from tests.unit.model.record_examples import BASE_TIMESTAMP, record_lists
-from tests.unit.spark.columns.row_examples import ROW_SCHEMA, rows_from
+from tests.unit.spark.columns.row_examples import ROW_SCHEMA, limit_above, rows_from
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -71,12 +71,13 @@ def only(rows: Any, **options: Any) -> list[Record]:
     records=record_lists(min_size=1),
     copies=st.sampled_from((1, 1, 9)),
     codec=st.sampled_from(CODEC_NAMES),
-    limit=st.sampled_from((500, 2000, 1_000_000)),
+    limit=st.sampled_from((100, 2000, 1_000_000)),
 )
 def test_rows_read_back_in_the_order_they_had(
     records: list[Record], copies: int, codec: str, limit: int
 ):
     records = records * copies
+    limit = limit_above(records, limit)
     made = made_from(rows_from(records), compression=codec, batch_bytes_max=limit)
     assert max(len(each.raw) for each in made) <= limit
     found = read_back(made)
