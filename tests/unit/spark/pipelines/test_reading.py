@@ -51,7 +51,7 @@ sinks:
     mode: update
     headers: {kind: "'total'"}
     partitions: 3
-  kept: {archive: lake/orders, from: orders, format: delta}
+  kept: {archive: lake, from: lines, format: delta, decode: true}
   files: {files: out, from: big, partition_by: [store]}
   screen: {console: 20, from: big}
 """
@@ -111,7 +111,7 @@ def test_a_whole_file():
                 headers={"kind": "'total'"},
                 partitions=3,
             ),
-            "kept": ArchiveSink("lake/orders", "orders", "delta"),
+            "kept": ArchiveSink("lake", "lines", "delta", decode=True),
             "files": FileSink("out", "big", partition_by=["store"]),
             "screen": ConsoleSink(20, "big"),
         },
@@ -208,6 +208,13 @@ sinks:
                 "sinks": "{a: {archive: x, from: s}}",
             },
             "3: sinks.a.from: an archive keeps the messages of a source, and this is a step",
+        ),
+        (
+            {
+                "sources": "{lines: {topic: lines, from: 2026-01-31T12:00:00Z}}",
+                "sinks": "{a: {archive: x, from: lines}}",
+            },
+            "3: sinks.a.from: an archive begins at earliest or latest",
         ),
         (
             {"sources": "{lines: {topic: lines, read: once}}"},
