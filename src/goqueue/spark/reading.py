@@ -70,6 +70,9 @@ class _RangeReader:
         self._offset = wanted.start  # every row before it was given
 
     def rows(self) -> "Iterator[pa.RecordBatch]":
+        """From the files if there are any to read, and what these do not give from the server."""
+        for fetched in self._files():
+            yield from self._rows_of(fetched)
         while self._offset < self._wanted.end:
             try:
                 for fetched in self._fetches():
@@ -80,6 +83,18 @@ class _RangeReader:
                 self._skip_what_is_lost(refused)
             else:
                 return
+
+    def _files(self) -> Iterator[Fetched]:
+        if self._recipe.log_dir is None:
+            return iter(())
+        from goqueue.spark.files import read_files
+
+        return read_files(
+            self._recipe.log_dir,
+            self._wanted,
+            bytes_max=self._recipe.fetch_bytes,
+            read_committed=self._recipe.read_committed,
+        )
 
     def _fetches(self) -> Iterator[Fetched]:
         return self._client.fetch_range(
