@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import LATEST, KafkaClient, TopicPartition
 from goqueue.model.batch import encode
 from goqueue.model.config import Config, HttpConfig, KafkaConfig, StorageConfig
 from goqueue.model.record import Record
+from goqueue.spark.planning import OffsetRange
+from goqueue.spark.reading import Recipe, read
 from tests.conformance.server import Server
 
 if TYPE_CHECKING:
@@ -129,3 +131,17 @@ def fill(client: KafkaClient) -> Fill:
         client.produce({TopicPartition(topic, partition): [encode(records, codec=codec)]})
 
     return fill
+
+
+@pytest.fixture
+def values_in(client: KafkaClient, broker: str) -> Callable[[str], list[str]]:
+    """`values_in(topic)`: the value of every committed record, read without Spark."""
+
+    def values_in(topic: str) -> list[str]:
+        partitions = client.metadata([topic])[topic].partitions
+        latest = client.list_offsets(dict.fromkeys(partitions, LATEST))
+        task = tuple(OffsetRange(*where, 0, latest[where].offset) for where in partitions)
+        batches = read(Recipe(bootstrap=broker, columns=("value",)), task)
+        return [value.as_py().decode() for batch in batches for value in batch.column(0)]
+
+    return values_in

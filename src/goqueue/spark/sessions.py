@@ -22,6 +22,7 @@ from goqueue.spark.java import find_java
 from goqueue.spark.listener import OffsetPublisher
 from goqueue.spark.options import PUSHDOWN_VARIABLE
 from goqueue.spark.quickstart import QuickStart, quick_start
+from goqueue.spark.source import GoQueueDataSource
 
 LOCAL: Final = "local[*]"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the script that it runs
@@ -65,8 +66,19 @@ def build(
         if quick is not None:
             quick.started(_class_path(spark))
     spark.sparkContext.setLogLevel(log_level)
+    _register(spark)
     OffsetPublisher.attach(spark)
     return spark
+
+
+def _register(spark: SparkSession) -> None:
+    """Spark finds the format by itself where it is installed, but not in what --py-files brought.
+
+    Nor do the processes that plan streams: they are given the path that this one has.
+    """
+    if SUBMITTED in os.environ:
+        spark.sparkContext.environment.setdefault("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    spark.dataSource.register(GoQueueDataSource)
 
 
 def _class_path(spark: SparkSession) -> str:
