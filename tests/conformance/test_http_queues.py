@@ -453,7 +453,10 @@ def test_figures_of_a_queue(queue: Queue):
     assert (group["ready"], group["in_flight"], group["consumers"]) == (0, 1, {"anonymous": 1})
     assert (group["totals"]["delivered"], group["totals"]["acked"]) == (2, 1)
     scraped = queue.server.client.get("/metrics").text
-    assert f'goqueue_messages_acked_total{{group="{queue.group}"}} 1.0' in scraped
+    assert (
+        f'goqueue_messages_acked_total{{group="{queue.group}",topic="{queue.topic}"}} 1.0'
+        in scraped
+    )
     assert "goqueue_queue_in_flight" in scraped
 
 

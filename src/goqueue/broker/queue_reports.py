@@ -54,7 +54,12 @@ async def group_stats(group: QueueGroup, sources: Sources, now: Timestamp) -> Gr
             partitions.append(await _partition_stats(ledger, stock, now))
     book = group.book
     return GroupStats(
-        group.group_id, book.in_flight, dict(book.consumers), group.totals, tuple(partitions)
+        group.group_id,
+        book.in_flight,
+        dict(book.consumers),
+        group.totals,
+        tuple(partitions),
+        dict(group.topic_totals),
     )
 
 

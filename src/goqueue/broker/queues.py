@@ -51,7 +51,6 @@ from goqueue.queue import (
     Settled,
     SettleOutcome,
     TooManyInFlight,
-    Totals,
     Where,
 )
 from goqueue.queue.group import Place, QueueGroup
@@ -101,7 +100,7 @@ class Queues:
     async def attach(self, host: MachineHost[QueueMachine]) -> None:
         self._host = host
         for group in host.machine.groups.values():
-            group.totals = Totals()  # of this process, not of its forebears
+            group.topic_totals.clear()  # they are of this process, not of its forebears
         await host.submit(lambda machine: machine.resume(self._clock.now()))
         self._redriver.inherit()
 

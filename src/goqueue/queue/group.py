@@ -8,6 +8,7 @@ from goqueue.queue.ledger import Ledger
 from goqueue.queue.records import QueueMember
 from goqueue.queue.replies import Totals
 from goqueue.queue.settings import QueueSettings
+from goqueue.queue.totals import sum_of
 
 Place = tuple[TopicName, int]  # a topic's partition
 
@@ -18,9 +19,20 @@ class QueueGroup:
         self.settings = settings
         self.ledgers: dict[Place, Ledger] = {}
         self.book = LeaseBook()
-        self.totals = Totals()
+        self.topic_totals: dict[TopicName, Totals] = {}
         self.members: dict[str, QueueMember] = {}
         self.generation = 0  # how often members came or went
+
+    @property
+    def totals(self) -> Totals:
+        """Of all topics together."""
+        return sum_of(self.topic_totals.values())
+
+    def totals_in(self, topic: TopicName) -> Totals:
+        found = self.topic_totals.get(topic)
+        if found is None:
+            found = self.topic_totals[topic] = Totals()
+        return found
 
     def room(self, consumer: str) -> int:
         """How many messages the consumer may still be handed; 0 or less when it has too many."""

@@ -478,7 +478,7 @@ class QueueMachine:
         where = record.where
         group = self.groups[where.group_id]
         ledger = group.ledgers[where.topic, where.partition]
-        totals = group.totals
+        totals = group.totals_in(where.topic)
         match record:
             case Handed():
                 ledger.hand(record)
@@ -521,7 +521,7 @@ class QueueMachine:
             case PinsEnded(owner=owner, commits=True):
                 done = Finished(where, ledger.pinned_ranges(owner))
                 ledger.finish(done.ranges)
-                count_finished(group.totals, done)
+                count_finished(group.totals_in(done.where.topic), done)
                 self._note_unpinned(owner, ledger)
             case PinsEnded(owner=owner, at=at):
                 ledger.unpin(owner, at)
@@ -571,6 +571,7 @@ class QueueMachine:
 
     def _forget_topic(self, topic: TopicName) -> None:
         for group in self.groups.values():
+            group.topic_totals.pop(topic, None)
             for place in [place for place in group.ledgers if place[0] == topic]:
                 self._drop(group, place)
         for place in [place for place in self.letter_boxes if place[0] == topic]:

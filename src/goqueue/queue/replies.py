@@ -126,3 +126,4 @@ class GroupStats(msgspec.Struct, frozen=True):
     consumers: dict[str, int]  # who holds how many
     totals: Totals
     partitions: tuple[PartitionStats, ...]
+    topic_totals: dict[TopicName, Totals]

@@ -1,7 +1,22 @@
 """What was done since the broker started; counted as records are applied."""
 
+from collections.abc import Iterable
+from typing import Final
+
 from goqueue.queue.records import Died, Finished, Returned
 from goqueue.queue.replies import Totals
+
+_NUMBERS: Final = tuple(name for name in Totals.__struct_fields__ if name != "dead")
+
+
+def sum_of(totals: Iterable[Totals]) -> Totals:
+    found = Totals()
+    for each in totals:
+        for name in _NUMBERS:
+            setattr(found, name, getattr(found, name) + getattr(each, name))
+        for reason, count in each.dead.items():
+            found.dead[reason] = found.dead.get(reason, 0) + count
+    return found
 
 
 def count_finished(totals: Totals, record: Finished) -> None:

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
-from goqueue.queue import GroupStats, LaneStats
+from goqueue.queue import GroupStats, LaneStats, Totals, letters_topic
 
 GROUPS_SHOWN_MAX: Final = 200
 TOPICS_SHOWN_MAX: Final = 500  # pairs of a group and a topic
@@ -60,6 +60,13 @@ class QueueMetrics:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS_MAX):
                 self._collector.stats = await self._broker.queues.stats()
+                self._collector.letters = await self._letters()
+
+    async def _letters(self) -> dict[str, int]:
+        letters = self._broker.queues.dead_letters
+        topics = [topic.name for topic in self._broker.topics()]
+        sources = [name for name in topics if self._broker.has_topic(letters_topic(name))]
+        return {name: await letters.count(name) for name in sources[:TOPICS_SHOWN_MAX]}
 
     @contextlib.contextmanager
     def receiving(self) -> Iterator[None]:
@@ -74,6 +81,7 @@ class QueueCollector(Collector):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.stats: list[GroupStats] = []
+        self.letters: dict[str, int] = {}
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is known before the broker runs, and nobody registers these names twice."""
@@ -87,31 +95,51 @@ class QueueCollector(Collector):
         yield GaugeMetricFamily(
             "goqueue_queue_groups_left_out", "Queue groups without series.", value=left_out
         )
-        yield from _totals(shown)
-        yield _dead(shown)
+        totals = _topic_totals(shown)
+        yield from _totals(totals)
+        yield _dead(totals)
+        yield _letters(self.letters)
         lanes = _lanes(shown)
         yield from _lane_gauges(lanes)
         yield _delivered(lanes)
         yield _oldest(lanes, self._broker.doors.clock.now())
 
 
-def _totals(shown: Sequence[GroupStats]) -> Iterator[Metric]:
+def _topic_totals(shown: Sequence[GroupStats]) -> list[tuple[str, str, Totals]]:
+    found: list[tuple[str, str, Totals]] = [
+        (group.group_id, topic, totals)
+        for group in shown
+        for topic, totals in group.topic_totals.items()
+    ]
+    return found[:TOPICS_SHOWN_MAX]
+
+
+def _totals(found: Sequence[tuple[str, str, Totals]]) -> Iterator[Metric]:
     for name, meaning, field in _TOTALS:
-        family = CounterMetricFamily(f"goqueue_{name}", meaning, labels=["group"])
-        for each in shown:
-            family.add_metric([each.group_id], getattr(each.totals, field))
+        family = CounterMetricFamily(f"goqueue_{name}", meaning, labels=["group", "topic"])
+        for group, topic, totals in found:
+            family.add_metric([group, topic], getattr(totals, field))
         yield family
 
 
-def _dead(shown: Sequence[GroupStats]) -> Metric:
+def _dead(found: Sequence[tuple[str, str, Totals]]) -> Metric:
     family = CounterMetricFamily(
         "goqueue_messages_dead_lettered",
         "Messages that became dead letters.",
-        labels=["group", "reason"],
+        labels=["group", "topic", "reason"],
     )
-    for each in shown:
-        for reason, count in each.totals.dead.items():
-            family.add_metric([each.group_id, reason], count)
+    for group, topic, totals in found:
+        for reason, count in totals.dead.items():
+            family.add_metric([group, topic, reason], count)
+    return family
+
+
+def _letters(counts: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(
+        "goqueue_dead_letters", "Dead letters that are there, by source topic.", labels=["topic"]
+    )
+    for topic, count in counts.items():
+        family.add_metric([topic], count)
     return family
 
 
