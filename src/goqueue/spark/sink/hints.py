@@ -6,7 +6,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.client.errors import Refused
+from goqueue.client.errors import Refused, ServerUnreachable
 from goqueue.client.kafka import KafkaRefused
 from goqueue.model.errors import BatchTooLarge
 
@@ -59,6 +59,11 @@ def hint_for(error: Exception) -> str | None:
             return "Create it first (goqueue topic create), or let the broker: topics.auto_create."
         case KafkaRefused(code=code) if code in ENDED:
             return ENDED_HINT
+        case ServerUnreachable() if "http:" in str(error):
+            return (
+                "The driver and its tasks decide over HTTP, at the address that the broker tells:"
+                " set http.advertised on the server, or the option goqueue.http."
+            )
         case Refused(code=code):
             return REFUSED_HINTS.get(code)
         case _:
