@@ -23,7 +23,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run test check check-format check-lint check-types check-imports check-rules \
-	format bench sim soak clean FORCE
+	format bench sim soak spark-chaos clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while 
 		$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/chaos $(ARGS); \
 		round=$$((round + 1)); \
 	done
+
+spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors and brokers: exactly once?
+	@echo "==> Spark under fire, compiled (half an hour)"
+	@$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/spark/crashes $(ARGS)
 
 # --- set up ------------------------------------------------------------------------------------
 

@@ -1,0 +1,140 @@
+"""The broker and the driver, each in a process of its own that may die at any moment."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from goqueue.model.config import Address, Config, HttpConfig, KafkaConfig
+from tests.conformance.server import Server
+
+JOB = Path(__file__).with_name("job.py")
+JOB_S = 300.0
+
+
+class Broker:
+    """Killed and started again, it comes back under the same addresses."""
+
+    def __init__(self, data_dir: Path, advertised: str) -> None:
+        self.http_address = Address("127.0.0.1", _free_port())
+        self._server = Server(
+            Config(
+                data_dir=str(data_dir),
+                kafka=KafkaConfig(listen="127.0.0.1:0", advertised=advertised),
+                http=HttpConfig(listen=str(self.http_address)),
+            )
+        )
+
+    @property
+    def kafka_address(self) -> Address:
+        return Address(*self._server.host_and_port)
+
+    def start(self) -> None:
+        self._server.start()
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def kill_and_start(self) -> None:
+        self.kill()
+        self.start()
+
+    def log(self) -> str:
+        return self._server.log()[-3000:]
+
+
+class Driver:
+    """A Spark driver and all that it started; `settings` go to `job.py`."""
+
+    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._log = directory / "driver.log"
+        self._directory = directory
+        self._lives: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(os.path.abspath(each) for each in paths if each),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(self._directory / "workers"),
+        }
+        with self._log.open("ab") as log:
+            self._lives.append(
+                subprocess.Popen(
+                    [sys.executable, "-P", str(JOB), json.dumps(self._settings)],
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    cwd=self._directory,
+                    start_new_session=True,
+                )
+            )
+
+    def wait(self) -> int:
+        """How it ended; what it started is left to itself, as it is on a machine somewhere."""
+        return self._lives[-1].wait(JOB_S)
+
+    def kill(self) -> None:
+        """The JVM, in which the driver is.  Its Python workers find that out by themselves."""
+        (pid,) = self._processes("SparkSubmit")
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_executor(self) -> None:
+        pid, *_ = self._processes("CoarseGrainedExecutorBackend")
+        os.kill(pid, signal.SIGKILL)
+
+    def _processes(self, main_class: str) -> list[int]:
+        """Those of the newest life, by what they run."""
+        return [
+            pid for pid in _session_members(self._lives[-1].pid) if main_class in _command_line(pid)
+        ]
+
+    def end(self) -> None:
+        for life in self._lives:
+            for pid in _session_members(life.pid):
+                _kill_if_there(pid)
+            life.wait(JOB_S)
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-5000:]
+
+
+def _kill_if_there(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _session_members(session: int) -> list[int]:
+    """The processes that a process started, and those that they did."""
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _session_of(int(entry.name)) == session
+    ]
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return -1
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port

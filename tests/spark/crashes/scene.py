@@ -1,0 +1,132 @@
+"""A topic is copied by a job that is struck on the way; then both are compared."""
+
+import contextlib
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import confluent_kafka
+import msgspec
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from goqueue.client import Client
+from goqueue.client import transaction_calls as calls
+from tests.conformance.transactional_clients import READERS
+from tests.spark.crashes.faults import Faults
+from tests.spark.crashes.processes import Broker, Driver
+from tests.spark.crashes.proxies import HttpProxy, KafkaProxy
+
+Victim = Literal["driver", "executor", "broker"]
+
+PARTITIONS = 3
+BATCHES = 4
+ROWS_A_BATCH = 900
+LIVES_SPARE = 3  # a broker's death may cost the driver its life
+WAIT_S = 30.0
+
+
+class Blow(msgspec.Struct, frozen=True):
+    victim: Victim
+    point: str
+    passage: int = 1
+
+
+class Scene:
+    """A broker, two proxies before it, and a driver that sees only those."""
+
+    def __init__(self, directory: Path, kind: str, *, seed: int, master: str = "local[2]") -> None:
+        self._faults = Faults()
+        self._http = HttpProxy(self._faults, lambda: self._broker.http_address, seed)
+        self._kafka = KafkaProxy(self._faults, lambda: self._broker.kafka_address)
+        self._broker = Broker(directory / "data", advertised=self._kafka.address)
+        self._blows: deque[Blow] = deque()
+        self._is_armed = False
+        self._driver = Driver(
+            directory,
+            {
+                "kind": kind,
+                "bootstrap": self._kafka.address,
+                "http": self._http.address,
+                "source": "source",
+                "target": "target",
+                "checkpoint": str(directory / "checkpoint"),
+                "rows_a_batch": ROWS_A_BATCH,
+                "master": master,
+            },
+        )
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Scene"]:
+        with self._http.running(), self._kafka.running():
+            self._broker.start()
+            try:
+                self._feed()
+                yield self
+            finally:
+                self._driver.end()
+                self._broker.kill()
+
+    def _feed(self) -> None:
+        server = {"bootstrap.servers": self._kafka.address}
+        topics = [NewTopic(name, PARTITIONS, 1) for name in ("source", "target")]
+        admin = AdminClient(server)
+        for made in admin.create_topics(topics).values():
+            made.result(WAIT_S)
+        producer = confluent_kafka.Producer(server | {"enable.idempotence": True})
+        for value in self.expected:
+            producer.produce("source", value, key=value[-1:])
+        assert producer.flush(WAIT_S) == 0
+
+    # --- the copy ---------------------------------------------------------------------------------
+
+    def copy(self, blows: Sequence[Blow]) -> None:
+        """Start the job again and again until it has ended well, and every blow was struck."""
+        self._blows.extend(blows)
+        for _ in range(len(blows) + LIVES_SPARE):
+            if not self._is_armed:
+                self._arm_next()
+            self._driver.start()
+            if self._driver.wait() == 0:
+                break
+        else:
+            raise AssertionError(
+                f"the job does not end\n{self._driver.log()}\n{self._broker.log()}"
+            )
+        assert not self._blows, f"never struck: {self._blows}"
+        assert not self._is_armed, "the last blow was never struck"
+
+    def _arm_next(self) -> None:
+        if self._blows:
+            blow = self._blows.popleft()
+            self._is_armed = True
+            self._faults.arm(blow.point, lambda: self._strike(blow), passage=blow.passage)
+
+    def _strike(self, blow: Blow) -> None:
+        match blow.victim:
+            case "driver":
+                self._driver.kill()
+            case "executor":
+                self._driver.kill_executor()
+            case "broker":
+                self._broker.kill_and_start()
+        self._is_armed = False  # not if that failed
+        if blow.victim != "driver":  # whose next blow is for its next life
+            self._arm_next()
+
+    # --- the comparison ---------------------------------------------------------------------------
+
+    @property
+    def expected(self) -> Counter[bytes]:
+        return Counter(b"message %d" % number for number in range(BATCHES * ROWS_A_BATCH))
+
+    def found(self) -> Counter[bytes]:
+        read = READERS["confluent"]
+        return Counter(read(self._kafka.address, "target", PARTITIONS, "read_committed"))
+
+    def check(self) -> None:
+        found, expected = self.found(), self.expected
+        assert found - expected == Counter(), "there are duplicates"
+        assert expected - found == Counter(), "there are losses"
+        with Client(f"http://{self._broker.http_address}") as client:
+            assert client.send(calls.transactions()).transactions == [], "something is left open"

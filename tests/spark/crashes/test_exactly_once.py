@@ -1,0 +1,80 @@
+"""Exactly once: drivers, executors and brokers are killed at named points, and nothing shows.
+
+The short slice runs always; `make spark-chaos` strikes everything everywhere, several times.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.crashes.scene import ROWS_A_BATCH, Blow, Scene
+
+POINTS = ("write", "decision:before", "decision:middle", "decision:after")
+SINKS = ("stream", "shuffled", "foreach_batch")
+TIMES = 3
+CLUSTER = "local-cluster[2,1,512]"
+
+
+def run(directory: Path, sink: str, *blows: Blow, seed: int, master: str = "local[2]") -> None:
+    with Scene(directory, sink, seed=seed, master=master).running() as scene:
+        scene.copy(blows)
+        scene.check()
+
+
+@pytest.mark.timeout(900)
+def test_a_few_deaths_neither_lose_nor_double_anything(tmp_path):
+    blows = [
+        Blow("driver", "decision:before"),
+        Blow("broker", "decision:middle", passage=2),
+        Blow("driver", "decision:after"),
+    ]
+    run(tmp_path, "stream", *blows, seed=1)
+
+
+@pytest.mark.timeout(900)
+def test_without_memory_of_what_was_decided_there_are_duplicates(tmp_path):
+    """The control: the same blow, and a writer that forgets.  So the other tests can fail."""
+    with Scene(tmp_path, "forgetful", seed=1).running() as scene:
+        scene.copy([Blow("driver", "decision:after")])
+        twice = scene.found() - scene.expected
+        assert twice.total() == ROWS_A_BATCH
+        assert not scene.expected - scene.found()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_driver_may_die_anywhere(tmp_path, sink, point):
+    run(tmp_path, sink, *[Blow("driver", point)] * TIMES, seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_broker_may_die_anywhere(tmp_path, sink, point):
+    run(tmp_path, sink, *[Blow("broker", point)] * TIMES, seed=3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("sink", SINKS)
+def test_an_executor_may_die_while_it_writes(tmp_path, sink):
+    blows = [Blow("executor", "write", passage=2)] * TIMES
+    run(tmp_path, sink, *blows, seed=4, master=CLUSTER)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("sink", SINKS)
+def test_everything_may_die_in_turn(tmp_path, sink):
+    blows = [
+        Blow("broker", "attempt"),
+        Blow("driver", "decision:middle"),
+        Blow("broker", "decision:after"),
+        Blow("driver", "write", passage=2),
+        Blow("broker", "decision:before"),
+        Blow("driver", "decision:after"),
+    ]
+    run(tmp_path, sink, *blows, seed=5)
