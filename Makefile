@@ -95,7 +95,7 @@ soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while 
 
 spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors and brokers: exactly once?
 	@echo "==> Spark under fire, compiled (half an hour)"
-	@$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/spark/crashes $(ARGS)
+	@$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/spark/crashes tests/spark/lake_crashes $(ARGS)
 
 # --- set up ------------------------------------------------------------------------------------
 

@@ -43,9 +43,9 @@ class Budget:
     def is_spent(self) -> bool:
         return self.count <= 0 or self.size <= 0
 
-    def admits(self, record: Record) -> bool:
+    def admits(self, size: int) -> bool:
         """Whether one more fits; the first goes whatever its size.  If not, no other does."""
-        if self._is_whole or _size(record) <= self.size:
+        if size <= self.size or self._is_whole:
             return True
         self.size = 0
         return False
@@ -166,7 +166,7 @@ class Shelf:
             if not shelf.tidy():
                 continue
             lot = shelf.lots[0]
-            if not budget.admits(lot.records[shelf.place]):
+            if not budget.admits(_size(lot.records[shelf.place])):
                 break
             wanted = budget.count - least  # and the spare ones as far as this lot goes
             if lot.is_plain and settings.ordering == "none" and not settings.ttl_ms:
@@ -198,29 +198,31 @@ class Shelf:
                 raise
             for place, offset in enumerate(offsets):
                 record = found.get(offset)
-                if record is not None and not budget.admits(record):
+                size = 0 if record is None else _size(record)
+                if not budget.admits(size):
                     self.ledger.put_back(offsets[place:])
                     return
-                self._take_again(record, offset, lane, take, budget, settings, now)
+                self._take_again(record, offset, size, lane, take, budget, settings, now)
 
     def _take_again(
         self,
         record: Record | None,
         offset: int,
+        size: int,
         lane: int,
         take: Take,
         budget: Budget,
         settings: QueueSettings,
         now: int,
     ) -> None:
-        self._pick_up(offset)
+        self._pick_up(offset, size)
         if record is None:
             take.gone.append(offset)
-        elif is_outdated(record, settings, now):
+        elif (record.headers or settings.ttl_ms) and is_outdated(record, settings, now):
             take.outdated.append(offset)
         else:
             take.add_again(record, lane)
-            budget.spend(1, _size(record))
+            budget.spend(1, size)
 
     def _take_each(
         self, lane: int, wanted: int, take: Take, budget: Budget, settings: QueueSettings, now: int
@@ -230,9 +232,11 @@ class Shelf:
         records = shelf.lots[0].records
         least = budget.count - wanted
         for place in range(shelf.place, len(records)):
-            if budget.count <= least or not budget.admits(records[place]):
+            record = records[place]
+            size = _size(record)
+            if budget.count <= least or not budget.admits(size):
                 return True
-            if not self._take_one(records[place], lane, take, budget, settings, now):
+            if not self._take_one(record, size, lane, take, budget, settings, now):
                 return False
             shelf.place = place + 1
         return True
@@ -240,6 +244,7 @@ class Shelf:
     def _take_one(
         self,
         record: Record,
+        size: int,
         lane: int,
         take: Take,
         budget: Budget,
@@ -253,20 +258,20 @@ class Shelf:
         key = ordering_key(record) if settings.ordering == "key" else None
         if key is not None:
             if key in take.keys or key in self.ledger.busy:
-                return self._park(record, lane, key, take, settings)
+                return self._park(record, size, lane, key, take, settings)
             take.keys[key] = record.offset
         take.add_fresh(record, lane)
-        budget.spend(1, _size(record))
+        budget.spend(1, size)
         return True
 
     def _park(
-        self, record: Record, lane: int, key: int, take: Take, settings: QueueSettings
+        self, record: Record, size: int, lane: int, key: int, take: Take, settings: QueueSettings
     ) -> bool:
         """Pass over a message whose key is in flight; False when too many were already."""
         if self.ledger.parked_count + len(take.parked) >= settings.key_window:
             return False
         take.parked.append((record.offset, lane, key))
-        self._lay_aside(record)
+        self._lay_aside(record, size)
         return True
 
     # --- fairness ---------------------------------------------------------------------------------
@@ -316,11 +321,12 @@ class Shelf:
                 if budget.count <= least or budget.is_spent:
                     break
                 offset, record = waiting[value].popleft()
-                if record is not None and not budget.admits(record):
+                size = 0 if record is None else _size(record)
+                if not budget.admits(size):
                     return picked
                 if offset in ready or record is None:
-                    self._take_again(record, offset, lane, take, budget, settings, now)
-                elif not self._take_one(record, lane, take, budget, settings, now):
+                    self._take_again(record, offset, size, lane, take, budget, settings, now)
+                elif not self._take_one(record, size, lane, take, budget, settings, now):
                     return picked
                 picked.add(offset)
                 self._note_turn(value)
@@ -351,13 +357,13 @@ class Shelf:
             record = shelf.lots[0].records[shelf.place]
             if record.offset not in picked:
                 take.passed.append((record.offset, lane))
-                self._lay_aside(record)
+                self._lay_aside(record, _size(record))
             shelf.place += 1
 
     # --- what was passed over ---------------------------------------------------------------------
 
-    def _lay_aside(self, record: Record) -> None:
-        size = _size(record) + RECORD_BYTES
+    def _lay_aside(self, record: Record, size: int) -> None:
+        size += RECORD_BYTES
         if self._aside_bytes + size <= ASIDE_BYTES_MAX and record.offset not in self._aside:
             self._aside[record.offset] = record
             self._aside_bytes += size
@@ -370,11 +376,10 @@ class Shelf:
             found |= await self.stock.find([offset for offset in offsets if offset not in found])
         return found
 
-    def _pick_up(self, offset: int) -> None:
+    def _pick_up(self, offset: int, size: int) -> None:
         """It is handed out, or over."""
-        record = self._aside.pop(offset, None)
-        if record is not None:
-            self._aside_bytes -= _size(record) + RECORD_BYTES
+        if self._aside.pop(offset, None) is not None:
+            self._aside_bytes -= size + RECORD_BYTES
 
     # --- loading ----------------------------------------------------------------------------------
 

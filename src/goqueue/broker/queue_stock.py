@@ -9,6 +9,7 @@ control records, and what compaction took, are in no lot.
 """
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
@@ -135,7 +136,6 @@ class Stock:
     async def find(self, offsets: list[int]) -> dict[int, Record]:
         """These records, ascending offsets; what is missing is gone from the log."""
         found: dict[int, Record] = {}
-        wanted = set(offsets)
         looked_at = int(self.start)  # everything below
         for offset in offsets:
             if offset < looked_at:
@@ -143,10 +143,11 @@ class Stock:
             data, looked_at = await self._read(Offset(offset), FIND_BYTES)
             aborted = self._aborted(offset, looked_at)
             for header in _headers(data):
-                if wanted.isdisjoint(range(header.base_offset, header.next_offset)):
-                    continue
-                lot = self._lot(data, header, offset, aborted, None)
-                found.update((each.offset, each) for each in lot.records if each.offset in wanted)
+                start = bisect_left(offsets, max(offset, header.base_offset))
+                wanted = offsets[start : bisect_left(offsets, header.next_offset)]
+                if wanted and not header.is_control and not _is_aborted(header, aborted):
+                    records = self._decoded(data, header, frozenset(wanted))
+                    found.update((record.offset, record) for record in records)
         return found
 
     def _next_of(self, lane: int, offset: int) -> int:
@@ -185,10 +186,12 @@ class Stock:
             return []
         return [each for each in self._decoded(data, header) if each.offset in wanted]
 
-    def _decoded(self, data: bytes, header: BatchHeader) -> list[Record]:
+    def _decoded(
+        self, data: bytes, header: BatchHeader, wanted: frozenset[int] | None = None
+    ) -> list[Record]:
         """The batch's records; none when a producer put something into it that cannot be read."""
         try:
-            return batches.decode(data, header)
+            return batches.decode(data, header, wanted)
         except (CorruptBatch, UnsupportedBatch, BatchTooLarge) as error:
             _log.error(
                 "messages that cannot be decoded are passed over",

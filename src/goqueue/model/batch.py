@@ -252,14 +252,17 @@ def stamp_producer(
     _renew_checksum(data, header.position, header.size)
 
 
-def decode(data: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of a batch, decompressed; raises `CorruptBatch`."""
+def decode(data: Buffer, header: BatchHeader, wanted: frozenset[int] | None = None) -> list[Record]:
+    """The records of a batch, or those with `wanted` offsets, decompressed.
+
+    Raises `CorruptBatch`.
+    """
     block: Buffer = memoryview(data)[header.position + HEADER_BYTES : header.end]
     if header.codec:
         block = compression.decompress(header.codec, block, DECOMPRESSED_BYTES_MAX)
     append_time = header.max_timestamp if header.uses_append_time else -1
     return records.decode_records(
-        block, header.count, header.base_offset, header.base_timestamp, append_time
+        block, header.count, header.base_offset, header.base_timestamp, append_time, wanted
     )
 
 

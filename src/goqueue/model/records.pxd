@@ -35,6 +35,7 @@ cpdef list decode_records(
     long long base_offset,
     long long base_timestamp,
     long long append_timestamp,
+    frozenset wanted=*,
 )
 
 @cython.locals(

@@ -46,9 +46,14 @@ KeyEntry = tuple[int, bytes | None, bool, int, int]
 
 
 def decode_records(
-    data: Buffer, count: int, base_offset: int, base_timestamp: int, append_timestamp: int
+    data: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_timestamp: int,
+    wanted: frozenset[int] | None = None,
 ) -> list[Record]:
-    """The `count` records that fill `data`.
+    """The `count` records that fill `data`; of these, those with `wanted` offsets, if given.
 
     An `append_timestamp` of 0 or more is the timestamp of every record.
     """
@@ -68,6 +73,9 @@ def decode_records(
             octets, position, end, previous_delta
         )
         previous_delta = offset_delta
+        if wanted is not None and base_offset + offset_delta not in wanted:
+            position = record_end
+            continue
         key = None
         if length >= 0:
             key = octets[position : position + length]

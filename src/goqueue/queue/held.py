@@ -109,6 +109,8 @@ class Held:
 
     def take(self, first: int, last: int) -> list[Piece]:
         """Let go of what is held from `first` to `last`; gives what that was."""
+        if first == last and (state := self._singles.pop(first, None)) is not None:
+            return [(first, last, state)]
         found = self._cut(first, last) if self._in_runs else []
         singles = self._singles
         if singles:

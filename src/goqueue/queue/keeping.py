@@ -58,7 +58,7 @@ def restored(record: LedgerKept, book: LeaseBook) -> Ledger:
         ledger.restore_waiting(offset, visible_at)
     for offset, key in record.keys:
         ledger.keys[offset] = key
-        ledger.busy[key] = deque()
+        ledger.busy[key] = None
     for key, offsets in record.parked:
         ledger.busy[key] = deque(offsets)
         ledger.parked_count += len(offsets)

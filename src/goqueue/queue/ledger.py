@@ -68,7 +68,7 @@ class Ledger:
         self.history: dict[int, History] = {}
         self.letters: dict[int, Letter] = {}  # of those that are DEAD
         self.keys: dict[int, int] = {}  # of what is held, when keys have order
-        self.busy: dict[int, deque[int]] = {}  # key in flight (or waiting) to those parked for it
+        self.busy: dict[int, deque[int] | None] = {}  # key in flight (or waiting) to those parked
         self.parked_count = 0
         self.settled: dict[int, int] = {}  # finished offset to its last lease, oldest first
         self.leases: dict[Lease, None] = {}
@@ -241,7 +241,7 @@ class Ledger:
         self._take_lease(lease, (*ranges, *((offset, offset) for offset in record.again)))
         for offset, key in record.keys:
             self.keys[offset] = key
-            self.busy.setdefault(key, deque())
+            self.busy.setdefault(key)
         self._pass_over(record)
         self.cursors = list(record.cursors)
         self._advance()
@@ -278,13 +278,16 @@ class Ledger:
         for offset, lane, key in record.parked:
             self._note_lane(offset, lane)
             self.keys[offset] = key
-            if key in self.busy:
-                self.held[offset] = PARKED
-                self.busy[key].append(offset)
-                self.parked_count += 1
-            else:  # freed since that was planned
-                self.busy[key] = deque()
+            if key not in self.busy:  # freed since that was planned
+                self.busy[key] = None
                 self._make_ready(offset)
+                continue
+            parked = self.busy[key]
+            if parked is None:
+                parked = self.busy[key] = deque()
+            parked.append(offset)
+            self.held[offset] = PARKED
+            self.parked_count += 1
 
     def finish(self, ranges: Ranges) -> None:
         """These are done with, whatever they were."""
@@ -500,6 +503,9 @@ class Ledger:
                 self._forget(low, high, was)
 
     def _forget(self, first: int, last: int, was: State) -> None:
+        if first == last:
+            self._forget_one(first, was)
+            return
         normal = last - first + 1
         for offset in within(self.lanes, first, last):
             self._leave(was, 1, self.lanes.pop(offset))
@@ -511,6 +517,15 @@ class Ledger:
         for offset in within(self.letters, first, last):
             del self.letters[offset]
         for offset in within(self.keys, first, last):
+            self._free_key(offset, was)
+
+    def _forget_one(self, offset: int, was: State) -> None:
+        """As `_forget`, which takes its time for one."""
+        self._leave(was, 1, self.lanes.pop(offset, NORMAL))
+        if self.history.pop(offset, None) is not None:
+            self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
+        self.letters.pop(offset, None)
+        if self.keys:
             self._free_key(offset, was)
 
     def _remember(self, offset: int, lease_id: int) -> None:
@@ -525,14 +540,16 @@ class Ledger:
         if key is None:
             return
         parked = self.busy[key]
+        if not parked:
+            del self.busy[key]
+            return
+        self.parked_count -= 1
         if was == PARKED:
             parked.remove(offset)
-            self.parked_count -= 1
-        elif parked:
-            self.parked_count -= 1
-            self._make_ready(parked.popleft())
         else:
-            del self.busy[key]
+            self._make_ready(parked.popleft())
+        if not parked:
+            self.busy[key] = None
 
     def _advance(self) -> None:
         """Raise the floor over what is finished."""

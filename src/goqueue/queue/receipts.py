@@ -92,7 +92,9 @@ def _run_size(texts: Sequence[str], place: int, before: str, first: int, after: 
     What they would be is written and compared, in ever longer pieces, since that takes a quarter of
     the time that reading takes.
     """
-    size, step = 1, 1
+    if place + 1 >= len(texts) or texts[place + 1] != f"{before}{first + 1}{after}":
+        return 1
+    size, step = 2, 2
     while place + size < len(texts):
         given = texts[place + size : place + size + step]
         offsets = range(first + size, first + size + len(given))

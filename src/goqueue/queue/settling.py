@@ -20,7 +20,7 @@ import msgspec
 from goqueue.model.ids import Timestamp
 from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptInTransaction, ReceiptUnknown
 from goqueue.queue.handing import letter_of
-from goqueue.queue.held import within
+from goqueue.queue.held import State, within
 from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.letters import ERROR_LENGTH_MAX
@@ -75,11 +75,12 @@ def good_claims(
 def _is_good(ledger: Ledger, lease_id: int, claim: Claim, owner: str) -> bool:
     """Whether the lease holds all of the claim, in that attempt."""
     first, last, attempt, _ = claim
+    if first == last:
+        is_held = _holds(ledger.held.get(first), lease_id, owner)
+        return is_held and ledger.attempt(first) == attempt
     count = 0
     for low, high, state in ledger.held.pieces(first, last):
-        if not isinstance(state, Lease) or state.lease_id != lease_id:
-            return False
-        if state.owner not in ("", owner):
+        if not _holds(state, lease_id, owner):
             return False
         count += high - low + 1
     if count != last - first + 1:
@@ -88,6 +89,10 @@ def _is_good(ledger: Ledger, lease_id: int, claim: Claim, owner: str) -> bool:
     return (attempt == 1 or len(known) == count) and all(
         ledger.attempt(offset) == attempt for offset in known
     )
+
+
+def _holds(state: State | None, lease_id: int, owner: str) -> bool:
+    return isinstance(state, Lease) and state.lease_id == lease_id and state.owner in ("", owner)
 
 
 def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> QueueError | None:

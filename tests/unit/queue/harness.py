@@ -198,7 +198,7 @@ def ledger_picture(ledger: Ledger) -> dict[str, Any]:
         },
         "lanes": dict(sorted(ledger.lanes.items())),
         "keys": dict(sorted(ledger.keys.items())),
-        "busy": {key: list(parked) for key, parked in sorted(ledger.busy.items())},
+        "busy": {key: list(parked or ()) for key, parked in sorted(ledger.busy.items())},
         "parked_count": ledger.parked_count,
         "letters": dict(sorted(ledger.letters.items())),
         "settled": list(ledger.settled.items()),

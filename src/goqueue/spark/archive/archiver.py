@@ -33,7 +33,7 @@ from goqueue.spark.archive.columns import (
 )
 from goqueue.spark.archive.plan import Kind, Plan, Report, TopicPlan
 from goqueue.spark.lake import LakeError, LakeTable, MarksMoved, open_table
-from goqueue.spark.lake.growth import grown
+from goqueue.spark.lake.growth import grown, widened
 from goqueue.spark.lake.table import DataFile
 from goqueue.spark.lake.writing import WriteSettings
 
@@ -170,7 +170,12 @@ class _TopicTables:
 
     def look(self) -> None:
         """At the tables as they are now."""
-        self._schema = self._first_schema() or self._table_schema()
+        known = self.tables["rows"].schema()
+        if known is None:
+            self._schema = self._beginning()
+        else:
+            self._check_kind(known)
+            self._schema = widened(known, self._beginning())
         names = {self._mark(each): each for each in self._partitions}
         self._marks = {kind: each.marks(names) for kind, each in self.tables.items()}
 
@@ -220,31 +225,25 @@ class _TopicTables:
     def _mark(self, partition: int) -> str:
         return f"{self._id}/{partition}"
 
-    def _first_schema(self) -> Any:
-        """What the table would begin with; None when it is there."""
-        if self.tables["rows"].schema() is not None:
-            return None
+    def _beginning(self) -> Any:
+        """The schema that is known before any row is seen."""
         if not self._settings.decode:
             return RECORD_SCHEMA
         fields = self._settings.fields
         known = [] if fields is None else pa.ipc.read_schema(pa.py_buffer(fields))
         return decoded_schema(known, keep_value=self._settings.keep_value)
 
-    def _table_schema(self) -> Any:
-        schema = self.tables["rows"].schema()
+    def _check_kind(self, schema: Any) -> None:
         where = self.tables["rows"].location
         if is_decoded(schema) != self._settings.decode:
             kind = "decoded values" if is_decoded(schema) else "records as they are"
             raise LakeError(f"{where} holds {kind}: archive into another folder, or as before")
-        if not self._settings.decode:
-            return schema
-        wanted = decoded_schema(value_fields(schema), keep_value=self._settings.keep_value)
-        if set(wanted.names) != set(schema.names):
+        kept = f"{PREFIX}value" in schema.names
+        if self._settings.decode and kept != self._settings.keep_value:
             raise LakeError(
-                f"{where} was begun {'with' if 'record_value' in schema.names else 'without'}"
-                " keeping values: go on as before, or archive into another folder"
+                f"{where} was begun {'with' if kept else 'without'} keeping values:"
+                " go on as before, or archive into another folder"
             )
-        return schema
 
 
 def _ends(reports: Sequence[Report], topic: str) -> dict[int, int]:

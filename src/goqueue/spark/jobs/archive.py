@@ -203,15 +203,20 @@ def _fields(text: str) -> bytes:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    from goqueue.spark.lake.growth import plain_schema
+    from goqueue.spark.archive.columns import PREFIX
+    from goqueue.spark.lake.growth import objections, plain_schema
 
     try:
         fields = StructType.fromDDL(text)
         assert isinstance(fields, StructType), "a list of columns is a struct"
-        schema = to_arrow_schema(fields, timezone="UTC")
+        schema = plain_schema(to_arrow_schema(fields, timezone="UTC"))
     except PySparkException as error:
         raise BadArchiveOptions(f"fields {text!r}: {error}") from error
-    return bytes(plain_schema(schema).serialize().to_pybytes())
+    problems = objections(schema, reserved_prefix=PREFIX)
+    if problems:
+        told = "; ".join(f"{name}: {reason}" for name, reason in problems.items())
+        raise BadArchiveOptions(f"fields {text!r}: {told}")
+    return bytes(schema.serialize().to_pybytes())
 
 
 def _start(job: Archiver, options: ArchiveOptions) -> str:

@@ -19,6 +19,16 @@ DEPTH_MAX: Final = 16
 NAME_BYTES_MAX: Final = 255
 FORBIDDEN: Final = frozenset(" ,;{}()\n\t=")  # Delta's list; Spark's for Parquet is the same
 
+READABLE: Final = (
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.bool_(),
+    pa.timestamp("us", "UTC"),
+)
+
 
 class Growth(msgspec.Struct, frozen=True):
     schema: Any  # the known columns, then the new ones
@@ -30,6 +40,24 @@ def grown(known: Any, found: Iterable[Any], *, reserved_prefix: str = "") -> Gro
     grower = _Grower(reserved_prefix, leaves=sum(_leaves(each.type) for each in known))
     fields = grower.joined(list(known), list(united(found)), path="", depth=1)
     return Growth(pa.schema(fields), grower.refused)
+
+
+def objections(wanted: Any, *, reserved_prefix: str = "") -> dict[str, str]:
+    """Why fields that somebody declares cannot be columns of JSON values."""
+    refused = {each.name: _foreign(each.type) for each in wanted}
+    named = grown(pa.schema([]), [wanted], reserved_prefix=reserved_prefix).refused
+    return {name: reason for name, reason in refused.items() if reason is not None} | named
+
+
+def _foreign(kind: Any) -> str | None:
+    if pa.types.is_struct(kind):
+        return next((found for each in kind if (found := _foreign(each.type))), None)
+    if pa.types.is_list(kind):
+        return _foreign(kind.value_type)
+    if kind in READABLE or pa.types.is_decimal(kind):
+        return None
+    known = "bigint, int, double, float, decimal, string, boolean, timestamp, struct and array"
+    return f"{kind} is not read from JSON: there are {known}"
 
 
 def united(found: Iterable[Any]) -> Any:

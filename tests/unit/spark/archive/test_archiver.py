@@ -1,8 +1,11 @@
 """The archive's promise: what is in the topic is in the tables once, whatever happens between."""
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from goqueue.spark.archive.archiver import Archived
@@ -201,6 +204,25 @@ def test_rows_that_do_not_fit_are_letters_with_a_reason(tmp_path: Path, format: 
     assert [(row["offset"], row["value"]) for row in letters] == [(1, b'{"id": "one"}'), (2, b"no")]
     assert "/id" in letters[0]["reason"]
     assert "not JSON" in letters[1]["reason"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_declared_fields_have_their_types_also_when_they_are_added_later(
+    tmp_path: Path, format: str
+):
+    log = TopicLog()
+    log.append("orders", 0, b'{"price": "1.50"}', b'{"price": 2}')
+    price = pa.schema([("price", pa.decimal128(10, 2))]).serialize().to_pybytes()
+    batches = log.batches(log.whole())
+    archiver(log, tmp_path, format, decode=True, fields=price).archive(Runs(batches))
+    more = pa.schema([("price", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+    log.append("orders", 0, b'{"price": 3, "at": "2026-01-31T12:00:00Z"}')
+    fields = more.serialize().to_pybytes()
+    again = archiver(log, tmp_path, format, decode=True, fields=fields)
+    again.archive(Runs(log.batches(log.whole())))
+    rows = read_table(tmp_path, "orders", format, decoded=True)
+    assert [row["price"] for row in rows] == [Decimal("1.50"), Decimal("2.00"), Decimal("3.00")]
+    assert rows[2]["at"] == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_the_first_type_of_a_field_stays(tmp_path: Path):

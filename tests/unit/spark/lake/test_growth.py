@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from goqueue.spark.lake.growth import COLUMNS_MAX, grown, united
+from goqueue.spark.lake.growth import COLUMNS_MAX, grown, objections, united, widened
 
 
 def schema(**fields) -> pa.Schema:
@@ -80,3 +80,23 @@ def test_depth_has_an_end():
     for _ in range(20):
         kind = pa.list_(kind)
     assert "deep" in grown(pa.schema([]), [pa.schema([("a", kind)])]).refused["a"]
+
+
+def test_declared_fields_may_be_what_json_can_hold():
+    fine = schema(
+        a=pa.int64(),
+        b=pa.decimal128(10, 2),
+        c=pa.timestamp("us", "UTC"),
+        d=pa.list_(struct(x=pa.string())),
+    )
+    assert objections(fine) == {}
+    wrong = schema(a=pa.date32(), b=struct(x=pa.map_(pa.string(), pa.int64())), record_c=pa.int64())
+    assert set(objections(wrong, reserved_prefix="record_")) == {"a", "b", "record_c"}
+
+
+def test_a_wider_schema_keeps_what_is_there():
+    known = schema(a=pa.int64(), o=struct(x=pa.int64()))
+    wanted = schema(o=struct(y=pa.string()), a=pa.string(), b=pa.bool_())
+    assert widened(known, wanted).equals(
+        schema(a=pa.int64(), o=struct(x=pa.int64(), y=pa.string()), b=pa.bool_())
+    )

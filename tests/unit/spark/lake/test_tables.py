@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
 from goqueue.spark.lake import FORMATS, LakeError, LakeTable, MarksMoved, open_table
 from goqueue.spark.lake.writing import FileSet
+from tests.unit.spark.lake.readers import read_as_others
 
 SCHEMA = pa.schema(
     [
@@ -53,19 +53,9 @@ def written(table: LakeTable, *batches: Any) -> list:
 
 def offsets(table: LakeTable) -> list[int]:
     """What a reader of that format finds."""
-    folder = Path(table.location)
-    if type(table).__name__ == "ParquetTable":
-        found = pa.dataset.dataset(folder, schema=table.schema(), partitioning="hive").to_table()
-    elif type(table).__name__ == "DeltaLakeTable":
-        from deltalake import DeltaTable
-
-        found = pa.table(DeltaTable(folder).to_pyarrow_table())
-    else:
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        catalog = SqlCatalog("goqueue", uri=f"sqlite:///{folder.parent}/catalog.db")
-        found = catalog.load_table(("goqueue", folder.name)).scan().to_arrow()
-    return sorted(found["offset"].to_pylist())
+    names = {"ParquetTable": "parquet", "DeltaLakeTable": "delta", "IcebergLakeTable": "iceberg"}
+    found = read_as_others(names[type(table).__name__], Path(table.location))
+    return sorted(found["offset"].to_pylist()) if found.num_rows else []
 
 
 # --- commits --------------------------------------------------------------------------------------

@@ -1,0 +1,35 @@
+"""Tables as others read them, who know nothing of our code."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+
+
+def read_as_others(format: str, folder: Path) -> Any:
+    """All rows of a table, as a pyarrow.Table."""
+    match format:
+        case "parquet":
+            return _plain(folder)
+        case "delta":
+            from deltalake import DeltaTable
+
+            return pa.table(DeltaTable(folder).to_pyarrow_table())
+        case "iceberg":
+            from pyiceberg.catalog.sql import SqlCatalog
+
+            catalog = SqlCatalog("goqueue", uri=f"sqlite:///{folder.parent}/catalog.db")
+            return catalog.load_table(("goqueue", folder.name)).scan().to_arrow()
+        case _:
+            raise AssertionError(format)
+
+
+def _plain(folder: Path) -> Any:
+    """A folder of Parquet files, whose columns may have grown from file to file."""
+    found = pa.dataset.dataset(folder, format="parquet", partitioning="hive")
+    if not found.files:
+        return pa.table({})
+    schemas = [each.physical_schema for each in found.get_fragments()]
+    whole = pa.unify_schemas([found.schema, *schemas])
+    return pa.dataset.dataset(folder, whole, format="parquet", partitioning="hive").to_table()
