@@ -268,11 +268,14 @@ class Shelf:
         self, record: Record, size: int, lane: int, key: int, take: Take, settings: QueueSettings
     ) -> bool:
         """Pass over a message whose key is in flight; False when too many were already."""
-        if self.ledger.parked_count + len(take.parked) >= settings.key_window:
+        if not self._may_park(take, settings):
             return False
         take.parked.append((record.offset, lane, key))
         self._lay_aside(record, size)
         return True
+
+    def _may_park(self, take: Take, settings: QueueSettings) -> bool:
+        return self.ledger.parked_count + len(take.parked) < settings.key_window
 
     # --- fairness ---------------------------------------------------------------------------------
 
@@ -281,8 +284,17 @@ class Shelf:
     ) -> None:
         """Of the window's messages, those of the header's values in turn.
 
-        What is passed over is from then on ready, and so in the window until its turn comes.
+        What is passed over is from then on ready, and so in the window until its turn comes; or
+        parked, when its key is busy.
         """
+        while budget.count > least and not budget.is_spent:
+            if not await self._take_of_window(lane, least, take, budget, settings, now):
+                return
+
+    async def _take_of_window(
+        self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+    ) -> bool:
+        """Whether it took all that may be taken of the window, so that a look behind it is due."""
         ready = self.ledger.take_ready(lane, settings.fairness_window, now)
         try:
             found = await self._find(ready)
@@ -290,17 +302,41 @@ class Shelf:
         except BaseException:
             self.ledger.put_back(ready)
             raise
+        first = self._first_of_keys(fresh, take, settings)
         waiting: dict[bytes | None, deque[tuple[int, Record | None]]] = {}
         for offset in ready:
             record = found.get(offset)
             value = None if record is None else header_value(record, settings.fairness)
             waiting.setdefault(value, deque()).append((offset, record))
-        for record in fresh:
+        for record in first:
             value = header_value(record, settings.fairness)
             waiting.setdefault(value, deque()).append((record.offset, record))
         picked = self._pick(waiting, set(ready), lane, least, take, budget, settings, now)
         self.ledger.put_back(offset for offset in ready if offset not in picked)
-        self._pass_over(lane, fresh, picked, take)
+        last = max((record.offset for record in fresh if record.offset in picked), default=-1)
+        may_go_on = (
+            bool(fresh)
+            and all(record.offset in picked for record in first)
+            and self._may_park(take, settings)
+        )
+        self._pass_over(lane, fresh[-1].offset if may_go_on else last, picked, take, settings)
+        return may_go_on
+
+    def _first_of_keys(
+        self, fresh: list[Record], take: Take, settings: QueueSettings
+    ) -> list[Record]:
+        """Those that need not wait for another message of their key."""
+        if settings.ordering != "key":
+            return fresh
+        seen = {*take.keys, *self.ledger.busy}
+        first = []
+        for record in fresh:
+            key = ordering_key(record)
+            if key is None or key not in seen:
+                first.append(record)
+            if key is not None:
+                seen.add(key)
+        return first
 
     def _pick(
         self,
@@ -349,16 +385,30 @@ class Shelf:
         records = [record for lot in shelf.lots for record in lot.records]
         return records[shelf.place : shelf.place + count] if count > 0 else []
 
-    def _pass_over(self, lane: int, fresh: list[Record], picked: set[int], take: Take) -> None:
-        """The shelf moves on to behind the last fresh one that was picked."""
-        last = max((record.offset for record in fresh if record.offset in picked), default=-1)
+    def _pass_over(
+        self, lane: int, last: int, picked: set[int], take: Take, settings: QueueSettings
+    ) -> None:
+        """The shelf moves on to behind `last`."""
         shelf = self._lanes[lane]
         while shelf.tidy() and shelf.lots[0].records[shelf.place].offset <= last:
             record = shelf.lots[0].records[shelf.place]
             if record.offset not in picked:
-                take.passed.append((record.offset, lane))
-                self._lay_aside(record, _size(record))
+                self._pass_one_over(record, lane, take, settings)
             shelf.place += 1
+
+    def _pass_one_over(
+        self, record: Record, lane: int, take: Take, settings: QueueSettings
+    ) -> None:
+        """It is ready; with order by key, only as the first of its key, which waits for it."""
+        self._lay_aside(record, _size(record))
+        key = ordering_key(record) if settings.ordering == "key" else None
+        if key is None:
+            take.passed.append((record.offset, lane))
+        elif key in take.keys or key in self.ledger.busy:
+            take.parked.append((record.offset, lane, key))
+        else:
+            take.keys[key] = record.offset
+            take.passed.append((record.offset, lane))
 
     # --- what was passed over ---------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from goqueue.broker.messages import OutgoingMessage
 from goqueue.model.errors import ShuttingDown
-from goqueue.queue import QueueSettings
+from goqueue.queue import Delivered, QueueSettings
 from goqueue.queue.lanes import NAMES, WEIGHTS
 from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
 
@@ -209,6 +209,53 @@ def test_tenants_take_turns_one_message_at_a_time():
         assert all(sorted(seen[n : n + 3]) == [b"a", b"b", b"c"] for n in range(0, 15, 3))
 
     play(scenario, settings=QueueSettings(fairness="tenant"))
+
+
+def test_keys_keep_their_order_when_tenants_take_turns():
+    async def scenario(bench: Bench) -> None:
+        chance = random.Random(11)
+        counts: Counts[bytes] = Counts()
+        for _ in range(6):
+            some = []
+            for _ in range(150):
+                key = b"key-%d" % chance.choice([0, 0, 0, *range(30)])
+                headers = (("tenant", b"%d" % chance.randrange(4)),)
+                some.append(OutgoingMessage(b"%d" % counts[key], key=key, headers=headers))
+                counts[key] += 1
+            await bench.publish("jobs", *some)
+        done: Counts[bytes] = Counts()
+        held: list[Delivered] = []
+        while done.total() < 900:
+            held += await bench.receive(consumer="ann", max_messages=chance.choice([1, 3, 20]))
+            keys = Counts(each.record.key for each in held)
+            assert set(keys.values()) <= {1}, "two of one key at a time"
+            assert held
+            each = held.pop(chance.randrange(len(held)))
+            key = each.record.key or b""
+            assert int(each.record.value or b"") == done[key], "out of order"
+            if chance.random() < 0.2:
+                await bench.queues.nack([each.receipt], delay_ms=0)
+            else:
+                await bench.ack([each])
+                done[key] += 1
+        assert done == counts
+
+    settings = QueueSettings(
+        ordering="key", fairness="tenant", fairness_window=50, key_window=200, max_failures=99
+    )
+    play(scenario, settings=settings)
+
+
+def test_a_busy_key_that_fills_the_window_keeps_nobody_waiting():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *(OutgoingMessage(b"%d" % n, key=b"k") for n in range(100)))
+        await bench.publish("jobs", b"other")
+        held = await bench.receive(max_messages=10)
+        assert values(held) == [b"0", b"other"]
+        await bench.ack(held)
+        assert await bench.drain() == numbered(99, 1)
+
+    play(scenario, settings=QueueSettings(ordering="key", fairness="tenant", fairness_window=10))
 
 
 async def _until_stopped(work: Awaitable[None]) -> None:
