@@ -23,7 +23,8 @@ QUICK_TO_COMPILE: Final = "-XX:TieredStopAtLevel=1"  # a job of seconds is over 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: str
-    """`stream`, `shuffled`, `foreach_batch`, or `forgetful`: a stream without de-duplication."""
+    """`stream`, `shuffled` or `foreach_batch`; to compare with, `forgetful`, a stream without
+    de-duplication, and `connector`, which is Spark's own for Kafka."""
     bootstrap: str
     http: str
     source: str
@@ -31,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checkpoint: str
     rows_a_batch: int
     master: str = "local[2]"
+    jars: tuple[str, ...] = ()
 
 
 def main(settings: Settings) -> None:
@@ -75,6 +77,11 @@ def start(settings: Settings, spark: SparkSession, rows: DataFrame) -> Any:
             batch.write.format("goqueue").options(**target, **version).mode("append").save()
 
         return writing.foreachBatch(save).start()
+    if settings.kind == "connector":
+        for jar in settings.jars:
+            spark.sql(f"add jar '{jar}'")
+        server = {"kafka.bootstrap.servers": settings.bootstrap, "topic": settings.target}
+        return writing.format("kafka").options(**server).start()
     if settings.kind == "forgetful":
         spark.dataSource.register(ForgetfulDataSource)
         return writing.format(ForgetfulDataSource.name()).options(**target).start()

@@ -35,7 +35,15 @@ class Blow(msgspec.Struct, frozen=True):
 class Scene:
     """A broker, two proxies before it, and a driver that sees only those."""
 
-    def __init__(self, directory: Path, kind: str, *, seed: int, master: str = "local[2]") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        kind: str,
+        *,
+        seed: int,
+        master: str = "local[2]",
+        jars: Sequence[Path] = (),
+    ) -> None:
         self._faults = Faults()
         self._http = HttpProxy(self._faults, lambda: self._broker.http_address, seed)
         self._kafka = KafkaProxy(self._faults, lambda: self._broker.kafka_address)
@@ -53,6 +61,7 @@ class Scene:
                 "checkpoint": str(directory / "checkpoint"),
                 "rows_a_batch": ROWS_A_BATCH,
                 "master": master,
+                "jars": [str(jar) for jar in jars],
             },
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.crashes.scene import ROWS_A_BATCH, Blow, Scene
+from tests.spark.kafka_connector import NotToBeHad, connector_jars
 
 POINTS = ("write", "decision:before", "decision:middle", "decision:after")
 SINKS = ("stream", "shuffled", "foreach_batch")
@@ -38,6 +39,20 @@ def test_without_memory_of_what_was_decided_there_are_duplicates(tmp_path):
         scene.copy([Blow("driver", "decision:after")])
         twice = scene.found() - scene.expected
         assert twice.total() == ROWS_A_BATCH
+        assert not scene.expected - scene.found()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sparks_own_sink_for_kafka_writes_some_rows_twice(tmp_path):
+    """What people have today; their documentation says so too."""
+    try:
+        jars = connector_jars()
+    except NotToBeHad as error:
+        pytest.skip(f"Spark's Kafka connector is not to be had: {error}")
+    with Scene(tmp_path, "connector", seed=1, jars=jars).running() as scene:
+        scene.copy([Blow("driver", "write", passage=3)])
+        assert (scene.found() - scene.expected).total() > 0
         assert not scene.expected - scene.found()
 
 
