@@ -80,12 +80,15 @@ class DeltaLakeTable:
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
     ) -> None:
+        check_present(self._folder, files)
+        actions = [self._added(each, data_change=True) for each in files]
+        transactions = [Transaction(f"{APPLICATION}{name}", value) for name, value in marks.items()]
+        # From here on the table must not be brought up to date: delta-rs looks for rivals only
+        # among the commits that came after the version which it knows.
         table = self._table()
         assert table is not None, "ensure() comes first"
         check_marks(marks, since, _marks(table, marks))
-        check_present(self._folder, files)
-        transactions = [Transaction(f"{APPLICATION}{name}", value) for name, value in marks.items()]
-        self._write(table, [self._added(each, data_change=True) for each in files], transactions)
+        self._write(table, actions, transactions)
 
     def files(self) -> list[LakeFile]:
         table = self._table()
@@ -100,18 +103,17 @@ class DeltaLakeTable:
         )
 
     def replace(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> None:
-        table = self._table()
-        assert table is not None, "a table with files is there"
         check_present(self._folder, new)
-        missing = {each.path for each in old} - {each.path for each in self.files()}
-        if missing:
-            raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
         now = _now_ms()
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(each.path, False, now, each.bytes, self._values(each)) for each in old
         ]
         actions += [self._added(each, data_change=False) for each in new]
-        self._write(table, actions, [])
+        if {each.path for each in old} - {each.path for each in self.files()}:
+            raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
+        assert self._known is not None, "files() has just looked"
+        # delta-rs does not see that a rival removes the same files: let nobody come between.
+        self._write(self._known, actions, [], retries=0)
 
     def vacuum(self, *, hours: float, dry_run: bool) -> list[str]:
         table = self._table()
@@ -139,6 +141,8 @@ class DeltaLakeTable:
         table: DeltaTable,
         actions: Sequence[AddAction | RemoveAction],
         transactions: list[Transaction],
+        *,
+        retries: int | None = None,
     ) -> None:
         with _moved(self.location):
             table.create_write_transaction(
@@ -146,7 +150,9 @@ class DeltaLakeTable:
                 "append",
                 table.schema(),
                 [self._date_column] if self._date_column else None,
-                commit_properties=CommitProperties(app_transactions=transactions),
+                commit_properties=CommitProperties(
+                    app_transactions=transactions, max_commit_retries=retries
+                ),
             )
 
     def _added(self, file: DataFile, *, data_change: bool) -> AddAction:

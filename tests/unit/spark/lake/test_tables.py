@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from goqueue.spark.lake import FORMATS, LakeError, LakeTable, MarksMoved, open_table
+from goqueue.spark.lake.table import check_marks
 from goqueue.spark.lake.writing import FileSet
 from tests.unit.spark.lake.readers import read_as_others
 
@@ -87,6 +88,26 @@ def test_a_second_job_with_the_same_rows_is_refused(table: LakeTable):
     assert offsets(table) == [0, 1]
 
 
+@pytest.mark.parametrize("format", ["delta", "iceberg"])  # plain Parquet has a lock
+def test_a_rival_between_the_look_and_the_commit_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+):
+    table, rival = reopened(format, tmp_path), reopened(format, tmp_path)
+    table.ensure(SCHEMA)
+    first, second = written(table, rows(0, 1)), written(table, rows(0, 1))
+    module = f"goqueue.spark.lake.{format}"
+
+    def overtaken(*given):
+        check_marks(*given)
+        monkeypatch.setattr(f"{module}.check_marks", check_marks)
+        rival.commit(second, {"orders/0": 2}, {})
+
+    monkeypatch.setattr(f"{module}.check_marks", overtaken)
+    with pytest.raises(MarksMoved):
+        table.commit(first, {"orders/0": 2}, {})
+    assert offsets(table) == [0, 1]
+
+
 def test_marks_of_others_may_move_meanwhile(table: LakeTable):
     table.ensure(SCHEMA)
     table.commit(written(table, rows(0)), {"orders/0": 1}, {})
@@ -143,6 +164,27 @@ def test_replaced_files_are_gone_for_readers_and_the_others_stay(table: LakeTabl
     with pytest.raises(LakeError, match="compact again"):
         table.replace(old, written(table, rows(*gone)))
     assert offsets(table) == [0, 1, 2]
+
+
+def test_files_that_a_rival_replaces_at_the_same_time_are_replaced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With Delta; the other two let only one writer through anyway."""
+    table, rival = reopened("delta", tmp_path), reopened("delta", tmp_path)
+    table.ensure(SCHEMA)
+    for each in range(2):
+        table.commit(written(table, rows(each)), {"orders/0": each + 1}, marks_at(each))
+    old, look = table.files(), table.files
+
+    def overtaken():
+        found = look()
+        rival.replace(old, written(rival, rows(0, 1)))
+        return found
+
+    monkeypatch.setattr(table, "files", overtaken)
+    with pytest.raises(MarksMoved):
+        table.replace(old, written(table, rows(0, 1)))
+    assert offsets(table) == [0, 1]
 
 
 def marks_at(offset: int) -> dict[str, int]:
