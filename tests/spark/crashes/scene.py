@@ -20,8 +20,8 @@ from tests.spark.crashes.proxies import HttpProxy, KafkaProxy
 Victim = Literal["driver", "executor", "broker"]
 
 PARTITIONS = 3
-BATCHES = 4
-ROWS_A_BATCH = 900
+BATCHES = 8  # more than blows that leave a decision behind
+ROWS_A_BATCH = 600
 LIVES_SPARE = 3  # a broker's death may cost the driver its life
 WAIT_S = 30.0
 
@@ -105,6 +105,19 @@ class Scene:
         assert not self._blows, f"never struck: {self._blows}"
         assert not self._is_armed, "the last blow was never struck"
 
+    def copy_beside_a_frozen_driver(self) -> int:
+        """One driver hangs before its first decision, and a second one does the work.
+
+        Gives how the first one ends when it comes to itself.
+        """
+        self._faults.arm("decision:before", self._driver.freeze)
+        self._driver.start()
+        assert self._faults.fired.wait(WAIT_S * 10), self._driver.log()
+        self._driver.start()
+        assert self._driver.wait() == 0, self._driver.log()
+        self._driver.thaw(0)
+        return self._driver.wait(0)
+
     def _arm_next(self) -> None:
         if self._blows:
             blow = self._blows.popleft()
@@ -122,6 +135,9 @@ class Scene:
         self._is_armed = False  # not if that failed
         if blow.victim != "driver":  # whose next blow is for its next life
             self._arm_next()
+
+    def log(self) -> str:
+        return self._driver.log()
 
     # --- the comparison ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.crashes.scene import ROWS_A_BATCH, Blow, Scene
+from tests.spark.crashes.scene import ROWS_A_BATCH, Blow, Scene, Victim
 from tests.spark.kafka_connector import NotToBeHad, connector_jars
 
 POINTS = ("write", "decision:before", "decision:middle", "decision:after")
@@ -58,18 +58,20 @@ def test_sparks_own_sink_for_kafka_writes_some_rows_twice(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("sink", SINKS)
-def test_a_driver_may_die_anywhere(tmp_path, sink, point):
-    run(tmp_path, sink, *[Blow("driver", point)] * TIMES, seed=2)
+def test_a_driver_may_die_anywhere(tmp_path, sink):
+    run(tmp_path, sink, *everywhere("driver"), seed=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("sink", SINKS)
-def test_a_broker_may_die_anywhere(tmp_path, sink, point):
-    run(tmp_path, sink, *[Blow("broker", point)] * TIMES, seed=3)
+def test_a_broker_may_die_anywhere(tmp_path, sink):
+    run(tmp_path, sink, *everywhere("broker"), seed=3)
+
+
+def everywhere(victim: Victim) -> list[Blow]:
+    return [Blow(victim, point) for _ in range(TIMES) for point in POINTS]
 
 
 @pytest.mark.slow
@@ -78,6 +80,16 @@ def test_a_broker_may_die_anywhere(tmp_path, sink, point):
 def test_an_executor_may_die_while_it_writes(tmp_path, sink):
     blows = [Blow("executor", "write", passage=2)] * TIMES
     run(tmp_path, sink, *blows, seed=4, master=CLUSTER)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_driver_that_comes_back_from_the_dead_is_fenced(tmp_path, sink):
+    with Scene(tmp_path, sink, seed=6).running() as scene:
+        assert scene.copy_beside_a_frozen_driver() != 0
+        scene.check()
+        assert "only one may write" in scene.log()
 
 
 @pytest.mark.slow
