@@ -20,7 +20,6 @@ from tests.spark.crashes.proxies import HttpProxy, KafkaProxy
 Victim = Literal["driver", "executor", "broker"]
 
 PARTITIONS = 3
-BATCHES = 8  # more than blows that leave a decision behind
 ROWS_A_BATCH = 600
 LIVES_SPARE = 3  # a broker's death may cost the driver its life
 WAIT_S = 30.0
@@ -33,7 +32,10 @@ class Blow(msgspec.Struct, frozen=True):
 
 
 class Scene:
-    """A broker, two proxies before it, and a driver that sees only those."""
+    """A broker, two proxies before it, and a driver that sees only those.
+
+    There must be more batches than blows that leave a decision behind: each of those uses one up.
+    """
 
     def __init__(
         self,
@@ -41,9 +43,11 @@ class Scene:
         kind: str,
         *,
         seed: int,
+        batches: int,
         master: str = "local[2]",
         jars: Sequence[Path] = (),
     ) -> None:
+        self._rows = batches * ROWS_A_BATCH
         self._faults = Faults()
         self._http = HttpProxy(self._faults, lambda: self._broker.http_address, seed)
         self._kafka = KafkaProxy(self._faults, lambda: self._broker.kafka_address)
@@ -143,7 +147,7 @@ class Scene:
 
     @property
     def expected(self) -> Counter[bytes]:
-        return Counter(b"message %d" % number for number in range(BATCHES * ROWS_A_BATCH))
+        return Counter(b"message %d" % number for number in range(self._rows))
 
     def found(self) -> Counter[bytes]:
         read = READERS["confluent"]
