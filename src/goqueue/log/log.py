@@ -18,7 +18,7 @@ import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed, markers
+from goqueue.log import framed
 from goqueue.log.aborted import AbortedRange, AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
@@ -26,6 +26,7 @@ from goqueue.log.producers import NOT_SEEN, Producers, WrittenBatch
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Damage, DamageFound, Segment
 from goqueue.log.swap import swap
 from goqueue.model import batch as batches
+from goqueue.model import markers
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import (
     CorruptBatch,

@@ -20,7 +20,7 @@ import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed, markers
+from goqueue.log import framed
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
@@ -29,6 +29,7 @@ from goqueue.log.producers import Producers
 from goqueue.log.segment import LOG, DamageFound, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.model import batch as batches
+from goqueue.model import markers
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
 from goqueue.model.ids import NO_TIMESTAMP, Offset

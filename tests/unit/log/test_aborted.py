@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from goqueue.log import open_log
 from goqueue.log.aborted import DEAD_ENTRIES_MAX, AbortedRange, AbortIndex
-from goqueue.log.markers import decode, encode
 from goqueue.model import batch as batches
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.markers import decode, encode
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.sim.disk import SimDisk

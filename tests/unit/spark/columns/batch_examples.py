@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from goqueue.log import markers
 from goqueue.model import batch as batches
+from goqueue.model import markers
 from goqueue.model.batch import APPEND_TIME, TRANSACTIONAL
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
