@@ -16,7 +16,8 @@ from goqueue.model.batch import encode
 from goqueue.model.config import Config, HttpConfig, KafkaConfig, StorageConfig
 from goqueue.model.record import Record
 from goqueue.spark.planning import OffsetRange
-from goqueue.spark.reading import Recipe, read
+from goqueue.spark.reading import read
+from goqueue.spark.recipes import Recipe
 from tests.conformance.server import Server
 
 if TYPE_CHECKING:

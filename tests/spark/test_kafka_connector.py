@@ -5,7 +5,7 @@ Skipped, with the reason, where the connector cannot be had from Maven.
 
 import pytest
 
-from tests.spark.kafka_connector import NotToBeHad, connector_jars
+from bench.kafka_connector import NotToBeHad, connector_jars
 
 pytestmark = pytest.mark.timeout(400)  # the first time, jars are fetched
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
+from goqueue.spark.connecting import connect
 from goqueue.spark.filters import Bounds
 from goqueue.spark.loss import deleted_before_read
 from goqueue.spark.options import SourceOptions
 from goqueue.spark.planning import OffsetRange, Sizing, Task, plan
 from goqueue.spark.positions import AtOffsets, ListOffsets, Places, PositionUnknown, resolve
-from goqueue.spark.reading import connect
 from goqueue.spark.sizes import record_bytes
 from goqueue.spark.subscriptions import discover
 

@@ -14,11 +14,11 @@ from goqueue.client.errors import ClientError
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
 from goqueue.spark.admission import admitted
 from goqueue.spark.batches import sizing_of
+from goqueue.spark.connecting import connect
 from goqueue.spark.loss import DataLost, deleted_before_read, log_went_back, partition_gone
 from goqueue.spark.options import SourceOptions
 from goqueue.spark.planning import OffsetRange, Task, plan
 from goqueue.spark.positions import Places, resolve
-from goqueue.spark.reading import connect
 from goqueue.spark.sizes import record_bytes
 from goqueue.spark.subscriptions import discover
 

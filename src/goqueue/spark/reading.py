@@ -1,57 +1,23 @@
-"""What a task does: its ranges, fetched as bytes and given to Spark as Arrow columns.
-
-A `Recipe` is all that travels to the tasks: small, plain, made by the driver of options and schema.
-"""
+"""What a task does: its ranges, fetched as bytes and given to Spark as Arrow columns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from kio.schema.errors import ErrorCode
 
 from goqueue.client.kafka import EARLIEST, LATEST, Fetched, KafkaClient, KafkaRefused
-from goqueue.spark.columns import Decoded, Decoder, decode_batches
+from goqueue.spark.columns import Decoded, Decoder, decode_batches, engines
+from goqueue.spark.connecting import connect
 from goqueue.spark.loss import deleted_before_read, log_went_back
-from goqueue.spark.options import TIMEOUT_MS, SourceOptions, Unit
 from goqueue.spark.planning import OffsetRange, Task
-from goqueue.spark.schema import wanted_columns
+from goqueue.spark.recipes import Recipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FETCH_BYTES: Final = 4 * 1024 * 1024
-CLIENT_ID: Final = "goqueue-spark"
-
-
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How to read, whatever the range."""
-
-    bootstrap: str
-    columns: tuple[str, ...]
-    unit: Unit = "record"
-    read_committed: bool = True
-    fail_on_data_loss: bool = True
-    fetch_bytes: int = FETCH_BYTES
-    log_dir: str | None = None
-    timeout_ms: int = TIMEOUT_MS
-
-
-def recipe_of(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> Recipe:
-    """For a schema of these fields, given as name and type; raises `WrongColumns`."""
-    return Recipe(
-        bootstrap=options.bootstrap,
-        columns=wanted_columns(fields, options.unit),
-        unit=options.unit,
-        read_committed=options.read_committed,
-        fail_on_data_loss=options.fail_on_data_loss,
-        fetch_bytes=options.fetch_bytes or FETCH_BYTES,
-        log_dir=options.log_dir,
-        timeout_ms=options.timeout_ms,
-    )
-
-
-def connect(bootstrap: str, timeout_ms: int) -> KafkaClient:
-    return KafkaClient(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_ms / 1000)
+MEBIBYTE: Final = 1024 * 1024
+# Compiled loops are quickest on what the processor's caches hold; numpy wants many batches at once.
+FETCH_BYTES: Final = {"compiled": 4 * MEBIBYTE, "numpy": 16 * MEBIBYTE}
 
 
 def read(recipe: Recipe, task: Task) -> "Iterator[pa.RecordBatch]":
@@ -67,6 +33,7 @@ class _RangeReader:
         self._client = client
         self._wanted = wanted
         self._decode = _decoder(recipe, wanted)
+        self._bytes_max = recipe.fetch_bytes or FETCH_BYTES[engines.chosen().name]
         self._offset = wanted.start  # every row before it was given
 
     def rows(self) -> "Iterator[pa.RecordBatch]":
@@ -92,7 +59,7 @@ class _RangeReader:
         return read_files(
             self._recipe.log_dir,
             self._wanted,
-            bytes_max=self._recipe.fetch_bytes,
+            bytes_max=self._bytes_max,
             read_committed=self._recipe.read_committed,
         )
 
@@ -102,7 +69,7 @@ class _RangeReader:
             self._wanted.partition,
             self._offset,
             self._wanted.end,
-            bytes_max=self._recipe.fetch_bytes,
+            bytes_max=self._bytes_max,
             read_committed=self._recipe.read_committed,
         )
 

@@ -5,7 +5,7 @@ they hold what they were told, and nothing that is open.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -20,8 +20,9 @@ from pyspark.sql.types import StructType
 
 from goqueue.spark.filters import EVERYTHING, bounds_of
 from goqueue.spark.options import SourceOptions, source_options
-from goqueue.spark.reading import Recipe, read, recipe_of
+from goqueue.spark.recipes import Recipe, recipe_of
 from goqueue.spark.schema import default_schema
+from goqueue.spark.tasks import read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,9 +88,3 @@ class PushdownReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         self._bounds, left = bounds_of(filters)
         return left
-
-
-def read_task(recipe: Recipe, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-    """Its rows; Spark sends an empty partition when there is none."""
-    task: Any = partition.value
-    return iter(()) if task is None else read(recipe, task)

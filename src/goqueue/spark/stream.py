@@ -15,7 +15,8 @@ from pyspark.sql.streaming.datasource import (
 
 from goqueue.spark.offsets import Noted, noted, places_of, with_broker
 from goqueue.spark.options import SourceOptions
-from goqueue.spark.reading import Recipe, read
+from goqueue.spark.recipes import Recipe
+from goqueue.spark.tasks import read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,8 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        task: Any = partition.value
-        return iter(()) if task is None else read(self._recipe, task)
+        return read_task(self._recipe, partition)
 
     def commit(self, end: Noted) -> None:
         """Nothing: it comes a batch late, and never for the last one."""

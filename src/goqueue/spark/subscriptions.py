@@ -3,14 +3,17 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import KafkaClient, TopicLayout, TopicPartition
+from goqueue.client.kafka import TopicLayout, TopicPartition
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
+
+if TYPE_CHECKING:
+    from goqueue.client.kafka import KafkaClient
 
 SHOWN_MAX: Final = 5
 
@@ -74,7 +77,7 @@ def parse_assigned(text: str) -> Assigned:
 
 
 def discover(
-    subscription: Subscription, client: KafkaClient, *, skips_missing: bool = False
+    subscription: Subscription, client: "KafkaClient", *, skips_missing: bool = False
 ) -> list[TopicPartition]:
     """The partitions there are now, in order; raises `NothingToRead` for what does not exist.
 
@@ -98,7 +101,7 @@ def discover(
 
 
 def _named(
-    names: Sequence[str], client: KafkaClient, skips_missing: bool
+    names: Sequence[str], client: "KafkaClient", skips_missing: bool
 ) -> dict[str, TopicLayout]:
     found = client.metadata(names, skips_missing=True)
     missing = [name for name in names if name not in found]

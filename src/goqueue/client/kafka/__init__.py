@@ -5,13 +5,16 @@
 
 It moves whole record batches and leaves what is in them to its callers.  One thread uses it at a
 time.  `QueueWorker` works a queue off in the same way.
+
+What talks to brokers comes with the protocol's classes when it is first named; results do not.
 """
 
-from goqueue.client.kafka.client import KafkaClient
-from goqueue.client.kafka.errors import KafkaRefused
-from goqueue.client.kafka.queue_worker import QueueWorker
-from goqueue.client.kafka.reading import EARLIEST, LATEST
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from goqueue.client.kafka.results import (
+    EARLIEST,
+    LATEST,
     Fetched,
     Node,
     OffsetFound,
@@ -20,7 +23,12 @@ from goqueue.client.kafka.results import (
     TopicLayout,
     TopicPartition,
 )
-from goqueue.client.kafka.share_session import Received
+
+if TYPE_CHECKING:
+    from goqueue.client.kafka.client import KafkaClient
+    from goqueue.client.kafka.errors import KafkaRefused
+    from goqueue.client.kafka.queue_worker import QueueWorker
+    from goqueue.client.kafka.share_session import Received
 
 __all__ = [
     "EARLIEST",
@@ -37,3 +45,16 @@ __all__ = [
     "TopicLayout",
     "TopicPartition",
 ]
+
+_LATER = {
+    "KafkaClient": "client",
+    "KafkaRefused": "errors",
+    "QueueWorker": "queue_worker",
+    "Received": "share_session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise AttributeError(name)

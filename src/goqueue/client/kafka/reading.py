@@ -17,10 +17,6 @@ from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.messages import duration
 from goqueue.wire.primitives import Buffer
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-"""Times that `list_offsets` takes for the two ends of a log."""
-
 FETCH_BYTES: Final = 4 * 1024 * 1024
 
 

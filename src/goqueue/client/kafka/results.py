@@ -1,12 +1,16 @@
 """What the Kafka client gives back."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from goqueue.wire.fetch import AbortedTransaction
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""Times that `list_offsets` takes for the two ends of a log."""
 
 
 class TopicPartition(NamedTuple):

@@ -1,5 +1,7 @@
 """Fields as Arrow arrays."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -10,11 +12,19 @@ _MICROSECONDS = 1000  # a millisecond
 _MILLISECONDS_MAX = (2**63 - 1) // _MICROSECONDS
 
 
+def plain_array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Numbers as they lie in memory.  (`pa.array` would import pandas, to see whether they are of
+    its kind; that takes a process longer than all else it imports.)"""
+    return pa.Array.from_buffers(
+        kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
+    )
+
+
 def timestamp_array(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     """As Spark counts time.  What microseconds cannot hold becomes the last time that they can:
     one odd clock must not make a topic unreadable."""
     bounded = np.clip(milliseconds, -_MILLISECONDS_MAX, _MILLISECONDS_MAX)
-    return pa.array(bounded * _MICROSECONDS).view(COLUMN_TYPES["timestamp"])
+    return plain_array(bounded * _MICROSECONDS, COLUMN_TYPES["timestamp"])
 
 
 def header_lists(offsets: npt.NDArray[np.int32], names: pa.Array, values: pa.Array) -> pa.Array:

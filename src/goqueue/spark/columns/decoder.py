@@ -1,5 +1,7 @@
 """Fetched bytes to Arrow, a decoder a partition."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +10,7 @@ import pyarrow as pa
 
 from goqueue.model.batch import Buffer
 from goqueue.spark.columns import engines
-from goqueue.spark.columns.arrays import header_lists, timestamp_array
+from goqueue.spark.columns.arrays import header_lists, plain_array, timestamp_array
 from goqueue.spark.columns.blocks import Aborted, Blocks, Walk, collect
 from goqueue.spark.columns.fields import Fields
 from goqueue.spark.columns.layout import BATCH_SCHEMA, COLUMN_TYPES, depth_for, schema_for
@@ -18,7 +20,7 @@ class Decoded(NamedTuple):
     """Rows, and where to go on."""
 
     batch: pa.RecordBatch
-    next_offset: int  # the first that is not dealt with
+    next_offset: int  # of the first offset not dealt with; `start` when no whole batch was there
     more: bool  # the same bytes hold more: decode them again from `next_offset`
 
 
@@ -41,8 +43,8 @@ class Decoder:
         self._engine = engine or engines.chosen()
         self._depth = depth_for(columns)
         self._with_timestamps = "timestamp" in columns
-        self._topic = _Constant(pa.scalar(topic, COLUMN_TYPES["topic"]))
-        self._partition = _Constant(pa.scalar(partition, COLUMN_TYPES["partition"]))
+        self._topic = _Constant(partial(_repeated_text, topic))
+        self._partition = _Constant(partial(_repeated_number, partition))
 
     def decode(
         self,
@@ -62,7 +64,11 @@ class Decoder:
         blocks, more = collect(raw, walk)
         if not blocks.rows:
             return Decoded(
-                pa.RecordBatch.from_pylist([], schema=self.schema), walk.next_offset, more
+                pa.RecordBatch.from_arrays(
+                    [pa.nulls(0, kind) for kind in self.schema.types], schema=self.schema
+                ),
+                walk.next_offset,
+                more,
             )
         fields = self._engine.scan(blocks, self._depth, with_timestamps=self._with_timestamps)
         first, last = np.searchsorted(fields.offsets, (start, end)).tolist()
@@ -83,12 +89,12 @@ class Decoder:
             case "partition":
                 return self._partition.array(blocks.rows)
             case "offset":
-                return pa.array(fields.offsets)
+                return plain_array(fields.offsets, COLUMN_TYPES["offset"])
             case "timestamp":
                 assert fields.timestamps is not None, "it was asked for"
                 return timestamp_array(fields.timestamps)
             case "timestampType":
-                return pa.array(_timestamp_types(blocks))
+                return plain_array(_timestamp_types(blocks), COLUMN_TYPES["timestampType"])
             case "headers":
                 assert fields.headers is not None, "the depth says so"
                 names = self._engine.gather(blocks.octets, fields.headers.names)
@@ -131,14 +137,25 @@ def decode_batches(
 class _Constant:
     """A column of one value, made once and cut to length."""
 
-    def __init__(self, value: pa.Scalar) -> None:
-        self._value = value
-        self._longest = pa.repeat(value, 0)
+    def __init__(self, repeated: Callable[[int], pa.Array]) -> None:
+        self._repeated = repeated
+        self._longest = repeated(0)
 
     def array(self, rows: int) -> Any:
         if rows > len(self._longest):
-            self._longest = pa.repeat(self._value, rows)
+            self._longest = self._repeated(rows)
         return self._longest.slice(0, rows)
+
+
+def _repeated_number(value: int, rows: int) -> pa.Array:
+    return plain_array(np.full(rows, value, np.int32), pa.int32())
+
+
+def _repeated_text(text: str, rows: int) -> pa.Array:
+    octets = text.encode()
+    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(octets))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(octets * rows)]
+    return pa.Array.from_buffers(pa.string(), rows, buffers)
 
 
 def _timestamp_types(blocks: Blocks) -> npt.NDArray[np.int32]:

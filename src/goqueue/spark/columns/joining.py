@@ -21,9 +21,9 @@ from goqueue.spark.columns.varints import varint_array
 _LANES_MIN = 24  # fewer keys than this are quicker one by one
 _SEED = np.uint32(0x9747_B28C)
 _FACTOR = np.uint32(0x5BD1_E995)
-_EMPTY = pa.scalar(b"", pa.binary())
-_ATTRIBUTES = pa.scalar(b"\0", pa.binary())
-_NO_HEADERS = pa.scalar(b"\0", pa.binary())
+_EMPTY = b""
+_ATTRIBUTES = b"\0"
+_NO_HEADERS = b"\0"
 
 Hashes = npt.NDArray[np.uint32]
 

@@ -21,8 +21,6 @@ from pyarrow import types
 
 from goqueue.model.errors import InvalidRecord, InvalidRequest, InvalidTimestamp
 from goqueue.model.records import write_varlong
-from goqueue.queue.lanes import NAMES as PRIORITIES
-from goqueue.queue.lanes import PRIORITY_HEADER
 from goqueue.spark.columns.fields import Integers
 from goqueue.spark.columns.varints import varint_array
 
@@ -30,7 +28,7 @@ DELIVER_AT_HEADER = "gq-deliver-at"
 FRAMING_BYTES_MAX = 32  # of a record: five varints, attributes, a count of no headers
 
 _PER_MILLISECOND = {"us": 1_000, "ns": 1_000_000}
-_EMPTY = pa.scalar(b"", pa.binary())
+_EMPTY = b""
 
 
 class Bytes:
@@ -187,6 +185,8 @@ def _named_headers(batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
     """The columns that travel as headers: name, and the text of each row or null."""
     found = []
     if (priority := column_of(batch, "priority")) is not None:
+        from goqueue.queue.lanes import PRIORITY_HEADER  # with all of a queue: only who needs it
+
         found.append((PRIORITY_HEADER, _priorities(priority)))
     if (moment := column_of(batch, "deliver_at")) is not None:
         counted = _milliseconds(moment) if types.is_timestamp(moment.type) else moment
@@ -196,7 +196,9 @@ def _named_headers(batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
 
 def _priorities(column: pa.Array) -> pa.Array:
     texts = column.cast(pa.string())
-    allowed = [*PRIORITIES, *map(str, range(len(PRIORITIES)))]
+    from goqueue.queue.lanes import NAMES
+
+    allowed = [*NAMES, *map(str, range(len(NAMES)))]
     known = pc.or_(pc.is_in(texts, pa.array(allowed)), texts.is_null())
     row = known.index(False).as_py()
     if row >= 0:

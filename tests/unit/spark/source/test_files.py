@@ -8,7 +8,8 @@ from goqueue.client.errors import ClientError
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.spark.files import ReadOnlyFile
 from goqueue.spark.planning import OffsetRange
-from goqueue.spark.reading import Recipe, read
+from goqueue.spark.reading import read
+from goqueue.spark.recipes import Recipe
 
 NOBODY = "127.0.0.1:1"  # where no server is: whoever asks it fails
 SEGMENT_BYTES = 16 * 1024

@@ -6,7 +6,8 @@ from goqueue.client.kafka import TopicPartition
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.spark.loss import DataLost
 from goqueue.spark.planning import OffsetRange
-from goqueue.spark.reading import Recipe, read
+from goqueue.spark.reading import read
+from goqueue.spark.recipes import Recipe
 
 
 @pytest.fixture

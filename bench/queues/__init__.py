@@ -1,1 +1,0 @@
-"""Queues under load: publish, receive, ack; see `__main__.py` for the parts."""
