@@ -61,7 +61,10 @@ def spark_session() -> "Iterator[SparkSession]":
     session = goqueue.spark.session(
         app_name="tests",
         master="local[2]",
-        settings={"spark.driver.extraJavaOptions": TEST_JAVA_OPTIONS},
+        settings={
+            "spark.driver.extraJavaOptions": TEST_JAVA_OPTIONS,
+            "spark.connect.grpc.binding.port": "0",  # for the test that starts it
+        },
         log_level="OFF",
     )
     yield session
