@@ -43,7 +43,6 @@ def test_an_archive_has_every_record_once_and_goes_on(
     run(topic, format=format)
     fill(topic, 0, numbers(50, 60))
     run(topic, format=format)
-    run(topic, format=format)
     rows = read_table(tmp_path / "lake", topic, format)
     assert places(rows) == [(0, n) for n in range(60)] + [(1, n) for n in range(10)]
     assert [row["value"] for row in rows[:60]] == [b"%d" % n for n in range(60)]

@@ -224,9 +224,9 @@ def _start(job: Archiver, options: ArchiveOptions) -> str:
     positions = job.positions()
     if not any(any(each.values()) for each in positions.values()):
         return options.start
-    earliest = -2  # as Kafka's connector writes it
+    nothing_yet = {"earliest": -2, "latest": -1}[options.start]  # as Kafka's connector writes it
     wanted = {
-        topic: {str(partition): offset or earliest for partition, offset in each.items()}
+        topic: {str(partition): offset or nothing_yet for partition, offset in each.items()}
         for topic, each in positions.items()
     }
     return msgspec.json.encode(wanted).decode()
