@@ -14,6 +14,8 @@ from goqueue.spark.jobs.replay import Replayed, ReplayOptions, replay
 from goqueue.spark.lake import FORMATS
 from goqueue.spark.replay.plans import ReplayRefused
 from goqueue.spark.replay.sources import Choice
+from goqueue.spark.running import Runner
+from goqueue.spark.stopping import Stop
 from tests.spark.conftest import START_MS, Fill, MakeTopic
 from tests.unit.spark.archive.topic_log import NOON_US, Runs, TopicLog, archiver
 
@@ -178,6 +180,19 @@ def test_keys_decide_where_messages_go_if_asked(
     assert sorted(chain.from_iterable(found)) == sorted([*numbers(0, 5), *numbers(0, 5)])
     for part in found:
         assert part[len(part) // 2 :] == part[: len(part) // 2]
+
+
+def test_a_replay_runs_as_a_job_of_the_command_line(
+    spark: "SparkSession", broker: str, read, to: str, tmp_path: Path
+):
+    """In a thread of its own, where nothing was read from a topic before."""
+    archived(tmp_path)
+    options = ReplayOptions(
+        bootstrap=broker, state=str(tmp_path / "r"), archive=str(tmp_path / "orders"), to=to
+    )
+    runner = Runner(spark, Stop(), lambda _: None, stop_seconds=1)
+    assert runner.job("replay", lambda: replay(spark, options)).messages == 25
+    assert len(read(to, 0)) == 20
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Runner:
 
     def job(self, name: str, action: Callable[[], Result]) -> Result:
         """What `action` gives.  It runs in a thread of its own, so that it can be cancelled."""
-        job = Job(self.spark.sparkContext, name, action)
+        job = Job(self.spark.sparkContext, name, lambda: _in_session(self.spark, action))
         job.start()
         while not job.done.wait(POLL_SECONDS):
             self._tell([job.progress("running")])
@@ -92,6 +92,14 @@ class Runner:
         self._tell([job.progress("finished")])
         result: Result = job.result
         return result
+
+
+def _in_session(spark: Any, action: Callable[[], Result]) -> Result:
+    """Spark finds the formats to write only in a thread that it knows the session of."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is not None:
+        spark._jvm.SparkSession.setActiveSession(session)
+    return action()
 
 
 def _cause(failed: WatchedQuery) -> str:
