@@ -1,5 +1,6 @@
 """The broker and the driver, each in a process of its own that may die at any moment."""
 
+import contextlib
 import json
 import os
 import signal
@@ -75,14 +76,23 @@ class Driver:
                 )
             )
 
-    def wait(self) -> int:
+    def wait(self, life: int = -1) -> int:
         """How it ended; what it started is left to itself, as it is on a machine somewhere."""
-        return self._lives[-1].wait(JOB_S)
+        return self._lives[life].wait(JOB_S)
 
     def kill(self) -> None:
         """The JVM, in which the driver is.  Its Python workers find that out by themselves."""
         (pid,) = self._processes("SparkSubmit")
         os.kill(pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """The driver and all that it started, as on a machine that hangs."""
+        for pid in _session_members(self._lives[-1].pid):
+            _signal(pid, signal.SIGSTOP)
+
+    def thaw(self, life: int) -> None:
+        for pid in _session_members(self._lives[life].pid):
+            _signal(pid, signal.SIGCONT)
 
     def kill_executor(self) -> None:
         pid, *_ = self._processes("CoarseGrainedExecutorBackend")
@@ -97,18 +107,17 @@ class Driver:
     def end(self) -> None:
         for life in self._lives:
             for pid in _session_members(life.pid):
-                _kill_if_there(pid)
+                _signal(pid, signal.SIGKILL)
             life.wait(JOB_S)
 
     def log(self) -> str:
-        return self._log.read_text(errors="replace")[-5000:]
+        return self._log.read_text(errors="replace")[-20_000:]
 
 
-def _kill_if_there(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def _signal(pid: int, number: signal.Signals) -> None:
+    """It may be gone by now."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _session_members(session: int) -> list[int]:

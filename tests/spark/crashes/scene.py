@@ -20,8 +20,7 @@ from tests.spark.crashes.proxies import HttpProxy, KafkaProxy
 Victim = Literal["driver", "executor", "broker"]
 
 PARTITIONS = 3
-BATCHES = 4
-ROWS_A_BATCH = 900
+ROWS_A_BATCH = 600
 LIVES_SPARE = 3  # a broker's death may cost the driver its life
 WAIT_S = 30.0
 
@@ -33,7 +32,10 @@ class Blow(msgspec.Struct, frozen=True):
 
 
 class Scene:
-    """A broker, two proxies before it, and a driver that sees only those."""
+    """A broker, two proxies before it, and a driver that sees only those.
+
+    There must be more batches than blows that leave a decision behind: each of those uses one up.
+    """
 
     def __init__(
         self,
@@ -41,9 +43,11 @@ class Scene:
         kind: str,
         *,
         seed: int,
+        batches: int,
         master: str = "local[2]",
         jars: Sequence[Path] = (),
     ) -> None:
+        self._rows = batches * ROWS_A_BATCH
         self._faults = Faults()
         self._http = HttpProxy(self._faults, lambda: self._broker.http_address, seed)
         self._kafka = KafkaProxy(self._faults, lambda: self._broker.kafka_address)
@@ -105,6 +109,19 @@ class Scene:
         assert not self._blows, f"never struck: {self._blows}"
         assert not self._is_armed, "the last blow was never struck"
 
+    def copy_beside_a_frozen_driver(self) -> int:
+        """One driver hangs before its first decision, and a second one does the work.
+
+        Gives how the first one ends when it comes to itself.
+        """
+        self._faults.arm("decision:before", self._driver.freeze)
+        self._driver.start()
+        assert self._faults.fired.wait(WAIT_S * 10), self._driver.log()
+        self._driver.start()
+        assert self._driver.wait() == 0, self._driver.log()
+        self._driver.thaw(0)
+        return self._driver.wait(0)
+
     def _arm_next(self) -> None:
         if self._blows:
             blow = self._blows.popleft()
@@ -123,11 +140,14 @@ class Scene:
         if blow.victim != "driver":  # whose next blow is for its next life
             self._arm_next()
 
+    def log(self) -> str:
+        return self._driver.log()
+
     # --- the comparison ---------------------------------------------------------------------------
 
     @property
     def expected(self) -> Counter[bytes]:
-        return Counter(b"message %d" % number for number in range(BATCHES * ROWS_A_BATCH))
+        return Counter(b"message %d" % number for number in range(self._rows))
 
     def found(self) -> Counter[bytes]:
         read = READERS["confluent"]

@@ -1,6 +1,6 @@
 """From fetched bytes to the record blocks that are to be read.
 
-A fetch answers with whole batches that overlap what was asked for, and often a last one cut
+A fetch answers with whole batches that overlap what was asked for, and often one more that is cut
 short.  `Walk` gives the batches whose records count: checksum right, not a control batch, not of
 an aborted transaction.  `collect` then lays their records, decompressed, into one buffer for the
 decoders, which know nothing of batches.
@@ -68,6 +68,11 @@ class Walk:
             lowest = header.next_offset
             self.next_offset = max(self._start, min(self._end, lowest))
             position = header.end
+        if position == 0 and len(self._raw):
+            raise CorruptBatch(
+                f"{len(self._raw)} bytes were fetched at offset {self._start}, and no whole batch"
+                " is in them, although brokers send the first one whole"
+            )
 
     def _is_whole(self, position: int) -> bool:
         left = len(self._raw) - position

@@ -20,7 +20,7 @@ class Decoded(NamedTuple):
     """Rows, and where to go on."""
 
     batch: pa.RecordBatch
-    next_offset: int  # of the first offset not dealt with; `start` when no whole batch was there
+    next_offset: int  # the first that is not dealt with
     more: bool  # the same bytes hold more: decode them again from `next_offset`
 
 

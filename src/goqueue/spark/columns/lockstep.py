@@ -5,9 +5,9 @@ not depend on each other.  So all blocks go forward in lock step, one numpy oper
 first record of every block, one for the second, and so on.  With few blocks left a plain loop is
 quicker.  Once all starts are known, each field is read for all records at once.
 
-Nothing is checked on the way: positions may run wild, and `take` clips them to the buffer.  At
-the end all starts are compared with the lengths found there; when each record ends where the next
-begins and the last where its block does, then every byte read was the record's own.
+Little is checked on the way: positions may run wild inside the buffer.  At the end all starts are
+compared with the lengths found there; when each record ends where the next begins and the last
+where its block does, then every byte read was the record's own.
 
 Bytes are not copied one by one.  A BinaryArray is laid over the whole buffer, whose slots are a
 value, what lies between, a value, …; Arrow then takes every other slot.
@@ -78,8 +78,7 @@ def _rows(octets: Octets, blocks: Blocks, block: BlockColumns, last_rows: Intege
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
     ends[last_rows] = block.end
-    # The bound on the length keeps the sums of wild ones from going round.
-    if bool(((length < 1) | (length > octets.size) | (length != ends - body)).any()):
+    if bool(((length < 1) | (length != ends - body)).any()):
         raise CorruptBatch("records do not fill their batch as their lengths say")
     return _Rows(octets, body + 1, ends)  # after the attributes, which are unused
 

@@ -1,5 +1,7 @@
 """Fetched bytes become the rows that reading each record by itself gives."""
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs goqueue[spark]")
@@ -10,10 +12,16 @@ from hypothesis import strategies as st
 
 from goqueue.model import batch as batches
 from goqueue.model.batch import APPEND_TIME, Buffer
-from goqueue.model.errors import BatchTooLarge, CorruptBatch, InvalidSetting, UnsupportedBatch
+from goqueue.model.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    GoQueueError,
+    InvalidSetting,
+    UnsupportedBatch,
+)
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
-from goqueue.spark.columns import COLUMN_TYPES, Decoded, Decoder, blocks, decode_batches
+from goqueue.spark.columns import COLUMN_TYPES, Decoded, Decoder, blocks, decode_batches, engines
 from tests.unit.model.record_examples import BASE_TIMESTAMP, EVERY_KIND
 from tests.unit.spark.columns.batch_examples import (
     ALL_COLUMNS,
@@ -29,18 +37,32 @@ from tests.unit.spark.columns.batch_examples import (
     values,
 )
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 column_sets = st.permutations(ALL_COLUMNS).flatmap(
     lambda names: st.integers(1, len(names)).map(lambda count: tuple(names[:count]))
 )
 
 
 def decode(raw: Buffer, columns: tuple[str, ...] = ALL_COLUMNS, **wanted) -> Decoded:
-    wanted = {"start": 0, "end": EVER} | wanted
-    decoded = Decoder(TOPIC, PARTITION, columns).decode(raw, **wanted)
-    decoded.batch.validate(full=True)
-    return decoded
+    """What both engines make of it, which is the same."""
+    numpy, onepass = (
+        attempt(engine, raw, columns, {"start": 0, "end": EVER} | wanted)
+        for engine in (engines.NUMPY, engines.COMPILED)
+    )
+    if isinstance(numpy, GoQueueError):
+        assert type(onepass) is type(numpy)
+        raise numpy
+    assert onepass == numpy
+    numpy.batch.validate(full=True)
+    return numpy
+
+
+def attempt(
+    engine: engines.Engine, raw: Buffer, columns: tuple[str, ...], wanted: dict[str, Any]
+) -> Decoded | GoQueueError:
+    try:
+        return Decoder(TOPIC, PARTITION, columns, engine=engine).decode(raw, **wanted)
+    except GoQueueError as error:
+        return error
 
 
 def seen(raw: bytes, **wanted) -> list[str]:
@@ -225,6 +247,12 @@ def test_a_wrong_checksum_is_told_with_its_place():
     raw[-1] ^= 1
     with pytest.raises(CorruptBatch, match="offset 6"):
         decode(bytes(raw))
+
+
+def test_bytes_without_a_whole_batch_are_refused():
+    """A reader that asked again from the same offset would get them again, and so on."""
+    with pytest.raises(CorruptBatch, match="no whole batch"):
+        decode(batch_of(EVERY_KIND, 7)[:-1], start=7)
 
 
 def test_batches_that_go_back_are_refused():

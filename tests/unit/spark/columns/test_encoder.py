@@ -1,6 +1,8 @@
 """Rows become batches that read back as the same rows, in the partitions where they belong."""
 
+import random
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,13 +26,21 @@ from goqueue.model.errors import (
 )
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
-from goqueue.spark.columns import COLUMN_TYPES, Encoder, check_columns, encoder, stamp
+from goqueue.spark.columns import COLUMN_TYPES, Encoder, check_columns, encoder, engines, stamp
 from tests.unit.model.record_examples import BASE_TIMESTAMP, record_lists
 from tests.unit.spark.columns.row_examples import ROW_SCHEMA, limit_above, rows_from
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 COUNTS = {"orders": 3, "events": 5}
+
+
+@pytest.fixture(scope="module", params=[engines.NUMPY, engines.COMPILED], ids=["numpy", "onepass"])
+def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "chosen", lambda: request.param)
+        yield
+
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 Read = dict[tuple[str, int], list[Record]]
 
@@ -199,6 +209,15 @@ def test_a_batch_keeps_its_limit_whatever_the_rows_and_the_codec():
         made = made_from(table(value=incompressible), compression=codec, batch_bytes_max=2000)
         assert all(len(each.raw) <= 2000 for each in made)
         assert sum(each.records for each in made) == 200
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_what_compression_makes_larger_goes_as_it_is(codec: str):
+    rows = table(value=[random.Random(7).randbytes(400)])
+    (plain,) = made_from(rows)
+    (made,) = made_from(rows, compression=codec, batch_bytes_max=len(plain.raw))
+    assert len(made.raw) == len(plain.raw)
+    assert batches.header_at(made.raw, 0).codec == 0
 
 
 def test_a_message_too_large_for_any_batch_is_refused_with_its_size():

@@ -1,45 +1,37 @@
-"""Peers for `bench.queues`: RabbitMQ and NATS JetStream, fetched into a cache if they can be had.
+"""Peers: RabbitMQ and NATS JetStream, fetched into a cache if they can be had.
 
 Both make a message durable before they confirm it, and deliver until a consumer acks: RabbitMQ as a
 durable classic queue with persistent messages, publisher confirms and manual acks; JetStream as a
-work queue on file that is synced always, with publish acks and explicit acks.
+work queue on file that is synced always, with publish acks and explicit acks.  The load comes from
+`native/queuepeers`, a Go program on their own client libraries, which leaves them more of the
+machine than our Python clients leave to GoQueue.
 """
 
-import asyncio
-import importlib
-import importlib.util
+import json
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from bench.brokers import free_port
 from bench.kafka import cache_directory
 from bench.process import Failed, Process, Usage
+from bench.queues.crew import Figures, Options, figures
 
 FETCH_SECONDS_MAX = 600
 READY_SECONDS_MAX = 60.0
+LOAD_SECONDS_MAX = 300.0
 NATS_MODULE = "github.com/nats-io/nats-server/v2@latest"
-QUEUE = "bench"
+LOAD_SOURCE = Path(__file__).parents[1] / "native" / "queuepeers"
 
 
 class Missing(Exception):
     """The peer cannot be had here; says why."""
-
-
-def library(package: str, module: str) -> Any:
-    """A client library from PyPI, in the cache."""
-    place = cache_directory() / "python"
-    if str(place) not in sys.path:
-        sys.path.append(str(place))
-    if importlib.util.find_spec(module) is None:
-        _run([sys.executable, "-m", "pip", "install", "-q", "--target", str(place), package])
-        importlib.invalidate_caches()
-    return importlib.import_module(module)
 
 
 def _run(argv: list[str], **options: Any) -> None:
@@ -57,6 +49,8 @@ class Peer:
     """Started on a directory of its own."""
 
     name: ClassVar[str]
+    program: ClassVar[str]  # what the load program calls it
+    share: ClassVar[float] = 1.0  # of the messages: a slow one need not take minutes
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -66,17 +60,29 @@ class Peer:
     def start(self) -> None:
         raise NotImplementedError
 
-    async def open(self) -> None:
-        """Make the queue."""
+    @property
+    def url(self) -> str:
         raise NotImplementedError
 
-    async def publisher(self) -> Any:
-        """Something with `publish(list of bytes)`, back when all are durable, and `close()`."""
-        raise NotImplementedError
-
-    async def worker(self, count: int) -> Any:
-        """Something with `take()`, up to `count` values that are then acked by `done()`."""
-        raise NotImplementedError
+    def measured(self, options: Options) -> Figures:
+        """Publish and work off at the same time, until every message was acked."""
+        load = _load_program()
+        options = msgspec.structs.replace(options, messages=int(options.messages * self.share))
+        try:
+            self.start()
+            argv = [load, "-peer", self.program, "-url", self.url, *_flags(options)]
+            running = Process(argv, self.directory / "load.log")
+            while "ready" not in running.output.read_text() and _is_running(running):
+                time.sleep(0.01)
+            before = self.usage()
+            output = running.result(LOAD_SECONDS_MAX)
+            after = self.usage()
+        finally:
+            self.stop()
+        told: dict[str, Any] = json.loads(output.splitlines()[-1])
+        seconds, own, doubles = told["seconds"], told["cpu_seconds"], told["doubles"]
+        latency_ms = told["latency_ms"]
+        return figures(self.name, options, seconds, before, after, own, doubles, latency_ms)
 
     def usage(self) -> Usage:
         assert self._process is not None
@@ -103,11 +109,12 @@ class Peer:
 
 class Nats(Peer):
     name = "nats"
+    program = "nats"
+    share = 0.1
     sync_interval: ClassVar[str] = "always"
 
     def start(self) -> None:
         executable = _nats_server()
-        self._nats = library("nats-py", "nats")
         settings = self.directory / "nats.conf"
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(
@@ -120,70 +127,17 @@ class Nats(Peer):
         )
         self._wait()
 
-    async def _connect(self) -> Any:
-        return await self._nats.connect(f"nats://127.0.0.1:{self.port}")
-
-    async def open(self) -> None:
-        link = await self._connect()
-        await link.jetstream().add_stream(
-            name=QUEUE, subjects=[QUEUE], retention="workqueue", storage="file"
-        )
-        settings = self._nats.js.api.ConsumerConfig(max_ack_pending=1_000_000)
-        await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE, config=settings)
-        await link.close()
-
-    async def publisher(self) -> Any:
-        return _NatsPublisher(await self._connect())
-
-    async def worker(self, count: int) -> Any:
-        link = await self._connect()
-        taker = await link.jetstream().pull_subscribe(QUEUE, durable=QUEUE)
-        return _NatsWorker(link, taker, count, self._nats.errors.TimeoutError)
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
 
 
 class UnsyncedNats(Nats):
     """As JetStream is when nothing is said: a power cut takes the last two minutes."""
 
     name = "nats-unsynced"
+    share = 1.0
     sync_interval = '"2m"'
-
-
-class _NatsPublisher:
-    def __init__(self, link: Any) -> None:
-        self._link = link
-        self._stream = link.jetstream(publish_async_max_pending=100_000)
-
-    async def publish(self, values: list[bytes]) -> None:
-        acks = [await self._stream.publish_async(QUEUE, value) for value in values]
-        await asyncio.gather(*acks)
-
-    async def close(self) -> None:
-        await self._link.close()
-
-
-class _NatsWorker:
-    def __init__(self, link: Any, taker: Any, count: int, nothing: type[Exception]) -> None:
-        self._link = link
-        self._taker = taker
-        self._count = count
-        self._nothing = nothing
-        self._taken: list[Any] = []
-
-    async def take(self) -> list[bytes]:
-        try:
-            self._taken = await self._taker.fetch(self._count, timeout=1)
-        except self._nothing:
-            self._taken = []
-        return [each.data for each in self._taken]
-
-    async def done(self) -> None:
-        for each in self._taken[:-1]:
-            await each.ack()
-        if self._taken:
-            await self._taken[-1].ack_sync(timeout=30)  # those before it are acked, too
-
-    async def close(self) -> None:
-        await self._link.close()
 
 
 def _nats_server() -> str:
@@ -205,6 +159,8 @@ def _nats_server() -> str:
 
 class RabbitMq(Peer):
     name = "rabbitmq"
+    program = "rabbitmq"
+    share = 0.4
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -219,7 +175,6 @@ class RabbitMq(Peer):
             raise Missing("there is no epmd")
         argv = [epmd, "-port", names_port, "-address", "127.0.0.1"]
         self._names = Process(argv, self.directory / "epmd.log", env=dict(os.environ))
-        self._library = library("aio-pika", "aio_pika")
         home = self.directory / "rabbitmq"
         home.mkdir(parents=True, exist_ok=True)
         settings = home / "rabbitmq.conf"
@@ -256,73 +211,9 @@ class RabbitMq(Peer):
         found = max(family, key=_cpu_ticks)
         return _usage(found)
 
-    async def _connect(self) -> Any:
-        for _ in range(100):
-            try:
-                return await self._library.connect(f"amqp://guest:guest@127.0.0.1:{self.port}/")
-            except (OSError, self._library.exceptions.AMQPError):
-                await asyncio.sleep(0.2)
-        raise Failed("rabbitmq does not answer")
-
-    async def open(self) -> None:
-        link = await self._connect()
-        channel = await link.channel()
-        await channel.declare_queue(QUEUE, durable=True)
-        await link.close()
-
-    async def publisher(self) -> Any:
-        link = await self._connect()
-        channel = await link.channel(publisher_confirms=True)
-        return _RabbitPublisher(link, channel, self._library)
-
-    async def worker(self, count: int) -> Any:
-        link = await self._connect()
-        channel = await link.channel()
-        await channel.set_qos(prefetch_count=2 * count)
-        worker = _RabbitWorker(link, count)
-        queue = await channel.declare_queue(QUEUE, durable=True)
-        await queue.consume(worker.arrived.put)
-        return worker
-
-
-class _RabbitPublisher:
-    def __init__(self, link: Any, channel: Any, kinds: Any) -> None:
-        self._link = link
-        self._exchange = channel.default_exchange
-        self._kinds = kinds
-
-    async def publish(self, values: list[bytes]) -> None:
-        mode = self._kinds.DeliveryMode.PERSISTENT
-        messages = [self._kinds.Message(value, delivery_mode=mode) for value in values]
-        await asyncio.gather(*(self._exchange.publish(each, QUEUE) for each in messages))
-
-    async def close(self) -> None:
-        await self._link.close()
-
-
-class _RabbitWorker:
-    def __init__(self, link: Any, count: int) -> None:
-        self.arrived: asyncio.Queue[Any] = asyncio.Queue()
-        self._link = link
-        self._count = count
-        self._last: Any = None
-
-    async def take(self) -> list[bytes]:
-        try:
-            async with asyncio.timeout(1):
-                taken = [await self.arrived.get()]
-        except TimeoutError:
-            return []
-        while len(taken) < self._count and not self.arrived.empty():
-            taken.append(self.arrived.get_nowait())
-        self._last = taken[-1]
-        return [each.body for each in taken]
-
-    async def done(self) -> None:
-        await self._last.ack(multiple=True)
-
-    async def close(self) -> None:
-        await self._link.close()
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
 
 def _rabbitmq_server() -> tuple[str, dict[str, str]]:
@@ -366,6 +257,35 @@ def _move_root(script: Path, root: str) -> None:
     content = script.read_bytes()
     if content.startswith(b"#!") and b"/usr/lib/erlang" in content and root.encode() not in content:
         script.write_bytes(content.replace(b"/usr/lib/erlang", root.encode()))
+
+
+# --- the load -------------------------------------------------------------------------------------
+
+
+def _load_program() -> str:
+    """Compiled into the cache, again when its source has changed."""
+    built = cache_directory() / "go" / "queuepeers"
+    sources = list(LOAD_SOURCE.iterdir())
+    if built.exists() and built.stat().st_mtime > max(each.stat().st_mtime for each in sources):
+        return str(built)
+    if shutil.which("go") is None:
+        raise Missing("go is not installed, which the load program needs")
+    built.parent.mkdir(parents=True, exist_ok=True)
+    _run(["go", "build", "-o", str(built), "."], cwd=LOAD_SOURCE)
+    return str(built)
+
+
+def _flags(options: Options) -> list[str]:
+    names = ("messages", "size", "batch", "publishers", "workers", "rate")
+    return [f"-{name}={getattr(options, name)}" for name in names]
+
+
+def _is_running(process: Process) -> bool:
+    try:
+        process.demand_alive()
+    except Failed:
+        return False  # `result` says why
+    return True
 
 
 # --- processes that are not our children ----------------------------------------------------------
