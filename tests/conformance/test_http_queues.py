@@ -277,6 +277,20 @@ def test_an_operator_takes_messages_back(queue: Queue, server: HttpGroupServer):
 # --- dead letters ---------------------------------------------------------------------------------
 
 
+def test_an_operator_names_what_is_taken_back(queue: Queue, server: HttpGroupServer):
+    queue.publish("a", "b", "c", "d")
+    queue.receive(4, consumer="ann", visibility="1h")
+    path = f"/groups/{queue.group}/in-flight"
+    assert server.post(f"{path}/release", partition=0, first=1, last=2)["settled"] == 2
+    assert [each["offset"] for each in queue.held()] == [0, 3]
+    kept = server.post(f"{path}/extend", topic=queue.topic, consumer="ann", timeout="2h")
+    assert kept["settled"] == 2
+    assert server.post(f"{path}/release", consumer="bob")["settled"] == 0
+    other = f"{queue.topic}:0:0:1:1.x{queue.group}"
+    refused = server.post(f"{path}/release", 400, receipt_handles=[other])
+    assert refused["error"]["code"] == "invalid_request"
+
+
 def test_redrive_brings_back_what_was_there(queue: Queue, eventually: Eventually):
     fields = {"key": "k", "headers": [{"name": "h", "value": "v"}], "timestamp": 1_700_000_000_000}
     queue.publish("one", "two", "three", **fields)

@@ -55,6 +55,32 @@ def test_what_was_answered_survives_kill_nine(own_server: HttpGroupServer, event
     assert values(queue.receive(wait="10s")) == ["rejected"]
 
 
+def test_deliveries_mean_the_same_after_kill_nine(own_server: HttpGroupServer):
+    """A dead worker's go to another, late receipts are refused, what was extended stays."""
+    queue = Queue(own_server, own_server.topic(1), "durable", visibility_ms=2_000)
+    other = Queue(own_server, queue.topic, "others", visibility_ms=60_000)
+    queue.publish("late")
+    (late,) = queue.receive(1, visibility="10ms")
+    late_again = queue.one(consumer="ann", visibility="60s")
+    assert late_again["attempt"] == 2
+    queue.publish("dead", "extended")
+    dead, extended = queue.receive(2, consumer="dead")
+    queue.settle("visibility", extended, timeout="60s")
+    others = other.receive(3)
+    killed(own_server)
+    assert queue.settle("ack", late, 409)["error"]["code"] == "receipt_expired"
+    again = queue.one(consumer="bob", wait="20s")
+    assert (again["value"], again["attempt"]) == ("dead", 2)
+    assert queue.settle("ack", dead, 409)["error"]["code"] == "receipt_expired"
+    assert values(queue.receive()) == []  # "extended" is still in its worker's hands
+    for message in (late_again, again, extended):
+        assert queue.settle("ack", message)["action"] == "acked"
+    assert queue.floors() == {0: 3}
+    assert other.floors() == {0: 0}  # two groups never disturb each other
+    other.settle_all("ack", others)
+    assert other.floors() == {0: 3}
+
+
 def test_attempts_are_counted_across_kill_nine(own_server: HttpGroupServer, eventually: Eventually):
     queue = Queue(own_server, own_server.topic(1), "durable")
     queue.publish("bad")

@@ -38,6 +38,7 @@ class QueueGroupDescription(msgspec.Struct, frozen=True):
     group_id: GroupId
     generation: int
     workers: list[Worker]
+    topics: list[TopicName]  # that it has begun in
 
     @property
     def state(self) -> str:
@@ -110,7 +111,8 @@ class QueueGroups:
         if group_id in shares:
             workers += [_sharing(each) for each in shares[group_id].members.values()]
             generation += shares[group_id].epoch
-        return QueueGroupDescription(group_id, generation, workers)
+        topics = sorted({topic for topic, _ in queue.ledgers}) if queue is not None else []
+        return QueueGroupDescription(group_id, generation, workers, topics)
 
     def _joined(self, member: QueueMember) -> Worker:
         topics = [self._broker.topic(each) for each in self._broker.queue_members.topics_of(member)]

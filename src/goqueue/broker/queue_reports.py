@@ -1,5 +1,9 @@
 """Figures of queues, for people and dashboards.  They take their time: nobody busy asks."""
 
+import itertools
+
+import msgspec
+
 from goqueue.broker.queue_sources import Sources
 from goqueue.broker.queue_stock import Stock
 from goqueue.model.ids import Offset, Timestamp
@@ -11,24 +15,35 @@ from goqueue.queue.ledger import Ledger
 from goqueue.queue.receipts import receipt
 
 
-def in_flight(
-    group: QueueGroup, *, topic: str | None, consumer: str | None, limit: int
-) -> list[InFlight]:
+class WhichInFlight(msgspec.Struct, frozen=True, kw_only=True):
+    """What is None does not matter."""
+
+    topic: str | None = None
+    partition: int | None = None
+    consumer: str | None = None
+    first: int = 0
+    last: int = 2**63 - 1
+
+
+def in_flight(group: QueueGroup, which: WhichInFlight, limit: int) -> list[InFlight]:
     found: list[InFlight] = []
     for ledger in group.ledgers.values():
-        if topic not in (None, ledger.where.topic):
+        if which.topic not in (None, ledger.where.topic):
+            continue
+        if which.partition not in (None, ledger.where.partition):
             continue
         for lease in ledger.leases:
-            if consumer in (None, lease.consumer):
-                found += _in_lease(ledger, lease, limit - len(found))
+            if which.consumer in (None, lease.consumer):
+                found += _in_lease(ledger, lease, which, limit - len(found))
     return found
 
 
-def _in_lease(ledger: Ledger, lease: Lease, limit: int) -> list[InFlight]:
+def _in_lease(ledger: Ledger, lease: Lease, which: WhichInFlight, limit: int) -> list[InFlight]:
     where = ledger.where
     topic, partition = where.topic, where.partition
     found = []
-    for offset in list(ledger.in_lease(lease))[: max(0, limit)]:
+    wanted = (each for each in ledger.in_lease(lease) if which.first <= each <= which.last)
+    for offset in itertools.islice(wanted, max(0, limit)):
         attempt = ledger.attempt(offset)
         found.append(
             InFlight(
@@ -51,7 +66,8 @@ async def group_stats(group: QueueGroup, sources: Sources, now: Timestamp) -> Gr
     for ledger in list(group.ledgers.values()):
         stock = await sources.stock_of(ledger)
         if stock is not None:
-            partitions.append(await _partition_stats(ledger, stock, now))
+            rates = sources.handed(ledger).a_second
+            partitions.append(await _partition_stats(ledger, stock, now, rates))
     book = group.book
     return GroupStats(
         group.group_id,
@@ -63,13 +79,15 @@ async def group_stats(group: QueueGroup, sources: Sources, now: Timestamp) -> Gr
     )
 
 
-async def _partition_stats(ledger: Ledger, stock: Stock, now: Timestamp) -> PartitionStats:
+async def _partition_stats(
+    ledger: Ledger, stock: Stock, now: Timestamp, handed: list[float]
+) -> PartitionStats:
     stock.begin_at(ledger.floor)
     await stock.scan_all()
     back, waiting = ledger.ready_by_lane(now), ledger.waiting_by_lane(now)
     lanes = tuple(
         [
-            await _lane_stats(ledger, stock, lane, back[lane], waiting[lane], now)
+            await _lane_stats(ledger, stock, lane, back[lane], waiting[lane], now, handed[lane])
             for lane in range(LANES)
         ]
     )
@@ -87,7 +105,13 @@ async def _partition_stats(ledger: Ledger, stock: Stock, now: Timestamp) -> Part
 
 
 async def _lane_stats(
-    ledger: Ledger, stock: Stock, lane: int, back: int, waiting: int, now: Timestamp
+    ledger: Ledger,
+    stock: Stock,
+    lane: int,
+    back: int,
+    waiting: int,
+    now: Timestamp,
+    handed_a_second: float,
 ) -> LaneStats:
     fresh = stock.index.count(lane, max(ledger.cursors[lane], stock.start), stock.limit)
     return LaneStats(
@@ -96,6 +120,8 @@ async def _lane_stats(
         in_flight=ledger.in_flight[lane],
         waiting=waiting,
         handed=ledger.handed[lane],
+        published_a_second=stock.published.a_second[lane],
+        handed_a_second=handed_a_second,
         oldest=await _oldest(ledger, stock, lane, now) if back + fresh else None,
     )
 

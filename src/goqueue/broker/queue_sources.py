@@ -10,12 +10,15 @@ from goqueue.broker.ground import Ground
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_counter import Counter
 from goqueue.broker.queue_floors import Floors
+from goqueue.broker.queue_rates import Rates
 from goqueue.broker.queue_stock import Stock
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, PolicyViolation, TopicNotFound
-from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, TopicName
+from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicName
 from goqueue.model.names import is_internal
 from goqueue.queue.group import Place
+from goqueue.queue.lanes import LANES
+from goqueue.queue.leases import LeaseBook
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.records import Where
 
@@ -41,6 +44,7 @@ class Sources:
         self._floors = floors
         self._clock = ground.doors.clock
         self._stocks: dict[Place, Stock] = {}
+        self._handed: dict[Ledger, Rates] = {}  # of those that handed out anything
         self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
 
     async def of(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
@@ -83,8 +87,30 @@ class Sources:
             sources.append((ledger, self.stock(partition)))
         return sources
 
+    async def as_seen(self, topic: Topic, group_id: GroupId) -> list[Source]:
+        """As `of`, for who only looks: the group does not begin in what is new to it."""
+        sources: list[Source] = []
+        for index in range(topic.partitions):
+            partition = await self._ground.partition(topic.name, index)
+            where = Where(group_id, topic.name, index)
+            ledger = self._queues.machine.ledger(where)
+            if ledger is None or ledger.topic_id != topic.topic_id:
+                floor, _ = await self._start(where, partition)
+                ledger = Ledger(where, topic.topic_id, floor, LeaseBook())
+            sources.append((ledger, self.stock(partition)))
+        return sources
+
     async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:
-        """Where the group's committed offset says, if there is one."""
+        floor, heeded = await self._start(where, partition)
+        self._queues.host.submit_now(
+            lambda machine: machine.open(where, topic.topic_id, floor, heeded)
+        )
+        ledger = self._queues.machine.ledger(where)
+        assert ledger is not None
+        return ledger
+
+    async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
+        """Where the group's committed offset says, and when that was made, if there is one."""
         committed = self._floors.committed_offset(where.group_id, (where.topic, where.partition))
         heeded = NO_TIMESTAMP
         if committed is not None:
@@ -94,13 +120,8 @@ class Sources:
             floor = partition.log.stable_offset
         else:
             floor = partition.log.start_offset
-        floor = Offset(min(max(floor, partition.log.start_offset), partition.log.end_offset))
-        self._queues.host.submit_now(
-            lambda machine: machine.open(where, topic.topic_id, floor, heeded)
-        )
-        ledger = self._queues.machine.ledger(where)
-        assert ledger is not None
-        return ledger
+        log = partition.log
+        return Offset(min(max(floor, log.start_offset), log.end_offset)), heeded
 
     def stock(self, partition: Partition) -> Stock:
         place = _place(partition)
@@ -143,9 +164,19 @@ class Sources:
             for stock in list(self._stocks.values()):
                 await self._keep_up(stock)
             now = self._clock.instant()
+            self._look_at_rates(now)
             for counter in counters.values():
                 if counter.is_idle and now - counter.used_at > IDLE_SECONDS * 1e9:
                     counter.rest()
+
+    def handed(self, ledger: Ledger) -> Rates:
+        return self._handed.get(ledger) or Rates()
+
+    def _look_at_rates(self, now: int) -> None:
+        known = {ledger for ledger in self._queues.machine.ledgers() if any(ledger.handed)}
+        self._handed = {ledger: self._handed.get(ledger) or _from_zero(now) for ledger in known}
+        for ledger, rates in self._handed.items():
+            rates.observe(ledger.handed, now)
 
     async def _keep_up(self, stock: Stock) -> None:
         idle = (self._clock.instant() - stock.used_at) / 1e9
@@ -164,10 +195,17 @@ class Sources:
         if floors:
             stock.index.prune(min(floors))
         try:
-            if idle < IDLE_SECONDS and stock.index.end < stock.limit:
+            if stock.index.end < stock.limit:
                 await stock.scan_all()
+            stock.look_at_rates(self._clock.instant())
         except GoQueueError as error:
             _log.error("priorities not known", partition=str(partition), problem=str(error))
+
+
+def _from_zero(now: int) -> Rates:
+    rates = Rates()
+    rates.begin([0] * LANES, now - int(UPKEEP_SECONDS * 1e9))
+    return rates
 
 
 def _place(partition: Partition) -> Place:

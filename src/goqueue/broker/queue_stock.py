@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from goqueue.broker.partition import Partition
+from goqueue.broker.queue_rates import Rates
 from goqueue.log.aborted import AbortedRange
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader
@@ -59,6 +60,8 @@ class Stock:
         self.index = LaneIndex(partition.log.start_offset)
         self.is_scanning = False
         self.used_at = 0  # instant
+        self.published = Rates()
+        self._rated: LaneIndex | None = None  # whose numbers were looked at last, to the end
         self._kept = NOTHING
 
     @property
@@ -95,6 +98,17 @@ class Stock:
             await asyncio.sleep(0)
             if self.is_scanning:
                 return
+
+    def look_at_rates(self, now: int) -> None:
+        """Only between two looks at all there is: an old backlog was not published just now."""
+        index = self.index
+        if index.end < self.limit:
+            self._rated = None
+        elif self._rated is index:
+            self.published.observe(index.noted, now)
+        else:
+            self.published.begin(index.noted, now)
+            self._rated = index
 
     async def _scan_chunk(self) -> int:
         index = self.index

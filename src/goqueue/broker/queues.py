@@ -33,6 +33,7 @@ from goqueue.broker.queue_endings import (
     told,
 )
 from goqueue.broker.queue_floors import Floors
+from goqueue.broker.queue_reports import WhichInFlight
 from goqueue.broker.queue_sources import Sources
 from goqueue.broker.redriver import Redriver
 from goqueue.broker.redrives import Redrives
@@ -344,8 +345,11 @@ class Queues:
         """What would be handed out next; nothing changes."""
         group_id = _group_id(group)
         check_number(count, "count", 1, MESSAGES_MAX)
-        sources = await self._sources.of([topic], group_id)
-        return await self._counter(group_id).peek(sources, count)
+        sources = await self._sources.as_seen(self._ground.topic(topic), group_id)
+        if all(self.machine.ledger(ledger.where) is ledger for ledger, _ in sources):
+            return await self._counter(group_id).peek(sources, count)
+        visitor = QueueGroup(group_id, self.settings(group))  # it has not begun there
+        return await Counter(self._clock, self.host, visitor).peek(sources, count)
 
     # --- settling: an outcome for each receipt, in order ------------------------------------------
 
@@ -504,16 +508,11 @@ class Queues:
     # --- asking -----------------------------------------------------------------------------------
 
     def in_flight(
-        self,
-        group: str,
-        *,
-        topic: str | None = None,
-        consumer: str | None = None,
-        limit: int = 1000,
+        self, group: str, *, which: WhichInFlight | None = None, limit: int = 1000
     ) -> list[InFlight]:
         """Who holds what, until when."""
         found = self._group(GroupId(group))
-        return queue_reports.in_flight(found, topic=topic, consumer=consumer, limit=limit)
+        return queue_reports.in_flight(found, which or WhichInFlight(), limit)
 
     async def stats(self, group: str | None = None) -> list[GroupStats]:
         """Of one group, or of all."""

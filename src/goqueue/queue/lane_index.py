@@ -25,18 +25,22 @@ class LaneIndex:
         self.start = start  # invariant: start <= end
         self.end = start
         self._lanes = [array("q") for _ in range(LANES)]  # the normal one stays empty
+        self.noted = [0] * LANES  # how many of each were taken in; never less
 
     def note(self, records: list[Record], next_offset: int) -> None:
         """Take in what lies between `end` and `next_offset`; `records` may hold more than that."""
-        lanes, end = self._lanes, self.end
+        lanes, end, noted = self._lanes, self.end, self.noted
+        self.end = max(end, next_offset)
+        noted[NORMAL] += self.end - end
         for record in records:
             for name, value in record.headers:
                 if name == PRIORITY_HEADER:
                     lane = lane_of(value)
                     if lane != NORMAL and record.offset >= end:
                         lanes[lane].append(record.offset)
+                        noted[lane] += 1
+                        noted[NORMAL] -= 1
                     break
-        self.end = max(self.end, next_offset)
 
     def next(self, lane: int, offset: int) -> int | None:
         """The lane's first message at or after `offset`, as far as is known."""

@@ -90,6 +90,8 @@ class LaneStats(msgspec.Struct, frozen=True, gc=False):
     in_flight: int
     waiting: int  # for their retry, or for their key
     handed: int  # in all, since the broker started
+    published_a_second: float
+    handed_a_second: float
     oldest: Timestamp | None  # when the oldest ready one was published, as far as known in memory
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.messages import OutgoingMessage
+from goqueue.broker.queue_reports import WhichInFlight
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model.errors import TopicNotFound
@@ -20,7 +21,7 @@ from goqueue.queue import (
     Where,
 )
 from goqueue.queue.ledger import Ledger
-from tests.unit.broker.queue_world import Bench, numbered, play, values
+from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
 
 
 def test_ack_alone_advances_the_group_and_lag_tools_see_it():
@@ -175,7 +176,7 @@ def test_what_a_caller_that_went_away_was_given_is_free_at_once():
                 for _ in range(stage % 10):
                     await asyncio.sleep(0)
                 poll.cancel()
-            held = bench.queues.in_flight("workers", consumer="gone")
+            held = bench.queues.in_flight("workers", which=WhichInFlight(consumer="gone"))
             assert held == [] or not poll.cancelled()
             assert len(await bench.drain()) + len(held) == 1
             await bench.queues.ack([each.receipt for each in held])
@@ -339,11 +340,51 @@ def test_peeking_and_asking_who_holds_what_change_nothing():
         assert [p.record.value for p in await bench.queues.peek("workers", "jobs", 9)] == numbered(
             3, 2
         )
-        assert bench.queues.in_flight("workers", consumer="bob") == []
+        bobs = WhichInFlight(consumer="bob")
+        assert bench.queues.in_flight("workers", which=bobs) == []
         (stats,) = await bench.queues.stats("workers")
         (partition,) = stats.partitions
         assert (partition.ready, partition.in_flight, partition.end) == (3, 2, 5)
         assert stats.consumers == {"ann": 2}
+
+    play(scenario)
+
+
+def test_who_peeks_leaves_no_trace():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(3))
+        await bench.queues.configure("others", QueueSettings(start="latest"))
+        seen = await bench.queues.peek("strangers", "jobs", 10)
+        assert [each.record.value for each in seen] == numbered(3)
+        assert await bench.queues.peek("others", "jobs", 10) == []
+        groups = bench.queues.machine.groups
+        assert "strangers" not in groups
+        assert not groups[GroupId("others")].ledgers
+        assert bench.broker.queue_groups.listed() == ()
+
+    play(scenario, partitions=2)
+
+
+def test_lanes_tell_how_fast_they_fill_and_empty():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *(with_priority(b"old", "low") for _ in range(1000)))
+        await bench.ack(await bench.receive(max_messages=1))
+        await bench.sleep(2)  # an old backlog is no news
+        (stats,) = await bench.queues.stats("workers")
+        assert [lane.published_a_second for lane in stats.partitions[0].lanes] == [0.0] * 5
+        for _ in range(60):
+            await bench.publish("jobs", *(with_priority(b"new", "high") for _ in range(6)), b"x")
+            await bench.ack(await bench.receive(max_messages=3))
+            await bench.sleep(1)
+        (stats,) = await bench.queues.stats("workers")
+        lanes = {lane.priority: lane for lane in stats.partitions[0].lanes}
+        assert round(lanes["high"].published_a_second) == 6
+        assert round(lanes["normal"].published_a_second) == 1
+        assert lanes["low"].published_a_second == 0
+        assert 2 < sum(lane.handed_a_second for lane in lanes.values()) < 4
+        await bench.sleep(200)
+        (stats,) = await bench.queues.stats("workers")
+        assert all(lane.published_a_second < 0.01 for lane in stats.partitions[0].lanes)
 
     play(scenario)
 

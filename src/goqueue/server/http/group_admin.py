@@ -167,7 +167,7 @@ def queue_group(broker: Broker, found: QueueGroupDescription) -> GroupDetail:
         generation=found.generation,
         assignor="",
         leader=None,
-        topics=sorted({topic for each in members for topic in each.topics}),
+        topics=sorted({*found.topics, *(topic for each in members for topic in each.topics)}),
         members=members,
         changed_at=None,
     )

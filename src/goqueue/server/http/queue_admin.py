@@ -8,10 +8,12 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import JSONBody, QueryParameter
 
+from goqueue.broker.queue_reports import WhichInFlight
 from goqueue.broker.queues import Queues
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats, Totals
+from goqueue.queue.receipts import read_receipts
 from goqueue.server.http.errors import ErrorBody
 from goqueue.server.http.given import TheQueues
 from goqueue.server.http.group_bodies import (
@@ -102,7 +104,8 @@ async def in_flight(
     ] = IN_FLIGHT_DEFAULT,
 ) -> InFlightBody:
     """Messages that were handed out and are not settled."""
-    found = queues.in_flight(group_name(group), topic=topic, consumer=consumer, limit=limit)
+    which = WhichInFlight(topic=topic, consumer=consumer)
+    found = queues.in_flight(group_name(group), which=which, limit=limit)
     return InFlightBody(group, [_held(each) for each in found])
 
 
@@ -152,16 +155,20 @@ async def extend_held(
 
 
 def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
-    held = queues.in_flight(group_id, topic=which.topic, consumer=which.consumer, limit=HANDLES_MAX)
     if which.receipt_handles is not None:
-        if any(not each.partition(".")[2].endswith(group_id) for each in which.receipt_handles):
+        claims, _ = read_receipts(which.receipt_handles)
+        if any(where.group_id != group_id for where, _ in claims):
             raise InvalidRequest(f"receipt_handles: not all are of group {group_id!r}")
         return which.receipt_handles
-    return [
-        each.receipt
-        for each in held
-        if which.partition in (None, each.partition) and which.first <= each.offset <= which.last
-    ]
+    wanted = WhichInFlight(
+        topic=which.topic,
+        partition=which.partition,
+        consumer=which.consumer,
+        first=which.first,
+        last=which.last,
+    )
+    held = queues.in_flight(group_id, which=wanted, limit=HANDLES_MAX)
+    return [each.receipt for each in held]
 
 
 # --- figures ------------------------------------------------------------------------------------
@@ -226,6 +233,10 @@ class LaneFigures(msgspec.Struct, frozen=True):
     waiting: int
     delivered: int
     """Since the server started."""
+    enqueue_rate: float
+    """Messages a second that came lately."""
+    dequeue_rate: float
+    """Messages a second that were handed out lately."""
     oldest: Time
     """When the oldest ready one was published, as far as the server has it in memory."""
 
@@ -339,6 +350,8 @@ def _lanes(lanes: Iterable[LaneStats]) -> dict[str, LaneFigures]:
             lane.in_flight,
             lane.waiting,
             lane.handed,
+            round(lane.published_a_second, 3),
+            round(lane.handed_a_second, 3),
             None if lane.oldest is None else time_text(lane.oldest),
         )
         for lane in lanes
@@ -361,6 +374,8 @@ def _added(one: LaneFigures, other: LaneFigures) -> LaneFigures:
         one.in_flight + other.in_flight,
         one.waiting + other.waiting,
         one.delivered + other.delivered,
+        round(one.enqueue_rate + other.enqueue_rate, 3),
+        round(one.dequeue_rate + other.dequeue_rate, 3),
         min(times, key=str) if times else None,
     )
 
