@@ -95,7 +95,7 @@ def _latency(arguments: argparse.Namespace, directory: Path, console: Console) -
         batch=1_000,
         rate=rate,
         warm_up=rate * 3,
-        publishers=4,
+        linger_ms=arguments.linger_ms,
     )
     names = [name for name in arguments.broker or DOORS if name in DOORS]
     found = [of_door(DOORS[each], directory / each, arguments.goqueue, options) for each in names]
@@ -103,7 +103,9 @@ def _latency(arguments: argparse.Namespace, directory: Path, console: Console) -
     for each in found:
         times = [f"{each.latency_ms[name]:.1f}" for name in ("p50", "p99", "p99.9", "max")]
         table.add_row(each.broker, f"{each.rate:,.0f}", *times, f"{each.broker_cpu_us:.1f}")
-    table.title = f"from publish to receive, {rate:,} messages a second"
+    table.title = (
+        f"from publish to receive: {rate:,} messages a second, linger {options.linger_ms} ms"
+    )
     console.print(table)
     return found
 
@@ -175,6 +177,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--broker", action="append", choices=BROKERS)
     parser.add_argument("--rate", type=int, default=10_000, help="messages a second, for latency")
+    parser.add_argument("--linger-ms", type=int, default=2, help="of publishers, for latency")
     parser.add_argument("--seconds", type=int, default=20, help="of figures, for latency")
     parser.add_argument("--waiting", type=int, default=10_000_000, help="messages, for backlog")
     parser.add_argument("--ordered-messages", type=int, default=200_000)

@@ -13,15 +13,19 @@ class Book:
     """Shared by the threads of a run.
 
     With a `rate`, message i is due at i / rate seconds after the start, and its latency counts from
-    then; without one, from before its publish.
+    then; those of `linger_ms` are published together.  Without one it counts from before its
+    publish.
     """
 
-    def __init__(self, messages: int, size: int, rate: int = 0, skip: int = 0) -> None:
+    def __init__(
+        self, messages: int, size: int, rate: int = 0, linger_ms: int = 0, skip: int = 0
+    ) -> None:
         self.left = messages
         self.doubles = 0
         self._messages = messages
         self._size = size
         self._rate = rate
+        self._together = max(1, rate * linger_ms // 1_000)
         self._skip = skip  # the first so many have no figures: everything is still warming up
         self._lock = threading.Lock()
         self._started = time.perf_counter()
@@ -44,11 +48,12 @@ class Book:
                 end = min(self._next + count, self._messages)
                 if self._rate:
                     end = min(end, int(self.seconds * self._rate))
-                if self._next >= self._messages or end > self._next:
+                wanted = min(self._together, self._messages - self._next)
+                if end - self._next >= wanted:
                     numbers = range(self._next, end)
                     self._next = max(self._next, end)
                     return numbers
-            time.sleep(0.000_5)
+            time.sleep(0.000_2)
 
     def values(self, numbers: range) -> list[bytes]:
         now = self.seconds

@@ -1,5 +1,6 @@
 """Publishers and workers at work: a thread each, in this one process."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from bench.process import Failed, Usage
 from bench.queues.book import Book
 from bench.queues.doors import Door
 
+SWITCH_SECONDS = 0.000_5  # a thread with much to compare keeps the others waiting for so long
 IDLE_TAKES_MAX = 60  # in a row, before messages are called lost
 
 
@@ -23,6 +25,7 @@ class Options(msgspec.Struct, frozen=True):
     workers: int
     partitions: int
     rate: int = 0  # messages a second; 0 for as many as can be
+    linger_ms: int = 0  # of a publisher, when there is a rate
     warm_up: int = 0  # messages without figures
 
 
@@ -48,7 +51,7 @@ def measured(door: Door, options: Options) -> Figures:
     """Publish and work off at the same time, until every message was acked."""
     publishers = [door.publisher() for _ in range(options.publishers)]
     workers = [door.worker() for _ in range(options.workers)]
-    book = Book(options.messages, options.size, options.rate, options.warm_up)
+    book = Book(options.messages, options.size, options.rate, options.linger_ms, options.warm_up)
 
     def publish(number: int) -> None:
         while numbers := book.next_numbers(options.batch):
@@ -64,6 +67,7 @@ def measured(door: Door, options: Options) -> Figures:
             book.arrived(values)
         worker.finish()
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     before, own = door.broker.usage(), time.process_time()
     book.start()
     together(

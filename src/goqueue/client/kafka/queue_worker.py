@@ -81,7 +81,7 @@ class QueueWorker(Caller):
     ) -> list[Received]:
         """Up to so many messages, by partition; waits for the first.
 
-        `done` is acked durably by the same question, which saves one.  Then it does not wait.
+        `done` is acked by the same question, durably before there is any answer.
         """
 
         def attempt(deadline: Deadline) -> list[Received]:

@@ -74,7 +74,7 @@ class ShareSession:
     def fetch(
         self, count: int, wait_ms: int, done: Iterable[Received], deadline: Deadline
     ) -> list[Received]:
-        """Up to `count` messages; `done` is acked first, and then there is no waiting."""
+        """Up to `count` messages, waiting for the first; `done` is acked before."""
         topics = self._topics(done, ACCEPT)
         limits = _limits(count, wait_ms)
         response = self._asked(ApiKey.SHARE_FETCH, deadline, topics=topics, **limits)

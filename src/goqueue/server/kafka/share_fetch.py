@@ -153,8 +153,9 @@ async def _fetch(
             told.setdefault(key, Told()).error = error
     if not places or request.is_renew_ack or min(request.max_records, request.max_bytes) <= 0:
         return
-    # Who has something to hear, an acknowledgement's outcome for one, is not kept waiting.
-    wait_ms = 0 if told else min(max(milliseconds(request.max_wait), 0), WAIT_MS_MAX)
+    # Who has something bad to hear is not kept waiting.
+    has_news = any(each.error or each.acknowledge_error for each in told.values())
+    wait_ms = 0 if has_news else min(max(milliseconds(request.max_wait), 0), WAIT_MS_MAX)
     try:
         found = await acquire(
             broker,

@@ -85,7 +85,7 @@ def test_what_is_done_is_acked_by_the_next_question(queue):
     assert sum(each.count for each in first) == 30
     second = worker.receive(30, done=first)
     assert sum(each.count for each in second) == 10
-    assert worker.receive(30, done=second, wait_ms=60_000) == []
+    assert worker.receive(30, done=second, wait_ms=1) == []
     assert queue.in_flight() == 0
 
 
