@@ -24,6 +24,7 @@ from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
 Served = tuple[list[Parcel], Committed]
+Takes = dict[Shelf, Take]  # in the order of their turns
 
 
 class Counter:
@@ -94,10 +95,9 @@ class Counter:
                 room = self.group.room(consumer)
                 spare = max(0, room - count) if whole_batches else 0
                 budget = Budget(min(count, room), size, spare)
-                shelves = self._in_turn(stocks)
-                takes = {shelf: Take(shelf.ledger) for shelf in shelves}
+                takes: Takes = {}
                 try:
-                    await self._choose(shelves, takes, budget)
+                    await self._choose(self._in_turn(stocks), takes, budget)
                     handed, committed = self._decide(takes, consumer, visibility_ms)
                 except BaseException:
                     _undo(takes)
@@ -108,10 +108,9 @@ class Counter:
 
     async def peek(self, stocks: Sequence[tuple[Ledger, Stock]], count: int) -> list[Peeked]:
         async with self._lock:
-            shelves = self._in_turn(stocks)
-            takes = {shelf: Take(shelf.ledger) for shelf in shelves}
+            takes: Takes = {}
             try:
-                await self._choose(shelves, takes, Budget(count, 2**62))
+                await self._choose(self._in_turn(stocks), takes, Budget(count, 2**62))
                 return [
                     Peeked(record, where.topic, where.partition, attempt - 1, NAMES[lane])
                     for take in takes.values()
@@ -133,23 +132,31 @@ class Counter:
         first = self._turn % len(shelves) if shelves else 0
         return shelves[first:] + shelves[:first]
 
-    async def _choose(self, shelves: list[Shelf], takes: dict[Shelf, Take], budget: Budget) -> None:
+    async def _choose(self, shelves: list[Shelf], takes: Takes, budget: Budget) -> None:
+        """Fill `takes` for the shelves that have something to offer."""
         settings = self.group.settings
         for shelf in shelves:
             await shelf.refresh()
         now = self._clock.now()
         turns = self._current_turns(settings)
-        lanes = set[int]().union(*(shelf.offers(now) for shelf in shelves))
+        lanes = set[int]()
+        for shelf in shelves:
+            offered = shelf.offers(now)
+            if offered:
+                lanes |= offered
+                takes[shelf] = Take(shelf.ledger)
+            else:
+                self._host.machine.watch(shelf.ledger)
         if len(lanes) > 1:
             budget.spare = 0  # or a large batch of one lane would take the others' shares
         starved = turns.begin(lanes, now, settings.starvation_ms)
         if starved is not None and not budget.is_spent:
-            count = await self._serve_lane(starved, 1, shelves, takes, budget)
+            count = await self._serve_lane(starved, 1, takes, budget)
             turns.served(starved, count, now)
         while lanes and not budget.is_spent:
             is_alone = len(lanes) == 1
             lane, share = turns.turn(lanes, budget.count)
-            count = await self._serve_lane(lane, share, shelves, takes, budget)
+            count = await self._serve_lane(lane, share, takes, budget)
             turns.served(lane, count, now, is_alone=is_alone)
             if count < share:
                 lanes.discard(lane)
@@ -163,24 +170,16 @@ class Counter:
             self._turns = Turns(settings.weights, is_strict=settings.priority == "strict")
         return self._turns
 
-    async def _serve_lane(
-        self,
-        lane: int,
-        share: int,
-        shelves: list[Shelf],
-        takes: dict[Shelf, Take],
-        budget: Budget,
-    ) -> int:
+    async def _serve_lane(self, lane: int, share: int, takes: Takes, budget: Budget) -> int:
         count = 0
         settings, now = self.group.settings, self._clock.now()
-        for shelf in shelves:
+        for shelf, take in takes.items():
             if count < share and not budget.is_spent:
-                take = takes[shelf]
                 count += await shelf.take(lane, share - count, take, budget, settings, now)
         return count
 
     def _decide(
-        self, takes: dict[Shelf, Take], consumer: str, visibility_ms: int | None
+        self, takes: Takes, consumer: str, visibility_ms: int | None
     ) -> tuple[HandOut | None, Committed]:
         moving = [take for take in takes.values() if take.moves_on]
         now = self._clock.now()
@@ -188,7 +187,7 @@ class Counter:
             lambda machine: machine.hand(now, self.group, consumer, moving, visibility_ms)
         )
 
-    def _parcels(self, takes: dict[Shelf, Take], handed: HandOut) -> list[Parcel]:
+    def _parcels(self, takes: Takes, handed: HandOut) -> list[Parcel]:
         parcels: list[Parcel] = []
         for shelf, take in takes.items():
             if take.chosen:
@@ -209,7 +208,7 @@ class Counter:
         self._shelves.clear()
 
 
-def _undo(takes: dict[Shelf, Take]) -> None:
+def _undo(takes: Takes) -> None:
     """Nothing was chosen after all."""
     for shelf, take in takes.items():
         take.ledger.put_back([*take.again, *take.outdated, *take.gone])

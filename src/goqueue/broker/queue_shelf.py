@@ -87,6 +87,7 @@ class Shelf:
         self.stock = stock
         self._moves = ledger.moves
         self._lanes = [Lane(cursor) for cursor in ledger.cursors]
+        self._start = -1  # of the log, when the lanes last heeded it
         self._aside: dict[int, Record] = {}
         self._aside_bytes = 0
         self._served: dict[bytes | None, int] = {}  # fairness value to the number of its last turn
@@ -96,19 +97,26 @@ class Shelf:
     def reset(self) -> None:
         """Forget what is loaded."""
         self._moves = self.ledger.moves
+        self._start = -1
         for lane, cursor in zip(self._lanes, self.ledger.cursors, strict=True):
             lane.reset(cursor)
 
-    async def refresh(self) -> bool:
-        """Know what there is; False when the lanes are not known to the end yet."""
+    async def refresh(self) -> None:
+        """Know what there is, and the lanes as far as can be waited for."""
+        if not self.is_current():
+            await self.stock.scan(SCAN_BYTES_AT_ONCE)
+
+    def is_current(self) -> bool:
+        """Heed what happened to the log and the ledger; False when there is more in the log."""
         if self._moves != self.ledger.moves:
             self.reset()
-        for lane in self._lanes:
-            lane.position = max(lane.position, self.stock.start)
+        start = self.stock.start
+        if self._start < start:
+            self._start = start
+            for lane in self._lanes:
+                lane.position = max(lane.position, start)
         self.stock.begin_at(self.ledger.floor)
-        if self.stock.index.end >= self.stock.limit:
-            return True
-        return await self.stock.scan(SCAN_BYTES_AT_ONCE)
+        return self.stock.index.end >= self.stock.limit
 
     def offers(self, now: int) -> set[int]:
         """The lanes that may have something to hand out."""

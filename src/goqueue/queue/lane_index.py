@@ -26,6 +26,7 @@ class LaneIndex:
         self.end = start
         self._lanes = [array("q") for _ in range(LANES)]  # the normal one stays empty
         self.noted = [0] * LANES  # how many of each were taken in; never less
+        self.size = 0  # offsets that are kept
 
     def note(self, records: list[Record], next_offset: int) -> None:
         """Take in what lies between `end` and `next_offset`; `records` may hold more than that."""
@@ -38,6 +39,7 @@ class LaneIndex:
                     lane = lane_of(value)
                     if lane != NORMAL and record.offset >= end:
                         lanes[lane].append(record.offset)
+                        self.size += 1
                         noted[lane] += 1
                         noted[NORMAL] -= 1
                     break
@@ -83,8 +85,5 @@ class LaneIndex:
             gone = bisect_left(offsets, floor)
             if gone >= PRUNE_ENTRIES_MIN and gone * 2 >= len(offsets):
                 del offsets[:gone]
+                self.size -= gone
         self.start = min(max(self.start, floor), self.end)
-
-    @property
-    def size(self) -> int:
-        return sum(len(offsets) for offsets in self._lanes)
