@@ -23,18 +23,23 @@ class NotToBeHad(Exception):
 
 
 def connector_jars() -> list[Path]:
-    """Raises `NotToBeHad`."""
+    """What an earlier call has fetched, or the best there is; raises `NotToBeHad`."""
+    for versions in VERSIONS:
+        if _folder(*versions).is_dir():
+            return sorted(_folder(*versions).glob("*.jar"))
     problems = []
-    for connector, provider in VERSIONS:
-        folder = CACHE / f"spark-kafka-{connector}-{provider}"
-        if not folder.is_dir():
-            try:
-                _fetch(folder, connector, provider)
-            except NotToBeHad as error:
-                problems.append(f"{connector}: {error}")
-                continue
-        return sorted(folder.glob("*.jar"))
+    for versions in VERSIONS:
+        try:
+            _fetch(_folder(*versions), *versions)
+        except NotToBeHad as error:
+            problems.append(f"{versions[0]}: {error}")
+        else:
+            return sorted(_folder(*versions).glob("*.jar"))
     raise NotToBeHad("; ".join(problems))
+
+
+def _folder(connector: str, provider: str) -> Path:
+    return CACHE / f"spark-kafka-{connector}-{provider}"
 
 
 def _fetch(folder: Path, connector: str, provider: str) -> None:

@@ -107,6 +107,14 @@ def test_what_is_wrong_is_said_at_once_and_all_of_it(table, topic):
         assert name in str(raised.value)
 
 
+def test_a_limit_ends_the_tasks_without_a_word(table, fill, topic, capfd):
+    for _ in range(40):
+        fill(topic, 0, ["x" * 5000] * 100)
+    assert len(table(topic).limit(3).collect()) == 3
+    assert table(topic).count() == 4000
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_sql_reads_a_topic_by_a_view(spark, broker, fill, topic):
     fill(topic, 0, ["x", "y"])
     spark.sql(

@@ -36,7 +36,7 @@ PUSHDOWN_VARIABLE: Final = "GOQUEUE_SPARK_PUSHDOWN"
 setting allows it, and a reader cannot see that setting."""
 
 MEBIBYTE: Final = 1024 * 1024
-TASK_BYTES: Final = 32 * MEBIBYTE
+TASK_BYTES: Final = 64 * MEBIBYTE
 TASKS_MAX: Final = 2_000
 FETCH_BYTES_MAX: Final = 1024 * MEBIBYTE
 TRIGGER_DELAY_MS: Final = 15 * 60_000

@@ -47,7 +47,7 @@ Task = tuple[OffsetRange, ...]
 class Sizing(msgspec.Struct, frozen=True):
     tasks_min: int = 1
     tasks_max: int = 2_000
-    task_bytes: int = 32 * 1024 * 1024
+    task_bytes: int = 64 * 1024 * 1024
     records_per_task_max: int | None = None
 
 

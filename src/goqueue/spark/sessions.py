@@ -41,6 +41,7 @@ LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
+    "spark.python.daemon.module": "goqueue.spark.daemon",
 }
 
 

@@ -189,6 +189,51 @@ def test_a_fetch_waits_for_what_comes(broker, client, topic):
     assert client.fetch(topic, 0, 1, wait_ms=10).records == b""
 
 
+def fetched_offsets(fetches):
+    return [record.offset for fetched in fetches for record in decode_all(fetched.records)]
+
+
+def test_a_range_is_fetched_to_its_end_and_no_further(client, topic):
+    where = TopicPartition(topic, 0)
+    for _ in range(20):
+        client.produce({where: [batch_of(b"x" * 1000, b"y" * 1000)]})
+    fetches = list(client.fetch_range(topic, 0, 3, 31, bytes_max=5000))
+    assert len(fetches) > 5
+    offsets = fetched_offsets(fetches)
+    assert (offsets[0], offsets[-1]) == (2, offsets[0] + len(offsets) - 1), "batches are whole"
+    assert 30 <= offsets[-1] < 36
+
+
+def test_a_range_that_ends_behind_the_log_ends_with_an_empty_answer(client, topic):
+    client.produce({TopicPartition(topic, 0): [batch_of(b"a")]})
+    *_, last = client.fetch_range(topic, 0, 0, 99)
+    assert last.records == b""
+    assert last.high_watermark == 1
+
+
+def test_a_client_is_of_use_after_a_range_was_left_early(client, topic):
+    where = TopicPartition(topic, 0)
+    for _ in range(20):
+        client.produce({where: [batch_of(b"x" * 1000)]})
+    fetches = client.fetch_range(topic, 0, 0, 20, bytes_max=2000)
+    next(fetches)
+    fetches.close()
+    assert client.list_offsets({where: LATEST})[where].offset == 20
+
+
+def test_a_restart_in_the_middle_of_a_range_is_not_noticed(tmp_path):
+    with goqueue.embedded(tmp_path) as broker:
+        address = broker.kafka
+        client = KafkaClient(address)
+        client.create_topic("t", partitions=1)
+        for _ in range(50):
+            client.produce({TopicPartition("t", 0): [batch_of(b"x" * 1000)]})
+        fetches = client.fetch_range("t", 0, 0, 50, bytes_max=3000)
+        offsets = fetched_offsets([next(fetches), next(fetches)])
+    with goqueue.embedded(tmp_path, kafka={"listen": address}), client:
+        assert offsets + fetched_offsets(fetches) == list(range(50))
+
+
 def test_a_restart_between_two_calls_is_not_noticed(tmp_path):
     with goqueue.embedded(tmp_path) as broker:
         address = broker.kafka
