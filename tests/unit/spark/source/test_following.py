@@ -107,10 +107,11 @@ def test_a_new_partition_that_a_limit_left_out_is_noted_where_it_begins(
 ):
     fill(topic, 0, *["x"] * 100)
     client.add_partitions(topic, total=3)
-    fill(topic, 2, "a")
+    fill(topic, 2, "a", "b", "c", "d")
+    client.delete_records({TopicPartition(topic, 2): 3})
     following = follow(subscribe=topic, maxOffsetsPerTrigger="10")
     end = following.latest(at(topic, 0, 0))
-    assert end == at(topic, 10, 0, 0)
+    assert end == at(topic, 10, 0, 3)
     assert lengths(following.tasks(at(topic, 0, 0), end)) == [[(0, 0, 10)]]
 
 
