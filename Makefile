@@ -22,7 +22,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check check-format check-lint check-types check-imports check-rules \
+.PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
 	format bench sim soak spark-chaos clean FORCE
 
 help: ## list the targets
@@ -35,6 +35,10 @@ help: ## list the targets
 run: $(VENV)/installed ## install, compile and start a broker with its data in ./data
 	@echo "==> starting a broker, data in ./data (ctrl-c ends it)"
 	@exec $(COMPILED) $(BIN)/goqueue server --data-dir data $(ARGS)
+
+demo: $(VENV)/spark $(VENV)/installed ## a data pipeline on Spark, killed and counted, in two minutes
+	@echo "==> orders through a declared pipeline"
+	@$(COMPILED) $(BIN)/python -m demo $(ARGS)
 
 # --- check and test ----------------------------------------------------------------------------
 
@@ -134,6 +138,12 @@ $(VENV)/runtime: pyproject.toml | $(BIN)/python
 $(VENV)/dev: pyproject.toml $(VENV)/runtime
 	@echo "==> installing what tests and checks need (the first time may take a minute)"
 	@$(REQUIREMENTS) dev > $@.txt
+	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
+	@touch $@
+
+$(VENV)/spark: pyproject.toml $(VENV)/runtime
+	@echo "==> installing Spark and what goes with it (half a gigabyte, the first time)"
+	@$(REQUIREMENTS) spark > $@.txt
 	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
 	@touch $@
 

@@ -175,5 +175,5 @@ def test_topics_that_are_not_there_are_told(client, make_topic, names):
     assert [(each.path, each.text.split(";")[0][:32]) for each in problems] == [
         ("sources.a", "there is no topic 'nosuch-a'"),
         ("sinks.c.topic", "there is no topic 'nosuch-c'"),
-        ("sources.b.bad.topic", "there is no topic 'nosuch-bad': "),
+        ("sources.b.bad.topic", "there is no topic 'nosuch-bad'"),
     ]

@@ -159,11 +159,11 @@ def test_bad_values_stop_it_with_their_place(run, fill, topic, stores):
     assert "\tat " not in str(caught.value)
 
 
-def test_bad_values_go_to_a_topic_of_theirs(run, fill, topic, make_topic, http, stores):
-    bad = make_topic(1, f"{topic}.bad")
+def test_bad_values_go_to_a_topic_of_theirs(run, fill, topic, http, stores):
+    bad = f"{topic}.bad"
     fill(topic, 0, [*orders(0, 60), '{"id": "many"}'])
     fill(topic, 1, ["no json", *orders(60, 70)])
-    run(PIPELINE.format(topic=topic, bad=f"{{topic: {bad}}}"))
+    run(PIPELINE.format(topic=topic, bad=f"{{topic: {bad}, partitions: 1}}"))
     letters = {each.value: dict(each.headers) for each in http.read(bad)}
     assert letters == {
         b'{"id": "many"}': {

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
     from goqueue.spark.running import Tell
 
 LINES_SECONDS: Final = 1.0  # between two lines about the same job, unless its state changes
-BAR_WIDTH: Final = 24
-HEADINGS: Final = ("JOB", "STATE", "DONE", "ROWS", "ROWS/S", "LAG", "BATCH", "TOOK")
+BAR_WIDTH: Final = 12
+# With the width that numbers need; names give way.
+HEADINGS: Final = {
+    "JOB": None,
+    "STATE": 8,
+    "DONE": BAR_WIDTH,
+    "ROWS": 9,
+    "ROWS/S": 7,
+    "LAG": 7,
+    "BATCH": 5,
+    "TOOK": 8,
+}
 COLOURS: Final = {
     "starting": "dim",
     "running": "cyan",
@@ -99,10 +109,12 @@ def picture(standings: "Sequence[Progress]") -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in HEADINGS:
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for heading, width in HEADINGS.items():
         numbers = heading not in ("JOB", "STATE", "DONE")
-        made.add_column(heading, justify="right" if numbers else "left", no_wrap=True)
+        made.add_column(
+            heading, justify="right" if numbers else "left", min_width=width, no_wrap=True
+        )
     for each in standings:
         made.add_row(
             Text(each.name),

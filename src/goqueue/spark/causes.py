@@ -23,6 +23,7 @@ PYTHON_ERROR: Final = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>\w+): ?(?P<te
 JAVA_CLASS: Final = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.){2,}(?:\w+\$)*\w+: ")
 JAVA_TRACE: Final = re.compile(r"\n\s+at [\w.$/]+\(.*|\nDriver stacktrace:.*", re.DOTALL)
 CONDITION: Final = re.compile(r"^\s*\[[A-Z][A-Z0-9_.]*\] ")
+HAS_CONDITION: Final = re.compile(r"\s*(?:[\w.$]+: )?\[[A-Z][A-Z0-9_.]*\] ")
 SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
 SAYS_NOTHING: Final = re.compile(
     r"|Exception thrown in awaitResult:|(Writing )?[Jj]ob aborted\.?|Task failed while writing.*"
@@ -59,13 +60,16 @@ def cause_of(error: BaseException) -> str:
         return JVM_IS_GONE
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     texts = [str(error)] if hasattr(error, "getCondition") or java is None else []
-    texts += [] if java is None else _java_texts(java)
-    causes = [cause for cause in map(cause_in, texts) if not SAYS_NOTHING.fullmatch(cause)]
-    return causes[0] if causes else type(error).__name__
+    texts += _java_texts(java)
+    telling = [each for each in texts if not SAYS_NOTHING.fullmatch(cause_in(each))]
+    if not telling:
+        return type(error).__name__
+    # What has a condition is written for people; else the innermost says the most.
+    return cause_in(next((each for each in telling if HAS_CONDITION.match(each)), telling[-1]))
 
 
 def _java_texts(java: Any) -> list[str]:
-    """Of a Java exception and its causes: the innermost first, since it says the most."""
+    """Of a Java exception and its causes, the innermost last."""
     texts: list[str] = []
     for _ in range(JAVA_CAUSES_MAX):
         if java is None:
@@ -73,7 +77,7 @@ def _java_texts(java: Any) -> list[str]:
         if java.getMessage():
             texts.append(str(java.toString()))
         java = java.getCause()
-    return texts[::-1]
+    return texts
 
 
 def cause_in(text: str) -> str:

@@ -159,4 +159,11 @@ def test_where_the_text_says_nothing_the_java_cause_does():
     origin = JavaThrowable("outer", JavaThrowable("state store file 7.delta is missing"))
     error = StreamingQueryException("Exception thrown in awaitResult:  SQLSTATE: XXKST", origin)
     assert cause_of(error) == "state store file 7.delta is missing"
-    assert cause_of(StreamingQueryException("a sentence", origin)) == "a sentence"
+    told = StreamingQueryException("[PYTHON_EXCEPTION] a sentence", origin)
+    assert cause_of(told) == "a sentence"
+
+
+def test_what_is_written_for_people_comes_before_what_is_innermost():
+    inner = JavaThrowable("goqueue.DefaultSource")
+    outer = JavaThrowable("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: goqueue.", inner)
+    assert cause_of(Py4JJavaError(outer)) == "Failed to find the data source: goqueue."

@@ -117,6 +117,7 @@ def _check_format(source: TopicSource, path: Path, tree: Tree) -> None:
         tree.problem((*path, "bad"), "only JSON with a schema can be bad")
     if isinstance(source.bad, BadTopic):
         _check_topic(source.bad.topic, (*path, "bad", "topic"), tree)
+        _check_partitions(source.bad.partitions, (*path, "bad"), tree)
 
 
 def _check_start(start: str, path: Path, tree: Tree) -> None:
@@ -152,8 +153,7 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> None:
     match sink:
         case TopicSink():
             _check_topic(sink.topic, (*path, "topic"), tree)
-            if sink.partitions is not None and not 1 <= sink.partitions <= PARTITIONS_MAX:
-                tree.problem((*path, "partitions"), f"must be 1 to {PARTITIONS_MAX}")
+            _check_partitions(sink.partitions, path, tree)
         case ConsoleSink():
             if not 1 <= sink.console <= CONSOLE_ROWS_MAX:
                 tree.problem((*path, "console"), f"how many rows: 1 to {CONSOLE_ROWS_MAX}")
@@ -205,6 +205,11 @@ def _check_topic(name: str, path: Path, tree: Tree) -> None:
         topic_name(name)
     except InvalidName as error:
         tree.problem(path, str(error))
+
+
+def _check_partitions(partitions: int | None, path: Path, tree: Tree) -> None:
+    if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:
+        tree.problem((*path, "partitions"), f"must be 1 to {PARTITIONS_MAX}")
 
 
 def _check_watermark(watermark: Watermark | None, path: Path, tree: Tree) -> None:

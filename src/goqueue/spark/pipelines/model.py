@@ -20,7 +20,11 @@ class Watermark(msgspec.Struct, frozen=True):
 
 
 class BadTopic(msgspec.Struct, frozen=True):
+    """Where values go that do not fit their schema."""
+
     topic: str
+    partitions: int | None = None
+    """The topic is made with so many if it is not there."""
 
 
 Bad = Literal["fail", "drop", "keep"]

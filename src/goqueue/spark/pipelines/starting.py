@@ -6,7 +6,9 @@ told whose batch it is (`txnAppId`: the query's id, kept in its checkpoint) and 
 (`txnVersion`).
 """
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,6 +28,7 @@ from goqueue.spark.pipelines.model import (
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
 from goqueue.spark.rows import plain_rows
+from goqueue.spark.sturdy import SturdyQuery
 from goqueue.spark.watching import Query
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 # Told the sink's name, the batch's number, and rows as mappings.
 Show = Callable[[str, int, list[dict[str, Any]]], None]
+BEGIN_SECONDS: Final = 15.0
+BEGIN_POLL_SECONDS: Final = 0.05
 QUERY_ID: Final = "sql.streaming.queryId"
 
 
@@ -47,7 +52,11 @@ class Starter:
 
     def start(self, plan: Plan, *, once: bool) -> list[Query]:
         """`once`: work off what is there and end, whatever the file says."""
-        return [self._start(each, once=once) for each in plan.sinks]
+        queries: list[Query] = []
+        for each in plan.sinks:
+            queries.append(SturdyQuery(partial(self._start, each, once=once)))
+            _let_begin(queries[-1])
+        return queries
 
     def _start(self, planned: PlannedSink, *, once: bool) -> Query:
         trigger = AVAILABLE_NOW if once else planned.sink.trigger or self._pipeline.trigger
@@ -109,6 +118,16 @@ class Starter:
             "topic": sink.topic,
             **option_texts(sink.options),
         }
+
+
+def _let_begin(query: Query) -> None:
+    """Until its sources are there: each begins with a few Python processes, and many at a time
+    may not answer Spark as soon as it wants."""
+    deadline = time.monotonic() + BEGIN_SECONDS
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(BEGIN_POLL_SECONDS)
 
 
 def _interval(trigger: str) -> str:

@@ -23,9 +23,9 @@ def make_topics(client: KafkaClient, pipeline: Pipeline) -> list[str]:
     """The ones that are declared with a number of partitions; gives what was made."""
     there = client.metadata().keys()
     wanted = {
-        sink.topic: sink.partitions
-        for sink in pipeline.sinks.values()
-        if isinstance(sink, TopicSink) and sink.partitions is not None and sink.topic not in there
+        each.topic: each.partitions
+        for _, each in _targets(pipeline)
+        if each.partitions is not None and each.topic not in there
     }
     for name, partitions in wanted.items():
         client.create_topic(name, partitions=partitions)
@@ -40,9 +40,15 @@ def _read(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
 
 
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
+    for path, each in _targets(pipeline):
+        if each.partitions is None:
+            yield f"{path}.topic", each.topic, "; `partitions: 3` beside it would make it"
+
+
+def _targets(pipeline: Pipeline) -> Iterator[tuple[str, TopicSink | BadTopic]]:
     for name, sink in pipeline.sinks.items():
-        if isinstance(sink, TopicSink) and sink.partitions is None:
-            yield f"sinks.{name}.topic", sink.topic, "; `partitions: 3` beside it would make it"
+        if isinstance(sink, TopicSink):
+            yield f"sinks.{name}", sink
     for name, source in pipeline.sources.items():
         if isinstance(source, TopicSource) and isinstance(source.bad, BadTopic):
-            yield f"sources.{name}.bad.topic", source.bad.topic, ": make it first"
+            yield f"sources.{name}.bad", source.bad

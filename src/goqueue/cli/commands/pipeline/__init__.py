@@ -7,6 +7,7 @@ from goqueue.cli.commands.pipeline import (
     check,
     compact,
     dlq,
+    export,
     replay,
     report,
     run,
@@ -25,6 +26,7 @@ def pipeline() -> None:
 app.command("sql")(sql.sql)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("export")(export.export)
 app.command("archive")(archive.archive)
 app.command("replay")(replay.replay)
 app.command("vacuum")(upkeep.vacuum)

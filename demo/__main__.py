@@ -1,0 +1,234 @@
+"""`make demo`: orders through a declared pipeline, killed on the way, and counted at the end.
+
+    a broker            in a process of its own, on free ports, with its data in a folder that goes
+    a publisher         writes orders to a topic, at a pace
+    a pipeline          declared in orders.yaml: totals by window, large ones, an archive; killed
+                        with SIGKILL in the middle and run again
+    a replay            the archive into another topic
+    a query, a report   over what came out
+    the counts          of everything, to the message
+
+The exit code says whether they are right.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from demo.checking import Check, check_all
+from demo.orders import expected
+from demo.processes import Broker, Failed, Job
+from demo.publishing import Publisher
+from goqueue import Client
+from goqueue.cli.job_progress import picture
+from goqueue.client.errors import NotFound
+from goqueue.spark.progress import Progress
+
+PIPELINE: Final = Path(__file__).with_name("orders.yaml")
+REPLAYED: Final = "orders.replayed"
+GROUPS: Final = tuple(
+    f"spark-orders.{each}" for each in ("totals", "large", "archive", "orders.bad")
+)
+QUERY: Final = (
+    "select region, count(distinct minute) as minutes, max(orders) as busiest"
+    " from `orders.per-minute` group by region order by region"
+)
+
+
+def main() -> int:
+    options = _options()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+    folder = Path(tempfile.mkdtemp(prefix="goqueue-demo-"))
+    try:
+        return Demo(options, console, folder).run()
+    except Failed as problem:
+        console.print(f"[bold red]failed:[/] {problem}")
+        return 1
+    finally:
+        if options.keep:
+            console.print(f"left in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__.split("\n")[0])
+    parser.add_argument("--orders", type=int, default=40_000, help="how many to publish")
+    parser.add_argument("--rate", type=int, default=2_000, help="orders a second")
+    parser.add_argument("--quick", action="store_true", help="no crash, no query, no report")
+    parser.add_argument("--keep", action="store_true", help="leave the data, and say where")
+    parser.add_argument("--report", type=Path, default=Path("data/demo"), help="for the page")
+    parser.add_argument("--progress", type=Path, help="write the pipeline's progress to this file")
+    return parser.parse_args()
+
+
+class Demo:
+    def __init__(self, options: argparse.Namespace, console: Console, folder: Path) -> None:
+        self._options = options
+        self._console = console
+        self._folder = folder
+        self._start = time.monotonic()
+        self._environment = {"DEMO_FOLDER": str(folder)}
+
+    def run(self) -> int:
+        broker = Broker(self._folder)
+        try:
+            return self._story(broker)
+        finally:
+            broker.close()
+
+    def _story(self, broker: Broker) -> int:
+        self._environment["GOQUEUE_BOOTSTRAP"] = broker.kafka
+        self._environment["GOQUEUE_SERVER"] = broker.http
+        self._say("broker", f"kafka {broker.kafka}, {broker.http}, data in {self._folder}")
+        with Client(broker.http) as client:
+            client.create_topic("orders", partitions=4)
+            publisher = self._publish(broker)
+            self._pipeline(client, publisher)
+            publisher.join()
+        self._replay()
+        if not self._options.quick:
+            self._query()
+            self._report()
+        return self._verdict(broker)
+
+    def _publish(self, broker: Broker) -> Publisher:
+        count, rate = self._options.orders, self._options.rate
+        publisher = Publisher(broker.http, "orders", count, rate)
+        publisher.start()
+        self._say("publisher", f"{count:,} orders, {rate:,} a second, some of them unreadable")
+        return publisher
+
+    # --- the pipeline -----------------------------------------------------------------------------
+
+    def _pipeline(self, client: Client, publisher: Publisher) -> None:
+        self._say("pipeline", f"goqueue pipeline run {PIPELINE.parent.name}/{PIPELINE.name}")
+        if not self._options.quick:
+            self._crash()
+        job = self._started("run", str(PIPELINE))
+        self._watch(job, until=lambda _: publisher.is_done and _lag(client) == 0)
+        stopped = time.monotonic()
+        job.stop()
+        took = time.monotonic() - stopped
+        wanted = expected(self._options.orders).messages
+        self._say("SIGTERM", f"all {wanted:,} messages are worked off; it ended in {took:.1f} s")
+
+    def _crash(self) -> None:
+        def is_under_way(seen: dict[str, Progress]) -> bool:
+            return "orders.totals" in seen and seen["orders.totals"].rows > 0
+
+        job = self._started("run", str(PIPELINE))
+        self._watch(job, until=is_under_way)
+        job.kill()
+        self._say("kill -9", "it and all its processes, in the middle of their work")
+        self._say("pipeline", "the same command again: it goes on where it was")
+
+    def _started(self, *arguments: str) -> Job:
+        return Job(*arguments, environment=self._environment)
+
+    def _watch(self, job: Job, until: Callable[[dict[str, Progress]], bool]) -> None:
+        """Draws the job's progress until then."""
+        seen: dict[str, Progress] = {}
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            for report in job.reports():
+                self._note(report)
+                progress = msgspec.convert(report, Progress)
+                seen[progress.name] = progress
+                if self._console.is_terminal:
+                    live.update(picture(list(seen.values())), refresh=True)
+                if until(seen):
+                    break
+            else:
+                job.finished()
+                raise Failed("the pipeline ended by itself")
+        self._console.print(picture(list(seen.values())))
+
+    def _note(self, report: dict[str, Any]) -> None:
+        if self._options.progress is not None:
+            with self._options.progress.open("a") as file:
+                file.write(json.dumps(report) + "\n")
+
+    # --- what comes after -------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        table = self._folder / "lake" / "orders"
+        self._say("replay", f"goqueue pipeline replay --archive lake/orders --to {REPLAYED}")
+        job = self._started(
+            "replay",
+            "--archive",
+            str(table),
+            "--to",
+            REPLAYED,
+            "--state",
+            str(self._folder / "state"),
+        )
+        done = json.loads(job.finished())
+        self._console.print(f"    {done['messages']:,} messages")
+
+    def _query(self) -> None:
+        self._say("sql", f'goqueue pipeline sql "{QUERY}"')
+        rows = json.loads(self._started("sql", QUERY).finished())
+        shown = Table(box=None, padding=(0, 2, 0, 4))
+        for name in rows[0]:
+            shown.add_column(name)
+        for row in rows:
+            shown.add_row(*map(str, row.values()))
+        self._console.print(shown)
+
+    def _report(self) -> None:
+        self._say("report", "goqueue pipeline report orders orders.large")
+        out = self._options.report
+        self._started("report", "orders", "orders.large", "--out", str(out)).finished()
+        pages = sorted(out.glob("*.html"))
+        if not pages:
+            raise Failed(f"there is no page in {out}")
+        self._console.print(f"    {pages[0].resolve().as_uri()}")
+
+    def _verdict(self, broker: Broker) -> int:
+        self._say("counts", "of everything, to the message")
+        with Client(broker.http) as client:
+            wanted = expected(self._options.orders)
+            found = check_all(client, wanted, self._folder / "lake" / "orders", REPLAYED)
+        self._console.print(_table(found))
+        right = all(each.holds for each in found)
+        self._say("done" if right else "wrong", f"{time.monotonic() - self._start:.0f} seconds")
+        return 0 if right else 1
+
+    def _say(self, step: str, text: str) -> None:
+        seconds = time.monotonic() - self._start
+        self._console.print(f"[dim]{seconds:5.1f}[/]  [bold cyan]{step:<10}[/] {text}")
+
+
+def _lag(client: Client) -> int | None:
+    """Messages that some sink has not read, as any tool for consumer groups sees it."""
+    try:
+        return sum(client.group_lag(each).total_lag for each in GROUPS)
+    except NotFound:  # one of them has not read anything yet
+        return None
+
+
+def _table(checks: list[Check]) -> Table:
+    shown = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
+    shown.add_column()
+    shown.add_column(justify="right")
+    shown.add_column()
+    for each in checks:
+        mark = "[green]✓[/]" if each.holds else f"[bold red]✗ wanted {each.wanted}[/]"
+        found = f"{each.found:,}" if type(each.found) is int else "yes" if each.found else "no"
+        shown.add_row(each.what, found, mark)
+    return shown
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""A pipeline as a project of Spark Declarative Pipelines: the text of it."""
+
+import ast
+from pathlib import Path
+
+import msgspec
+
+from goqueue.spark.pipelines.exporting import Exported, exported
+from goqueue.spark.pipelines.places import Places
+from goqueue.spark.pipelines.reading import read_pipeline
+
+PIPELINE = """
+name: orders
+settings: {spark.sql.shuffle.partitions: 4}
+sources:
+  orders:
+    topic: orders
+    schema: id bigint, at timestamp
+    watermark: {column: at, delay: 1 minute}
+    bad: drop
+  lines: {topics: [a, b], from: latest}
+  names: {files: names.csv, format: csv, options: {header: true}}
+steps:
+  joined: |
+    select o.id, n.name, orders.at
+    from orders o join names n on o.id = n.id
+  again: {sql: select * from joined, watermark: {column: at, delay: 5s}}
+  table_only: select * from names
+sinks:
+  big-ones: {topic: big, from: again, key: id, headers: {k: "'v'"}, partition: id % 2}
+  copied: {topic: copy, from: orders}
+  kept: {files: out, from: again, partition_by: [name]}
+  totals: {topic: totals, from: again, mode: update}
+  archive: {archive: lake, from: orders}
+  shown: {console: 5, from: again}
+"""
+
+
+def project(text: str = PIPELINE) -> Exported:
+    pipeline = read_pipeline(text, {})
+    places = Places("broker:9092", Path("/files"), pipeline.checkpoints, pipeline.name)
+    return exported(pipeline, places, Path("/project"))
+
+
+def functions(code: str) -> dict[str, str]:
+    tree = ast.parse(code)
+    found = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    return {each.name: ast.unparse(each) for each in found}
+
+
+def test_sources_steps_and_sinks_become_views_and_flows():
+    code = project().files["transformations/pipeline.py"]
+    found = functions(code)
+    assert list(found) == [
+        "orders",
+        "lines",
+        "names",
+        "joined",
+        "again",
+        "table_only",
+        "big_ones_flow",
+        "copied_flow",
+        "kept_sink",
+    ]
+    assert "'subscribe', 'a,b'" in found["lines"]
+    assert ".withWatermark('at', '60000 milliseconds')" in found["orders"]
+    assert ".load('/files/names.csv')" in found["names"]
+    assert (
+        "dp.table(name='kept_sink', format='parquet', partition_cols=['name'])"
+        in (found["kept_sink"])
+    )
+    assert 'dp.create_sink("big_ones_sink", "goqueue"' in code
+
+
+def test_streams_are_read_as_streams_and_tables_as_tables():
+    found = functions(project().files["transformations/pipeline.py"])
+    assert "from STREAM(orders) o join names n" in found["joined"]
+    assert "orders.at" in found["joined"]
+    assert "from STREAM(joined)" in found["again"]
+    assert "from names" in found["table_only"]
+
+
+def test_the_value_of_a_source_is_its_fields():
+    found = functions(project().files["transformations/pipeline.py"])
+    own = "_key, _topic, _partition, _offset, _timestamp, _value"
+    assert f"to_json(struct(* except ({own})))" in found["copied_flow"]
+    assert "to_json(struct(*))" in found["big_ones_flow"]
+
+
+def test_what_has_no_place_there_is_told():
+    assert project().left_out == {
+        "totals": "mode update: declarative pipelines append to topics",
+        "archive": "archives: `goqueue pipeline archive` keeps them",
+        "shown": "the console: nobody looks at it there",
+    }
+
+
+def test_the_project_file():
+    found = msgspec.yaml.decode(project().files["spark-pipeline.yml"])
+    assert found == {
+        "name": "orders",
+        "storage": "file:///project/storage",
+        "libraries": [{"glob": {"include": "transformations/**"}}],
+        "configuration": {
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "4",
+        },
+    }
