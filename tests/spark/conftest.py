@@ -38,8 +38,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             data_dir=str(tmp_path_factory.mktemp("data")),
             kafka=KafkaConfig(listen="127.0.0.1:0"),
             http=HttpConfig(listen="127.0.0.1:0"),
-            # The broker must not compact what a test wants to compact.
-            storage=StorageConfig(compaction_check_ms=86_400_000),
+            # The broker must neither compact what a test wants to compact, nor delete messages
+            # because a test dates them back.
+            storage=StorageConfig(compaction_check_ms=86_400_000, retention_check_ms=86_400_000),
         )
     ).start()
     yield server
