@@ -135,7 +135,8 @@ def _bar(progress: "Progress") -> "RenderableType":
 
     if progress.tasks:
         return ProgressBar(progress.tasks, progress.tasks_done or 0, width=BAR_WIDTH)
-    total = progress.rows + (progress.lag or 0)
-    if progress.lag is None or not total:
+    if progress.lag is None:
         return ProgressBar(None, 0, width=BAR_WIDTH, pulse=not progress.ended)
-    return ProgressBar(total, progress.rows, width=BAR_WIDTH)
+    if not progress.lag:
+        return ProgressBar(1, 1, width=BAR_WIDTH)
+    return ProgressBar(progress.rows + progress.lag, progress.rows, width=BAR_WIDTH)
