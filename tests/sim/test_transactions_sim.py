@@ -3,18 +3,23 @@
 Each seed is another order of events, another set of deaths, another fate of what was not synced.
 """
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from goqueue.broker import Broker
 from goqueue.broker import partition as partition_module
+from goqueue.broker.messages import read_page
 from goqueue.broker.transactions import Transactions
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
 from goqueue.log.producers import Producers
+from goqueue.model.config import Config
+from goqueue.model.ids import Offset, TopicName
 from goqueue.sim.world import World
 from tests.sim.transaction_history import Anomaly
-from tests.sim.transaction_world import HOST, Workload
+from tests.sim.transaction_world import HOST, Workload, batch_of
 
 LIVES = 4
 OPERATIONS_A_LIFE = 250
@@ -74,6 +79,65 @@ def test_a_zombie_is_shut_out(seed):
         assert workload.broker is not None
         world.run(workload.fenced(workload.broker))
         assert not workload.problems
+
+
+class Successor:
+    """Two transactions of one producer; the power takes all that the coordinator knows of the
+    second, and that the first one is complete, but not the second one's record.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self.visible: list[bytes | None] = []
+
+    async def before(self, doors: Any) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            await broker.create_topic("orders", partitions=1)
+            who = await broker.transactions.init("tx", timeout_ms=5_000)
+            partition = await self._send(broker, who, 0, b"first")
+            await broker.transactions.end("tx", who, commits=True, bumps_epoch=False)
+            await partition.flush()
+            await broker.transactions.ready("tx")
+            monkey = broker.transactions.host._partition
+            monkey.demand_flush = lambda: None  # type: ignore[method-assign]
+            broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
+            broker.append(partition, batch_of(broker, who, 1, b"second"))
+            await partition.flush()
+            self.done = True
+            await asyncio.sleep(3600)
+
+    async def _send(self, broker: Any, who: Any, sequence: int, value: bytes) -> Any:
+        partition = await broker.partition("orders", 0)
+        broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
+        appended = broker.append(partition, batch_of(broker, who, sequence, value))
+        await partition.committed(appended.last_offset)
+        await broker.transactions.durable("tx")
+        return partition
+
+    async def after(self, doors: Any) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            assert [each.transactional_id for each in broker.transactions.machine.prepared] == [
+                "tx"
+            ]
+            partition = await broker.partition("orders", 0)
+            await asyncio.sleep(60)
+            assert broker.transactions.machine.prepared == []
+            assert partition.log.stable_offset == partition.log.high_watermark
+            page = await read_page(partition, Offset(0), limit=10, bytes_max=10_000)
+            self.visible = [record.value for record in page.records]
+            self.done = True
+            await asyncio.sleep(3600)
+
+
+def test_a_transaction_that_is_driven_again_leaves_the_next_one_s_records_alone():
+    with World("successor") as world:
+        work = Successor()
+        for life in (work.before, work.after):
+            work.done = False
+            world.start(HOST, life)
+            world.run_until(lambda: work.done)
+            world.power_loss(HOST, in_order=True)
+    assert work.visible == [b"first"]
 
 
 # --- the checker sees what it is there for ------------------------------------------------------

@@ -41,6 +41,7 @@ class Written:
     number: int
     producer: str
     end: End = End.UNKNOWN
+    moves_offset: bool = False  # of a group, to its number
     commit_asked_at: float | None = None  # when its producer first asked for that
     writes: dict[bytes, Place] = field(default_factory=dict)  # all that were ever sent
     acked: dict[bytes, int] = field(default_factory=dict)  # to their offsets

@@ -21,7 +21,7 @@ from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.runtime import Doors
 from goqueue.sim.world import World
-from goqueue.txn import ProducerIdentity
+from goqueue.txn import ProducerIdentity, TopicPartition
 from tests.sim.transaction_history import End, History, Place, Seen, Written
 
 HOST = "a"
@@ -118,12 +118,15 @@ class Workload:
         if producer.ending is not None:
             await self._end(broker, producer, producer.ending)
             return
-        producer.open = producer.open or self.history.begin(producer.name)
+        if producer.open is None:
+            producer.open = self.history.begin(producer.name)
+            producer.open.moves_offset = self.random.random() < 0.4
         for _ in range(self.random.randint(1, 4)):
             place = (self.random.choice(TOPICS), self.random.randrange(PARTITIONS))
             value = b"%d/%d" % (producer.open.number, len(producer.open.writes))
             await self._send(broker, producer, place, producer.sequences.get(place, 0), value)
-        await self._add_offset(broker, producer)
+        if producer.open.moves_offset:
+            await self._add_offset(broker, producer)
         await self._end(broker, producer, self.random.random() < 0.7)
 
     async def _init(self, broker: Broker, producer: Producer) -> None:
@@ -143,11 +146,8 @@ class Workload:
         written.writes[value] = place
         for _ in range(self.random.choice((1, 1, 2))):  # the answer was lost: once more
             partition = await broker.partition(*place)
-            await broker.transactions.ready(producer.name)
-            broker.transactions.admit(
-                producer.name, who, (TopicName(place[0]), place[1]), adds=True
-            )
-            appended = broker.append(partition, _batch(broker, who, sequence, value))
+            await self._admit(broker, producer, who, (TopicName(place[0]), place[1]))
+            appended = broker.append(partition, batch_of(broker, who, sequence, value))
             await partition.committed(appended.last_offset)
             await broker.transactions.durable(producer.name)
             told = written.acked.setdefault(value, appended.first_offset)
@@ -155,6 +155,18 @@ class Workload:
                 self.problems.append(f"{value!r}: told {told}, then {appended.first_offset}")
         producer.sequences[place] = sequence + 1
         producer.sending = None
+
+    async def _admit(
+        self, broker: Broker, producer: Producer, who: ProducerIdentity, place: TopicPartition
+    ) -> None:
+        """As clients of either protocol have it: the older one adds partitions by a request."""
+        transactions = broker.transactions
+        await transactions.ready(producer.name)
+        if not producer.bumps_epoch:
+            transactions.announce_partitions_soon(producer.name, who, [place])
+            await asyncio.sleep(self.random.choice((0.0, 0.001)))
+            await transactions.ready(producer.name)
+        transactions.admit(producer.name, who, place, adds=producer.bumps_epoch)
 
     async def _add_offset(self, broker: Broker, producer: Producer) -> None:
         assert producer.open is not None
@@ -175,7 +187,11 @@ class Workload:
         after = who
         for _ in range(self.random.choice((1, 1, 2))):
             after = await broker.transactions.end(
-                producer.name, who, commits=commits, bumps_epoch=producer.bumps_epoch
+                producer.name,
+                who,
+                commits=commits,
+                bumps_epoch=producer.bumps_epoch,
+                marks_soon=self.random.random() < 0.5,
             )
             written.end = End.COMMITTED if commits else End.ABORTED
         if after != who:
@@ -253,7 +269,7 @@ class Workload:
                 self.stable[topic, index] = stable
 
     def _check_offsets(self, broker: Broker) -> None:
-        """A group is where the last transaction that is visible left it."""
+        """A group is where the last transaction that is visible, and moved it, left it."""
         visible = {seen.value for seen in self.history.final}
         (fetched,) = broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
         for producer in self.producers:
@@ -261,7 +277,9 @@ class Workload:
                 (
                     each.number
                     for each in self.history.transactions
-                    if each.producer == producer.name and each.writes.keys() & visible
+                    if each.producer == producer.name
+                    and each.moves_offset
+                    and each.writes.keys() & visible
                 ),
                 default=None,
             )
@@ -271,7 +289,7 @@ class Workload:
                 self.problems.append(f"{producer.name}: offset {found}, its data says {last}")
 
 
-def _batch(broker: Broker, who: ProducerIdentity, sequence: int, value: bytes) -> bytearray:
+def batch_of(broker: Broker, who: ProducerIdentity, sequence: int, value: bytes) -> bytearray:
     record = Record(0, broker.doors.clock.now(), None, value)
     return batches.encode(
         [record], attributes=TRANSACTIONAL, producer=(who.producer_id, who.epoch, sequence)

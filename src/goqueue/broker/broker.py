@@ -68,7 +68,12 @@ class Broker:
         self.groups = Groups(doors.clock, doors.random)
         self.queues = Queues(self)
         self.transactions = Transactions(
-            doors.clock, self.groups, self.queues, self.partition, self.reserve_producer_id
+            doors.clock,
+            self.groups,
+            self.queues,
+            self.partition,
+            self.partitions.opened,
+            self.reserve_producer_id,
         )
         self.group_transactions = GroupTransactions(
             doors.clock, self.transactions, self.reserve_producer_id

@@ -5,9 +5,9 @@
 Whatever fails is tried again, for as long as it takes; what a crash interrupts is driven from the
 beginning at the next start.  So every step may come twice:
 
-- A second marker finds no open transaction and changes nothing: nothing of the producer's next
-  transaction can be in a partition, since that begins only when the completion of this one is
-  durable, or written before it in the same log.
+- A second marker finds no open transaction and changes nothing; or it finds the producer's next
+  one, and is not written, since that began elsewhere (`is_its_own`).  Where it is not known where
+  a transaction began, the next one waits until the completion of this one is durable.
 - Offsets that are committed a second time must not take back what a group committed since.  A
   plain commit therefore waits (`offsets_settled`) from the decision until the completion is
   durable: after a crash in between, there is none to be taken back.
@@ -15,7 +15,7 @@ beginning at the next start.  So every step may come twice:
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -33,13 +33,20 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import GroupId, Offset
 from goqueue.runtime import Clock
-from goqueue.txn import PendingOffset, ProducerIdentity, TopicPartition, Transaction
+from goqueue.txn import (
+    NOTHING,
+    PendingOffset,
+    ProducerIdentity,
+    TopicPartition,
+    Transaction,
+)
 
 COORDINATOR_EPOCH: Final = 0  # of a coordinator that has no peers
 RETRY_SECONDS: Final = 1.0
 WAIT_SECONDS_MAX: Final = 5.0  # a caller waits that long for readers to see the end
 
 FindPartition = Callable[[str, int], Awaitable[Partition]]
+OpenedPartition = Callable[[str, int], Partition | None]
 
 _log = structlog.get_logger("goqueue.transactions")
 
@@ -53,8 +60,11 @@ class Drives:
         groups: Groups,
         acks: TransactionAcks,
         find_partition: FindPartition,
+        opened: OpenedPartition,
+        *,
         durable: Callable[[str], Awaitable[None]],
         complete: Callable[[str], Committed],
+        finish: Callable[[str], None],
     ) -> None:
         self._clock = clock
         self._groups = groups
@@ -62,14 +72,19 @@ class Drives:
         self._find_partition = find_partition
         self._durable = durable
         self._complete = complete
+        self._opened = opened
+        self._finish = finish
         self._tasks: asyncio.TaskGroup | None = None
+        self._stopped = False
         self._driving: dict[str, asyncio.Task[None]] = {}
+        self._marking: dict[str, asyncio.Future[None]] = {}  # markers are on their way to disk
         self._moving: dict[str, set[asyncio.Future[None]]] = {}  # group id to what moves offsets
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
 
     def stop(self) -> None:
+        self._stopped = True
         for task in self._driving.values():
             task.cancel()
         for moving in self._moving.values():
@@ -96,8 +111,79 @@ class Drives:
 
     async def carried_out(self, transaction: Transaction) -> bool:
         """Return when readers see the end of the transaction; False when that takes too long."""
-        done, _ = await asyncio.wait([self._task(transaction)], timeout=WAIT_SECONDS_MAX)
-        return bool(done)
+        waited = self._marking.get(transaction.transactional_id) or self._task(transaction)
+        done, _ = await asyncio.wait([waited], timeout=WAIT_SECONDS_MAX)
+        return bool(done) and not transaction.state.is_prepared
+
+    # --- the short way: markers alone, of partitions that are open --------------------------------
+
+    async def marked(self, transaction: Transaction, *, soon: bool) -> None:
+        """Return when the markers of the decided transaction are written, or all is carried out.
+
+        Its decision is durable.  With `soon` they are written in the loop's next turn.
+        """
+        transactional_id = transaction.transactional_id
+        if transactional_id in self._marking:
+            return
+        if transactional_id in self._driving or not self._needs_markers_only(transaction):
+            await self.carried_out(transaction)
+            return
+        loop = asyncio.get_running_loop()
+        self._marking[transactional_id] = loop.create_future()
+        if soon:
+            loop.call_soon(self._mark, transaction)
+        else:
+            self._mark(transaction)
+
+    def marking(self, transactional_id: str) -> asyncio.Future[None] | None:
+        """Done when the markers that are on their way are durable; None when none are."""
+        return self._marking.get(transactional_id)
+
+    def _needs_markers_only(self, transaction: Transaction) -> bool:
+        has_more = transaction.offsets or transaction.transactional_id in self._acks.owners
+        return transaction.starts is not None and not has_more and transaction.attempt is None
+
+    def _mark(self, transaction: Transaction) -> None:
+        assert transaction.starts is not None
+        written: list[asyncio.Future[None]] = []
+        try:
+            for (topic, index), start in transaction.starts.items():
+                if start != NOTHING:
+                    partition = self._opened(topic, index)
+                    if partition is None:
+                        raise TopicNotFound(f"{topic}-{index} was closed")
+                    marker = self._append(partition, transaction, transaction.commits)
+                    written.append(partition.committed(marker))
+        except GoQueueError:
+            self._all_marked(transaction, has_failed=True)
+        else:
+            self._await_markers(transaction, written)
+
+    def _await_markers(
+        self, transaction: Transaction, written: Sequence[asyncio.Future[None]]
+    ) -> None:
+        outstanding = len(written)
+        has_failed = False
+
+        def landed(marker: asyncio.Future[None]) -> None:
+            nonlocal outstanding, has_failed
+            outstanding -= 1
+            has_failed |= marker.cancelled() or marker.exception() is not None
+            if not outstanding:
+                self._all_marked(transaction, has_failed=has_failed)
+
+        for marker in written:
+            marker.add_done_callback(landed)
+        if not written:
+            self._all_marked(transaction, has_failed=False)
+
+    def _all_marked(self, transaction: Transaction, *, has_failed: bool) -> None:
+        durable = self._marking.pop(transaction.transactional_id)
+        if not has_failed:
+            self._finish(transaction.transactional_id)
+        elif not self._stopped:
+            self.ensure(transaction)  # the long way tries again
+        durable.set_result(None)
 
     async def offsets_settled(self, group_id: str) -> None:
         """Return when no decided transaction is about to move the group's offsets."""
@@ -155,14 +241,14 @@ class Drives:
                 await self._clock.sleep(RETRY_SECONDS)
             else:
                 assert committed is not None, "only this drive completes the transaction"
-                committed.add_done_callback(lambda done: _settle(settled, done))
+                committed.add_done_callback(lambda done: settle(settled, done))
                 return
 
     async def _carry_out(self, transaction: Transaction, marked: set[TopicPartition]) -> None:
         commits = transaction.commits
         missing = sorted(transaction.partitions - marked)
         results = await asyncio.gather(
-            *(self._mark(transaction, each, commits, marked) for each in missing),
+            *(self._mark_place(transaction, each, commits, marked) for each in missing),
             return_exceptions=True,
         )
         for result in results:
@@ -177,7 +263,7 @@ class Drives:
             )
         await self._acks.end(transaction.transactional_id, commits=commits)
 
-    async def _mark(
+    async def _mark_place(
         self,
         transaction: Transaction,
         place: TopicPartition,
@@ -187,19 +273,22 @@ class Drives:
         topic, index = place
         try:
             partition = await self._find_partition(topic, index)
-            marker = partition.append_marker(
-                producer_id=transaction.marker_producer_id,
-                producer_epoch=transaction.marker_epoch,
-                coordinator_epoch=COORDINATOR_EPOCH,
-                commits=commits,
-                now=self._clock.now(),
-            )
-            await partition.committed(marker)
+            if is_its_own(transaction, place, partition.log.producers.open_transactions):
+                await partition.committed(self._append(partition, transaction, commits))
         except TopicNotFound:
             pass  # deleted meanwhile: nobody will read it
         except InvalidProducerEpoch as error:
             _log.warning("marker not needed", topic=topic, partition=index, reason=str(error))
         marked.add(place)
+
+    def _append(self, partition: Partition, transaction: Transaction, commits: bool) -> Offset:
+        return partition.append_marker(
+            producer_id=transaction.marker_producer_id,
+            producer_epoch=transaction.marker_epoch,
+            coordinator_epoch=COORDINATOR_EPOCH,
+            commits=commits,
+            now=self._clock.now(),
+        )
 
     async def _commit_offsets(self, group_id: GroupId, offsets: Sequence[PendingOffset]) -> None:
         wanted = tuple(
@@ -213,7 +302,20 @@ class Drives:
             await self._groups.commit(request)
 
 
-def _settle(settled: asyncio.Future[None], done: asyncio.Future[None]) -> None:
+def is_its_own(
+    transaction: Transaction, place: TopicPartition, opened: Mapping[int, Offset]
+) -> bool:
+    """Whether what its producer has open there belongs to the decided transaction.
+
+    `opened` is where producers have something open, to where that begins.
+    """
+    if transaction.starts is None:
+        return True  # the next one waits until this one's completion is durable
+    start = opened.get(transaction.marker_producer_id, NOTHING)
+    return start != NOTHING and start == transaction.starts[place]
+
+
+def settle(settled: asyncio.Future[None], done: asyncio.Future[None]) -> None:
     """The transaction's completion is durable, or never will be."""
     if settled.done():
         return

@@ -3,6 +3,7 @@
     submit(decide) ── decide(machine) ──> Decision(records, reply)
                          append records to the log, apply them          (one step, no await)
                          wait until they are committed ──> reply
+    defer(decide) ────── apply the records, write them with the next ones that are decided
 
 After a restart the newest snapshot is applied and the log replayed behind it.  A snapshot is the
 machine's state as records, so both go through the same `apply`.
@@ -33,6 +34,7 @@ SNAPSHOT_VERSION: Final = 1
 SNAPSHOT_RECORDS: Final = 10_000  # a snapshot after so many records …
 SNAPSHOT_SECONDS: Final = 300.0  # … or so much time, when there is anything new
 SNAPSHOTS_KEPT: Final = 3
+DEFERRED_MAX: Final = 1_000  # records
 RETRY_NANOSECONDS: Final = 1_000_000_000
 BATCH_RECORDS_MAX: Final = 5_000
 READ_BYTES: Final = 1024 * 1024
@@ -68,6 +70,7 @@ class MachineHost(Generic[MachineT]):
         self._directory = directory  # of the snapshots
         self._on_deadline_reply = on_deadline_reply
         self._records_since_snapshot = 0
+        self._deferred: list[bytes] = []  # applied, and not in the log yet
         self._deadline_moved = asyncio.Event()
         self._awaited = Timestamp(0)  # the deadline that `run` sleeps towards
         self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
@@ -129,9 +132,28 @@ class MachineHost(Generic[MachineT]):
         last = self._append([self.machine.encode(record) for record in decision.records])
         for record in decision.records:
             self.machine.apply(record)
-        self._records_since_snapshot += len(decision.records)
         self.notice_deadline()
         return decision.reply, self._partition.committed(last)
+
+    def defer(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
+        """As `submit_now`, for what may be lost in a crash: nobody pays for its way to disk."""
+        decision = decide(self.machine)
+        for record in decision.records:
+            self._deferred.append(self.machine.encode(record))
+            self.machine.apply(record)
+        if len(self._deferred) >= DEFERRED_MAX:
+            self.write_deferred()
+        self.notice_deadline()
+        return decision.reply
+
+    def write_deferred(self) -> None:
+        if self._deferred:
+            self._append([])
+
+    def all_committed(self) -> asyncio.Future[None]:
+        """Done when everything that was decided up to now is durable, deferred or not."""
+        self.write_deferred()
+        return self._partition.committed(Offset(self._partition.log.end_offset - 1))
 
     def notice_deadline(self) -> None:
         """Wake `run` when it sleeps for too long now, and only then: verbs are many."""
@@ -142,11 +164,15 @@ class MachineHost(Generic[MachineT]):
 
     def _append(self, values: list[bytes]) -> Offset:
         now = self._clock.now()
-        data = bytearray()
-        for some in _slices(values):
+        data, headers = bytearray(), []
+        for some in _slices([*self._deferred, *values]):
+            position = len(data)
             data += batches.encode([Record(0, now, None, value) for value in some])
-        headers = batches.verified_headers(data)
-        return self._partition.append(data, headers, now).last_offset
+            headers.append(batches.header_at(data, position))
+        last = self._partition.append(data, headers, now).last_offset
+        self._records_since_snapshot += len(self._deferred) + len(values)
+        self._deferred.clear()
+        return last
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -201,6 +227,7 @@ class MachineHost(Generic[MachineT]):
 
     async def take_snapshot(self) -> None:
         """Write the state down and let the log forget what the oldest kept snapshot holds."""
+        self.write_deferred()
         records = [self.machine.encode(record) for record in self.machine.snapshot()]
         snapshot = Snapshot(self._partition.log.end_offset, records)
         self._records_since_snapshot = 0

@@ -407,6 +407,8 @@ async def read_page(
         )
     if offset >= log.high_watermark and log.failed is None:
         await partition.flush_visible()  # a reader at the end asks for what is written
+    else:
+        await partition.settle()
     stop = partition.read_limit(committed_only=True)
     if end is not None:
         stop = min(stop, end)

@@ -175,6 +175,11 @@ class Partition:
         if self.log.high_watermark < self.log.end_offset:
             await self.flush()
 
+    async def settle(self) -> None:
+        """Return when readers see the end of every transaction that has one."""
+        if self.log.producers.has_unsettled and self.log.failed is None:
+            await self.flush_visible()
+
     def _start(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
         """Run blocking work on the log; one at a time, or a sync could be believed too early."""
         assert self._work is None

@@ -6,11 +6,15 @@ complete.
 
 The coordinator's state runs ahead of its log by one flush.  Nobody may rely on what a power cut
 could take back: a verb answers and a marker is written only when all that was decided about the
-transactional id is durable (`durable`).  One step is quicker: a partition may be written to as soon
-as it is added, and both flushes run at once; but who wrote is told so only after both.  What a
-crash leaves behind then, records of a transaction that does not know the partition, is ended when
-the partition is opened (`end_orphans`).  The end of the transaction before must be durable by then
-(`ready`): its markers, written again after a crash, would end the new one as well.
+transactional id is durable (`durable`).  Two steps are quicker:
+
+- A partition may be written to as soon as it is added, and both flushes run at once; but who wrote
+  is told so only after both.  What a crash leaves behind then, records of a transaction that does
+  not know the partition, is ended when the partition is opened (`end_orphans`).
+- That a transaction is complete need not be durable before the next one begins, since the decision
+  says where its records began.  When a crash takes the completion and the next one's beginning, the
+  transaction is driven again, and does not take the next one's records for its own: those are
+  orphans.  Where the decision does not say so, the next one waits (`ready`).
 """
 
 import asyncio
@@ -19,7 +23,13 @@ from typing import Final, TypeVar
 
 import structlog
 
-from goqueue.broker.drives import Drives, FindPartition
+from goqueue.broker.drives import (
+    Drives,
+    FindPartition,
+    OpenedPartition,
+    is_its_own,
+    settle,
+)
 from goqueue.broker.groups import Groups
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.partition import Partition
@@ -31,6 +41,7 @@ from goqueue.model.ids import Timestamp, TopicName
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
+    NOTHING,
     MustEnd,
     PendingOffset,
     ProducerIdentity,
@@ -62,18 +73,28 @@ class Transactions:
         groups: Groups,
         queues: Queues,
         find_partition: FindPartition,
+        opened: OpenedPartition,
         reserve_producer_id: ReserveProducerId,
     ) -> None:
         self._clock = clock
         self._groups = groups
         self._find_partition = find_partition
+        self._opened = opened
         self._reserve_producer_id = reserve_producer_id
         self._host: MachineHost[TransactionMachine] | None = None
         self._unwritten: dict[str, asyncio.Future[None]] = {}  # the last decision about an id
+        self._unannounced: set[str] = set()  # whose partitions are added and not written yet
         self._completing: dict[str, asyncio.Future[None]] = {}  # ends that are not durable yet
         self.acks = TransactionAcks(clock, queues)
         self._drives = Drives(
-            clock, groups, self.acks, find_partition, self.durable, self._complete
+            clock,
+            groups,
+            self.acks,
+            find_partition,
+            opened,
+            durable=self.durable,
+            complete=self._complete,
+            finish=self._finish,
         )
         groups.before_commit = self._drives.offsets_settled
 
@@ -111,6 +132,10 @@ class Transactions:
 
     def stop(self) -> None:
         self._drives.stop()
+        try:
+            self.host.write_deferred()
+        except GoQueueError as error:  # then it is carried out once more
+            _log.error("completions not written", problem=str(error))
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -162,6 +187,7 @@ class Transactions:
 
     async def begin(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """Begin an empty transaction, for callers who think of it as a step of its own."""
+        await self.ready(transactional_id)
         await self._decide(
             transactional_id,
             lambda machine: machine.begin(self._clock.now(), transactional_id, who),
@@ -183,11 +209,7 @@ class Transactions:
 
         Only in the same step in which `ready` has returned.
         """
-        self._refuse_if_failed()
-        if transactional_id in self._completing:
-            raise ConcurrentTransactions(
-                f"the transaction before this one of {transactional_id!r} is still being ended"
-            )
+        self._refuse_unless_ready(transactional_id)
         _, committed = self.host.submit_now(
             lambda machine: machine.add_partitions(
                 self._clock.now(), transactional_id, who, partitions
@@ -195,10 +217,46 @@ class Transactions:
         )
         self.note_unwritten(transactional_id, committed)
 
+    def announce_partitions_soon(
+        self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """As `announce_partitions`, and they are written when the caller has given its answer."""
+        self._refuse_unless_ready(transactional_id)
+        self.host.defer(
+            lambda machine: machine.add_partitions(
+                self._clock.now(), transactional_id, who, partitions
+            )
+        )
+        self._unannounced.add(transactional_id)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        self.note_unwritten(transactional_id, written)
+        loop.call_soon(self._write_announced, transactional_id, written)
+
+    def _write_announced(self, transactional_id: str, written: asyncio.Future[None]) -> None:
+        try:
+            committed = self.host.all_committed()
+        except GoQueueError as error:  # no room: who wants to write tries again
+            written.set_exception(error)
+            written.exception()  # nobody need be waiting for it
+        else:
+            self._unannounced.discard(transactional_id)
+            committed.add_done_callback(lambda done: settle(written, done))
+
+    def _refuse_unless_ready(self, transactional_id: str) -> None:
+        self._refuse_if_failed()
+        if transactional_id in self._completing:
+            raise ConcurrentTransactions(
+                f"the transaction before this one of {transactional_id!r} is still being ended"
+            )
+
     async def ready(self, transactional_id: str) -> None:
-        """Return when the end of the transaction before is durable."""
-        while (completing := self._completing.get(transactional_id)) is not None:
-            await asyncio.wait([completing])
+        """Return when the next transaction may begin, or at once when that is not in sight."""
+        while (
+            waited := self._completing.get(transactional_id)
+            or self._drives.marking(transactional_id)
+        ) is not None:
+            await asyncio.wait([waited])
 
     def admit(
         self, transactional_id: str, who: ProducerIdentity, partition: TopicPartition, *, adds: bool
@@ -217,11 +275,15 @@ class Transactions:
                     f" {transactional_id!r}"
                 )
             self.announce_partitions(transactional_id, who, [partition])
+        if transactional_id in self._unannounced and transactional_id not in self._unwritten:
+            self.note_unwritten(transactional_id, self.host.all_committed())
+            self._unannounced.discard(transactional_id)
         return self._unwritten.get(transactional_id)
 
     # --- offsets ----------------------------------------------------------------------------------
 
     async def add_group(self, transactional_id: str, who: ProducerIdentity, group_id: str) -> None:
+        await self.ready(transactional_id)
         await self._decide(
             transactional_id,
             lambda machine: machine.add_group(self._clock.now(), transactional_id, who, group_id),
@@ -236,6 +298,7 @@ class Transactions:
         adds_group: bool,
     ) -> None:
         """Hold a group's commit back until the transaction commits; the group may refuse it now."""
+        await self.ready(transactional_id)
         self._groups.host.machine.check_commit(self._clock.now(), request)
         offsets = [
             PendingOffset(each.topic, each.partition, each.offset, each.leader_epoch, each.metadata)
@@ -275,11 +338,19 @@ class Transactions:
     # --- ending -----------------------------------------------------------------------------------
 
     async def end(
-        self, transactional_id: str, who: ProducerIdentity, *, commits: bool, bumps_epoch: bool
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        *,
+        commits: bool,
+        bumps_epoch: bool,
+        marks_soon: bool = False,
     ) -> ProducerIdentity:
         """Commit or abort, for good; gives who the producer is from now on.
 
-        On return readers see the end of it, unless a partition's disk is slow to take its marker.
+        On return the markers are written, unless a partition's disk is slow; readers who come now
+        wait for the flush.  Its offsets and acks are carried out.  With `marks_soon` markers alone
+        are written when the caller has given its answer: before anybody can ask who heard it.
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
         await self.acks.durable(transactional_id)  # or a crash could commit without them
@@ -292,10 +363,24 @@ class Transactions:
                 commits=commits,
                 bumps_epoch=bumps_epoch,
                 spare_producer_id=spare,
+                starts=self._starts,
             ),
         )
-        await self.carried_out(transactional_id)
+        transaction = self.machine.find(transactional_id)
+        if transaction is not None and transaction.state.is_prepared:
+            await self._drives.marked(transaction, soon=marks_soon)
         return reply
+
+    def _starts(self, transaction: Transaction) -> tuple[int, ...] | None:
+        """Where its records begin, in the order of its partitions; None if that is not known."""
+        starts = []
+        for place in sorted(transaction.partitions):
+            partition = self._opened(*place)
+            if partition is None:
+                return None
+            opened = partition.log.producers.open_transactions
+            starts.append(opened.get(transaction.producer_id, NOTHING))
+        return tuple(starts)
 
     async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
         """End a hanging transaction on an operator's word; False when there was none."""
@@ -369,7 +454,9 @@ class Transactions:
         place = (TopicName(partition.topic), int(partition.index))
         owned = {each.producer_id for each in self.machine.ongoing if place in each.partitions}
         owned |= {
-            each.marker_producer_id for each in self.machine.prepared if place in each.partitions
+            each.marker_producer_id
+            for each in self.machine.prepared
+            if place in each.partitions and is_its_own(each, place, opened)
         }
         for producer_id in sorted(opened.keys() - owned):
             self._end_orphan(partition, producer_id)
@@ -439,8 +526,12 @@ class Transactions:
             return True
         return await self._drives.carried_out(transaction)
 
+    def _finish(self, transactional_id: str) -> None:
+        """All is carried out, and nobody need remember that."""
+        self.host.defer(lambda machine: machine.completed(self._clock.now(), transactional_id))
+
     def _complete(self, transactional_id: str) -> Committed:
-        """All is carried out: say so.  The next transaction may begin before that is durable."""
+        """All is carried out: say so.  The next transaction begins when that is durable."""
         _, committed = self.host.submit_now(
             lambda machine: machine.completed(self._clock.now(), transactional_id)
         )

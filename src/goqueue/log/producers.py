@@ -103,6 +103,11 @@ class Producers:
                 oldest = ended.first_offset
         return oldest
 
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether a transaction has ended, and readers do not see that yet."""
+        return bool(self._unsettled)
+
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """May this batch be appended?  Gives the earlier one when it is a repeat."""
         producer = self._by_id.get(header.producer_id)

@@ -16,10 +16,10 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NoReturn, TypeVar
 
 from goqueue.model.errors import DiskFull, StorageFailed
+from goqueue.runtime.disk_threads import DiskThreads
 from goqueue.runtime.doors import Buffer, File
 
 T = TypeVar("T")
@@ -233,7 +233,7 @@ class RealDisk:
         self._open_files_max = open_files_max
         self._lock = threading.Lock()
         self._open_files: OrderedDict[RealFile, None] = OrderedDict()  # oldest use first
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+        self._threads = DiskThreads(threads)
 
     def open(self, path: str) -> File:
         return RealFile(self, path)
@@ -315,10 +315,10 @@ class RealDisk:
         return status.f_bavail * status.f_frsize
 
     def in_background(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return self._threads.run(work)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True)
+        self._threads.close()
         with self._lock:
             for file in self._open_files:
                 file.close_handle()

@@ -52,7 +52,13 @@ def needs_new_id(transaction: Transaction | None) -> bool:
 
 
 def decision(
-    transaction: Transaction, now: Timestamp, *, commits: bool, fences: bool, spare: int = -1
+    transaction: Transaction,
+    now: Timestamp,
+    *,
+    commits: bool,
+    fences: bool,
+    spare: int = -1,
+    starts: tuple[int, ...] | None = None,
 ) -> Prepared:
     """How the transaction ends.  With `fences` the epoch rises, and the markers carry the new one.
 
@@ -69,4 +75,6 @@ def decision(
     producer_id, next_epoch = transaction.producer_id, epoch
     if fences and epoch >= EPOCH_MAX and spare >= 0:
         producer_id, next_epoch = spare, 0
-    return Prepared(transaction.transactional_id, commits, epoch, producer_id, next_epoch, now)
+    return Prepared(
+        transaction.transactional_id, commits, epoch, producer_id, next_epoch, now, starts
+    )

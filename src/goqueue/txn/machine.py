@@ -9,7 +9,7 @@ there, write the markers and commit the offsets, then submit `completed`.  That 
 any number of times, before and after a crash, until it succeeds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -249,12 +249,13 @@ class TransactionMachine:
         commits: bool,
         bumps_epoch: bool,
         spare_producer_id: int = -1,
+        starts: Callable[[Transaction], tuple[int, ...] | None] = lambda _: None,
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         """Decide.  The reply is who the producer is from now on.
 
         With `bumps_epoch` each transaction has an epoch of its own, so that a write which comes
         late cannot slip into the next one (KIP-890); a client that missed the reply asks again
-        with the old epoch.
+        with the old epoch.  `starts` gives the transaction's first offsets, if they are known.
         """
         transaction = self.get(transactional_id)
         if commits and transaction.attempt is not None:
@@ -273,7 +274,12 @@ class TransactionMachine:
                 f"{transactional_id!r} has no transaction to {'commit' if commits else 'abort'}"
             )
         record = decision(
-            transaction, now, commits=commits, fences=bumps_epoch, spare=spare_producer_id
+            transaction,
+            now,
+            commits=commits,
+            fences=bumps_epoch,
+            spare=spare_producer_id,
+            starts=starts(transaction),
         )
         return Decision((record,), ProducerIdentity(record.producer_id, record.epoch))
 

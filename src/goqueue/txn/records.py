@@ -83,6 +83,7 @@ class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
     producer_id: int  # who may go on after this: the same id, or a new one when epochs are used up
     epoch: int
     at: Timestamp
+    starts: tuple[int, ...] | None = None  # see `Transaction.starts`; as its sorted partitions
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
@@ -162,6 +163,7 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     previous_producer_id: int
     previous_epoch: int
     attempt: Attempt | None = None
+    starts: tuple[int, ...] | None = None
 
 
 class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):

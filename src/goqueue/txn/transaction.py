@@ -1,6 +1,7 @@
 """One transactional id: its producer, and the transaction that this producer has open."""
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from goqueue.txn.records import (
     TopicPartition,
     TransactionKept,
 )
+
+NOTHING: Final = -1  # no record of the transaction is in the partition
 
 
 class MustEnd(msgspec.Struct, frozen=True):
@@ -38,6 +41,7 @@ class Transaction:
         "previous_producer_id",
         "producer_id",
         "started_at",
+        "starts",
         "state",
         "timeout_ms",
         "transactional_id",
@@ -58,6 +62,9 @@ class Transaction:
         self.previous_producer_id = -1  # a client that missed our reply still uses this one
         self.previous_epoch = -1
         self.attempt: Attempt | None = None  # it lives once, as a part of that
+        # Of a decided one: the offset of its first record in each partition, NOTHING where it wrote
+        # none.  So it is told apart from the next one of the same producer.  None: not known.
+        self.starts: dict[TopicPartition, int] | None = None
 
     @property
     def deadline(self) -> Timestamp:
@@ -111,6 +118,12 @@ class Transaction:
         self.producer_id = record.producer_id
         self.epoch = record.epoch
         self.changed_at = record.at
+        self._take_starts(record.starts)
+
+    def _take_starts(self, starts: tuple[int, ...] | None) -> None:
+        self.starts = None
+        if starts is not None:
+            self.starts = dict(zip(sorted(self.partitions), starts, strict=True))
 
     def complete(self, at: Timestamp) -> None:
         assert self.state.is_prepared
@@ -118,6 +131,7 @@ class Transaction:
         self.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
         self.partitions = set()
         self.offsets = {}
+        self.starts = None
         self.changed_at = at
 
     # --- snapshots --------------------------------------------------------------------------------
@@ -138,6 +152,7 @@ class Transaction:
             self.previous_producer_id,
             self.previous_epoch,
             self.attempt,
+            None if self.starts is None else tuple(self.starts.values()),
         )
 
     @classmethod
@@ -157,4 +172,5 @@ class Transaction:
         transaction.previous_producer_id = kept.previous_producer_id
         transaction.previous_epoch = kept.previous_epoch
         transaction.attempt = kept.attempt
+        transaction._take_starts(kept.starts)
         return transaction

@@ -107,6 +107,47 @@ def test_what_is_refused_or_changes_nothing_writes_nothing():
     run(story())
 
 
+def test_what_is_deferred_is_written_with_the_next_and_costs_nothing_before():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        await add(host, 1)
+        before = disk.operations
+        host.defer(lambda machine: machine.add(10))
+        assert host.machine.total == 11
+        assert disk.operations == before
+        assert (await reopened(disk.crash(1))).total == 1, "nobody may rely on it"
+        await add(host, 100)
+        for fate in range(3):
+            again = await reopened(disk.crash(fate))
+            assert (again.total, again.applied) == (111, 3), "before the next, and once"
+
+    run(story())
+
+
+def test_what_is_deferred_is_in_the_log_before_a_snapshot_is_taken():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        host.defer(lambda machine: machine.add(10))
+        await host.take_snapshot()
+        await add(host, 1)
+        assert (await reopened(disk.crash(1))).total == 11
+
+    run(story())
+
+
+def test_all_that_was_decided_is_durable_when_it_is_said_so():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        host.defer(lambda machine: machine.add(10))
+        await host.all_committed()
+        assert (await reopened(disk.crash(1))).total == 10
+
+    run(story())
+
+
 def test_a_full_disk_leaves_the_machine_as_it_was():
     async def story() -> None:
         disk = SimDisk()

@@ -154,6 +154,9 @@ class _Fetch:
         log = partition.log
         offset = Offset(wanted.fetch_offset)
         limit = partition.read_limit(committed_only=self._committed_only)
+        if self._committed_only and offset >= limit and log.producers.has_unsettled:
+            await partition.settle()
+            limit = partition.read_limit(committed_only=True)
         records: Buffer = b""
         bytes_max = min(wanted.partition_max_bytes, budget)
         if bytes_max > 0 or is_first or not log.start_offset <= offset <= log.end_offset:

@@ -98,7 +98,7 @@ def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Code
     try:
         if transaction.verify_only:
             return _verified(context, transaction.transactional_id, who, wanted)
-        broker.transactions.announce_partitions(transaction.transactional_id, who, wanted)
+        broker.transactions.announce_partitions_soon(transaction.transactional_id, who, wanted)
     except GoQueueError as error:
         return dict.fromkeys(wanted, transaction_code(error))
     return dict.fromkeys(wanted, ErrorCode.none)
@@ -242,6 +242,7 @@ async def handle_end_txn(context: Context, request: EndTxnRequest) -> EndTxnResp
             ProducerIdentity(request.producer_id, request.producer_epoch),
             commits=request.committed,
             bumps_epoch=context.header.api_version >= BUMPS_EPOCH_FROM,
+            marks_soon=True,
         )
     except GoQueueError as error:
         return build(EndTxnResponse, error_code=transaction_code(error))
