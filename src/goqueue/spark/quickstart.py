@@ -129,7 +129,7 @@ def quick_start(
     """Made ready for use; None where it is switched off or the cache cannot be written."""
     if environment.get(SWITCH) == "0":
         return None
-    folder = _cache(environment) / _key(java, spark_home, spark_version)
+    folder = cache(environment) / _key(java, spark_home, spark_version)
     try:
         return _prepared(QuickStart(folder, java), spark_home)
     except OSError:
@@ -149,7 +149,8 @@ def _prepared(quick: QuickStart, spark_home: Path) -> QuickStart:
     return quick
 
 
-def _cache(environment: Mapping[str, str]) -> Path:
+def cache(environment: Mapping[str, str]) -> Path:
+    """Where we keep what Spark needs between runs."""
     base = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "goqueue" / "spark"
 

@@ -18,10 +18,10 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from goqueue.spark.java import find_java
+from goqueue.spark.java import find_java, startable
 from goqueue.spark.listener import OffsetPublisher
 from goqueue.spark.options import PUSHDOWN_VARIABLE
-from goqueue.spark.quickstart import QuickStart, quick_start
+from goqueue.spark.quickstart import QuickStart, cache, quick_start
 from goqueue.spark.source import GoQueueDataSource
 
 LOCAL: Final = "local[*]"
@@ -67,7 +67,8 @@ def build(
         if quick is not None:
             quick.started(_class_path(spark))
     spark.sparkContext.setLogLevel(log_level)
-    _register(spark)
+    if SUBMITTED in os.environ:
+        _register(spark)
     OffsetPublisher.attach(spark)
     return spark
 
@@ -77,8 +78,7 @@ def _register(spark: SparkSession) -> None:
 
     Nor do the processes that plan streams: they are given the path that this one has.
     """
-    if SUBMITTED in os.environ:
-        spark.sparkContext.environment.setdefault("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    spark.sparkContext.environment.setdefault("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     spark.dataSource.register(GoQueueDataSource)
 
 
@@ -113,7 +113,7 @@ def _launch_environment(master: str | None) -> Iterator[QuickStart | None]:
         yield None  # there is a JVM, and it has its environment
         return
     java = find_java(os.environ)
-    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["JAVA_HOME"] = str(startable(java, cache(os.environ) / f"java-{java.version}"))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master is not None and is_local(master):

