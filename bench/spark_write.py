@@ -1,21 +1,20 @@
 """How fast Spark writes exactly once: `python -m bench.spark_write [--rows N] [--partitions N]`.
 
-Spark makes rows of 100 bytes (or `--size`) and writes them with the format `goqueue`: as batches
-that are decided once, and as a stream that copies a topic.  Where Spark's own Kafka connector can
-be had (`--connector`, which asks Maven for it) it writes the same rows to the same broker, at
-least once: that is what it can.  Every row is read back, and compared.
+One session on two cores, one broker in a process of its own.  Spark makes rows of 100 bytes (or
+`--size`) and writes them with the format `goqueue`: as batches that are decided once, and as a
+stream that copies a topic.  Where Maven has Spark's own Kafka connector, it writes the same rows to
+the same broker: at least once, since that is what it can.  Every row is read back, and compared.
 
-Rates are of the whole job, from the call to the decision.  Beside them stands the CPU time of the
-broker, and of Spark with all its processes, which other work on the machine disturbs less.
+Rates are of the whole job, from the call to the decision, and the best of some repeats.  Beside
+them stands the CPU time for a million rows of the broker, and of Spark's JVM and Python workers,
+which other work on the machine disturbs less: on two idle cores the rate cannot exceed two divided
+by their sum.
 """
 
 import argparse
 import contextlib
 import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,18 +24,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark
 
 import goqueue.spark
+from bench.kafka_connector import NotToBeHad, connector_jars
+from bench.transactions import Broker
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
-from goqueue.spark.columns import Decoder
+from goqueue.model.batch import encode
+from goqueue.model.record import Record
+from goqueue.spark.columns import Decoder, engines
 
-READY = re.compile(r"GoQueue is ready: kafka=(\S+) ")
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 NUMBER_DIGITS = 16
 KEY_DIGITS = 10
 FETCH_BYTES = 16 * 1024 * 1024
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+MICRO_BATCHES = 30
 
 Job = Callable[[str, int], None]
 
@@ -46,74 +47,55 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=2_000_000)
     options.add_argument("--size", type=int, default=100, help="bytes of key and value together")
     options.add_argument("--partitions", type=int, default=8)
-    options.add_argument("--cores", type=int, default=2)
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--compression", default="none")
-    options.add_argument("--connector", action="store_true", help="also Spark's own Kafka sink")
+    options.add_argument("--no-connector", action="store_true", help="do without Spark's own")
     given = options.parse_args()
-    with (
-        tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory,
-        running_broker(Path(directory)) as broker,
-    ):
-        Bench(given, broker, Path(directory)).run()
+    with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory:
+        broker = Broker(Path(directory))
+        try:
+            Writing(broker, Path(directory), given).measure()
+        finally:
+            broker.end()
 
 
-class Broker:
-    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
-        self.pid = process.pid
-        self.address = address
-
-
-@contextlib.contextmanager
-def running_broker(directory: Path) -> Iterator[Broker]:
-    arguments = ["--data-dir", str(directory / "data"), "--log-level", "warning"]
-    arguments += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "goqueue", "server", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = READY.match(process.stdout.readline())
-        assert found, "the broker did not start"
-        yield Broker(process, found[1])
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-class Bench:
-    def __init__(self, given: argparse.Namespace, broker: Broker, directory: Path) -> None:
-        self._given = given
+class Writing:
+    def __init__(self, broker: Broker, directory: Path, given: argparse.Namespace) -> None:
         self._broker = broker
         self._directory = directory
+        self._given = given
         self._client = KafkaClient(broker.address)
-        settings = {"spark.jars.packages": CONNECTOR} if given.connector else {}
-        self._spark = goqueue.spark.session(master=f"local[{given.cores}]", settings=settings)
-
-    def run(self) -> None:
-        given = self._given
-        print(
-            f"{given.rows} rows of {given.size} bytes, {given.partitions} partitions,"
-            f" local[{given.cores}], compression {given.compression}, median of {given.repeats}"
+        self._spark = goqueue.spark.session(
+            master="local[2]", settings={"spark.driver.memory": "3g"}
         )
-        print(f"{'':34} {'M rows/s':>9} {'MB/s':>7} {'CPU s/M rows: broker':>21} {'Spark':>7}")
-        self._measure("batch, decided once", self._save)
-        self._measure("stream from a topic, decided once", self._copy)
-        if given.connector:
-            self._measure("Kafka's connector, at least once", self._save_with_connector)
+        context: Any = self._spark.sparkContext
+        self._jvm_pid = int(context._jvm.java.lang.ProcessHandle.current().pid())
+
+    def measure(self) -> None:
+        given = self._given
+        print(f"load average {os.getloadavg()[0]:.1f}, encoder: {engines.chosen().name}")
+        print(
+            f"{given.rows:,} rows of {given.size} bytes, {given.partitions} partitions,"
+            f" compression {given.compression}, contents verified"
+        )
+        self._compare("batch, decided once", self._save)
+        self._compare("stream from a topic, decided once", self._copy)
+        if not given.no_connector and self._add_connector():
+            self._compare("Spark's connector, at least once", self._save_with_connector)
+        self._micro_batches()
         self._spark.stop()
 
-    def _measure(self, name: str, job: Job) -> None:
-        self._pass(job, self._given.rows // 10)  # a warm-up
+    # --- rates ------------------------------------------------------------------------------------
+
+    def _compare(self, name: str, job: Job) -> None:
+        self._pass(job, self._given.rows // 2)  # warms up
         passes = [self._pass(job, self._given.rows) for _ in range(self._given.repeats)]
-        seconds, broker, spark = (statistics.median(each) for each in zip(*passes, strict=True))
+        seconds, broker, spark = map(min, zip(*passes, strict=True))
         rate = self._given.rows / seconds / 1e6
         a_million = self._given.rows / 1e6
         print(
-            f"{name:34} {rate:9.2f} {rate * self._given.size:7.0f}"
-            f" {broker / a_million:21.2f} {spark / a_million:7.2f}"
+            f"  {name:36} {rate:6.2f} M rows/s"
+            f"   {broker / a_million:5.2f} + {spark / a_million:.2f} CPU s a million"
         )
 
     def _pass(self, job: Job, rows: int) -> tuple[float, float, float]:
@@ -121,16 +103,29 @@ class Bench:
         self._client.create_topic(topic, partitions=self._given.partitions)
         if job == self._copy:
             self._save(f"{topic}-source", rows)
-        before = cpu_seconds(self._broker.pid), offspring_cpu_seconds(self._broker.pid)
+        broker, spark = self._broker.cpu_seconds(), self._spark_cpu_seconds()
         began = time.perf_counter()
         job(topic, rows)
         seconds = time.perf_counter() - began
-        after = cpu_seconds(self._broker.pid), offspring_cpu_seconds(self._broker.pid)
+        broker, spark = self._broker.cpu_seconds() - broker, self._spark_cpu_seconds() - spark
         self._check(topic, rows)
         for name in self._client.metadata():
             if name.startswith(topic):
                 self._client.delete_topic(name)
-        return seconds, after[0] - before[0], after[1] - before[1]
+        return seconds, broker, spark
+
+    def _spark_cpu_seconds(self) -> float:
+        """Of the JVM and of all that it started, with those that have ended."""
+        parents, used = {}, {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # it has just ended
+                fields = stat.read_text().rpartition(")")[2].split()
+                parents[int(stat.parent.name)] = int(fields[1])
+                used[int(stat.parent.name)] = sum(map(int, fields[11:15])) / TICKS_A_SECOND
+        ours = {self._jvm_pid}
+        while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+            ours |= more
+        return sum(used.get(pid, 0.0) for pid in ours)
 
     # --- jobs -------------------------------------------------------------------------------------
 
@@ -140,25 +135,28 @@ class Bench:
         writing.mode("append").save()
 
     def _copy(self, topic: str, rows: int) -> None:
-        reading = self._spark.readStream.format("goqueue").options(**self._server())
-        source = reading.option("subscribe", f"{topic}-source").option(
-            "startingOffsets", "earliest"
-        )
-        writing = source.load().select("key", "value").writeStream.format("goqueue")
-        writing = writing.options(**self._target(topic))
+        source = self._stream(f"{topic}-source").select("key", "value")
+        writing = source.writeStream.format("goqueue").options(**self._target(topic))
         writing = writing.option("checkpointLocation", str(self._directory / f"{topic}.checkpoint"))
         writing.trigger(availableNow=True).start().awaitTermination()
 
     def _save_with_connector(self, topic: str, rows: int) -> None:
         writing = self._rows(rows).write.format("kafka").option("topic", topic)
+        writing = writing.option("kafka.compression.type", self._given.compression)
         writing.option("kafka.bootstrap.servers", self._broker.address).save()
 
     def _rows(self, rows: int) -> Any:
-        filler = "x" * (self._given.size - KEY_DIGITS - NUMBER_DIGITS)
         return self._spark.range(rows).selectExpr(
             f"lpad(cast(id % 1000003 as string), {KEY_DIGITS}, '0') as key",
-            f"concat(lpad(cast(id as string), {NUMBER_DIGITS}, '0'), '{filler}') as value",
+            f"concat(lpad(cast(id as string), {NUMBER_DIGITS}, '0'), '{self._filler()}') as value",
         )
+
+    def _filler(self) -> str:
+        return "x" * (self._given.size - KEY_DIGITS - NUMBER_DIGITS)
+
+    def _stream(self, topic: str) -> Any:
+        reading = self._spark.readStream.format("goqueue").options(**self._server())
+        return reading.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
     def _server(self) -> dict[str, str]:
         return {"bootstrap.servers": self._broker.address}
@@ -166,24 +164,29 @@ class Bench:
     def _target(self, topic: str) -> dict[str, str]:
         return self._server() | {"topic": topic, "compression": self._given.compression}
 
-    # --- the check --------------------------------------------------------------------------------
+    def _add_connector(self) -> bool:
+        try:
+            jars = connector_jars()
+        except NotToBeHad as error:
+            print(f"  without Spark's Kafka connector: {error}")
+            return False
+        for jar in jars:
+            self._spark.sql(f"add jar '{jar}'")
+        return True
+
+    # --- contents ---------------------------------------------------------------------------------
 
     def _check(self, topic: str, rows: int) -> None:
         """Every row is there, once, and has its bytes."""
         seen = np.zeros(rows, np.int64)
-        filler = "x" * (self._given.size - KEY_DIGITS - NUMBER_DIGITS)
         for partition in range(self._given.partitions):
             for values in self._values(topic, partition):
                 text = values.cast(pa.string())
-                assert pc.all(
-                    pc.equal(pc.utf8_slice_codeunits(text, NUMBER_DIGITS), filler)
-                ).as_py()
+                fillers = pc.utf8_slice_codeunits(text, NUMBER_DIGITS)
+                assert pc.all(pc.equal(fillers, self._filler())).as_py(), "other bytes"
                 numbers = pc.utf8_slice_codeunits(text, 0, NUMBER_DIGITS).cast(pa.int64())
                 np.add.at(seen, numbers.to_numpy(), 1)
-        missing, twice = int((seen == 0).sum()), int((seen > 1).sum())
-        assert not missing, f"{missing} rows are missing"
-        if twice:
-            print(f"  {topic}: {twice} rows are there more than once")
+        assert (seen == 1).all(), f"{(seen == 0).sum()} are missing, {(seen > 1).sum()} there twice"
 
     def _values(self, topic: str, partition: int) -> Iterator[pa.Array]:
         place = TopicPartition(topic, partition)
@@ -199,35 +202,31 @@ class Bench:
                 yield decoded.batch.column("value")
                 offset, more = decoded.next_offset, decoded.more
 
+    # --- times ------------------------------------------------------------------------------------
 
-# --- CPU time -------------------------------------------------------------------------------------
-
-
-def offspring_cpu_seconds(without: int) -> float:
-    """Of this process and all that it started, Spark's JVM and workers among them, but one."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit():
-                parents[int(entry.name)] = int(_fields(int(entry.name))[1])
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours - {without}:
-        ours |= more
-    total = 0.0
-    for pid in ours:
-        with contextlib.suppress(OSError):
-            total += cpu_seconds(pid)
-    return total
-
-
-def cpu_seconds(pid: int) -> float:
-    """With that of its children that have ended."""
-    return sum(map(int, _fields(pid)[11:15])) / TICKS_A_SECOND
-
-
-def _fields(pid: int) -> list[str]:
-    """Those after the name, which may hold anything."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    def _micro_batches(self) -> None:
+        """A batch of a hundred rows as soon as the one before is done, one task each."""
+        for topic in ("trickle", "trickled"):
+            self._client.create_topic(topic, partitions=1)
+        query = (
+            self._stream("trickle")
+            .select("key", "value")
+            .writeStream.format("goqueue")
+            .options(**self._target("trickled"))
+            .option("checkpointLocation", str(self._directory / "trickle"))
+            .start()
+        )
+        rows = [Record(offset=n, timestamp=1, key=None, value=b"x" * 100) for n in range(100)]
+        took: list[int] = []
+        while len(took) < MICRO_BATCHES:
+            self._client.produce({TopicPartition("trickle", 0): [encode(rows)]})
+            query.processAllAvailable()
+            progress = query.lastProgress
+            assert progress is not None, "a batch is done"
+            took.append(progress["durationMs"]["triggerExecution"])
+        query.stop()
+        warm = took[MICRO_BATCHES // 3 :]
+        print(f"  micro-batch of one task, topic to topic: median {statistics.median(warm)} ms")
 
 
 if __name__ == "__main__":
