@@ -25,7 +25,7 @@ from bench.queues.crew import Figures, Options, figures
 
 FETCH_SECONDS_MAX = 600
 READY_SECONDS_MAX = 60.0
-LOAD_SECONDS_MAX = 300.0
+LOAD_SECONDS_MAX = 180.0
 NATS_MODULE = "github.com/nats-io/nats-server/v2@latest"
 LOAD_SOURCE = Path(__file__).parents[1] / "native" / "queuepeers"
 

@@ -169,6 +169,19 @@ def test_a_batch_says_what_became_of_each(queue: Queue, server: HttpGroupServer)
     assert len(refused["error"]["details"]["results"]) == 2
 
 
+def test_who_asks_quietly_hears_only_of_refusals(queue: Queue, server: HttpGroupServer):
+    queue.publish("a", "b")
+    first, second = (each["receipt_handle"] for each in queue.receive(2))
+    handles = [first, "nonsense", second]
+    answer = server.post("/messages/ack", 207, receipt_handles=handles, quiet=True)
+    assert (answer["settled"], answer["refused"]) == (2, 1)
+    (result,) = answer["results"]
+    assert (result["index"], result["error"]["code"]) == (1, "receipt_malformed")
+    late = server.post("/messages/nack", 409, receipt_handles=[first, second], quiet=True)
+    assert late["error"]["code"] == "receipt_expired"
+    assert [each["index"] for each in late["error"]["details"]["results"]] == [0, 1]
+
+
 def test_both_kinds_of_receipts_at_once_are_refused(server: HttpGroupServer):
     server.post("/messages/ack", 400, receipt_handle="a", receipt_handles=["b"])
     server.post("/messages/ack", 400)

@@ -99,6 +99,8 @@ def agree_on_reading(modules: BothWays, data: bytes, count: int) -> None:
     modules.agree(lambda module: module.decode_records(data, count, 9, BASE_TIMESTAMP, -1))
     modules.agree(lambda module: module.decode_records(data, count, 9, 2**63 - 1, -1))
     modules.agree(lambda module: module.decode_records(data, count, 9, -(2**63), -1))
+    some = frozenset({9, 11, 12})
+    modules.agree(lambda module: module.decode_records(data, count, 9, BASE_TIMESTAMP, -1, some))
     modules.agree(lambda module: module.scan_keys(data, count))
     modules.agree(lambda module: module.has_null_key(data, count))
 

@@ -58,6 +58,13 @@ def test_offsets_with_gaps_are_kept_from_a_given_base(
     assert decode_records(encoded, len(spread), base_offset, BASE_TIMESTAMP, -1) == spread
 
 
+@given(record_lists(min_size=1), st.frozensets(st.integers(0, 8)))
+def test_only_wanted_records_are_decoded(records: list[Record], wanted: frozenset[int]):
+    data, base_timestamp = encode_records(records), records[0].timestamp
+    found = decode_records(data, len(records), 0, base_timestamp, -1, wanted)
+    assert found == [record for record in records if record.offset in wanted]
+
+
 def test_own_offsets_do_not_matter_without_a_base():
     scattered = [Record(900, 5, b"a", b"1"), Record(7, 5, b"b", b"2")]
     decoded = decode_records(encode_records(scattered), 2, 40, 5, -1)
