@@ -130,6 +130,27 @@ def test_sinks_get_every_row_once_however_often_it_runs(run, fill, topic, http, 
     assert one.timestamp == 1767225720000
 
 
+def test_a_batch_that_spark_does_not_know_to_be_done_is_not_written_twice(
+    run, fill, topic, http, stores, tmp_path
+):
+    """As a crash between the broker's decision and Spark's own note of it leaves things."""
+    text = PIPELINE.format(topic=topic, bad="fail")
+    fill(topic, 0, orders(0, 100))
+    run(text)
+    written = {name: len(list(http.read(f"{topic}.{name}"))) for name in ("totals", "large")}
+    for name in written:
+        commits = tmp_path / "checkpoints" / "orders" / name / "commits"
+        last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+    fill(topic, 1, orders(100, 110))
+    run(text)
+    found = {name: len(list(http.read(f"{topic}.{name}"))) for name in written}
+    assert found["large"] == written["large"] + 10
+    assert found["totals"] == written["totals"] + 10  # of other stores and minutes each
+    assert sum(each["orders"] for each in latest(http, f"{topic}.totals").values()) == 110
+
+
 def test_files_and_the_console(run, spark, fill, topic, tmp_path):
     text = f"""
     name: shown
