@@ -233,7 +233,8 @@ class Log:
         self._note_all(headers, marker, position, now, stamps_time=False)
         self._epochs_changed |= self.epochs.assign(epoch, marker)
         header = batches.header_at(data, 0)
-        self._new_files |= self.aborted.is_new  # its name must be durable before a checkpoint is
+        if not commits:
+            self._new_files |= self.aborted.is_new  # its name is durable before a checkpoint is
         try:
             note_marker(
                 self.producers,
