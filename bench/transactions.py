@@ -1,19 +1,17 @@
-"""What exactly-once costs: `python -m bench.transactions [--producers N] [--flush never]`.
+"""What exactly-once costs: `python -m bench.transactions [--producers N] [--kafka] [--no-sync]`.
 
 librdkafka producers write the same messages plainly, idempotently, and in transactions of a
-thousand, in turns; all with acks=all.  A transaction waits for the disk three times, one after the
-other (records, decision, markers), while plain batches are pipelined: so one producer alone shows
-the disk's latency, several at once or `--flush never` the broker.  Beside the rate stands the
-broker's CPU time, which other work on the machine disturbs less.  Everything is read back with
-read_committed and counted.
+thousand, in turns; all with acks=all.  A transaction is a dialogue (partitions, records, end) with
+a disk behind it, while plain batches are pipelined: one producer alone shows how long that takes,
+several at once what the broker can do.  Beside the rate stands the broker's CPU time, which other
+work on the machine disturbs less.  Everything is read back with read_committed and counted.
+`--kafka` does the same with Apache Kafka, which then syncs a topic's batches as we do, and the
+state of its transactions never.
 """
 
 import argparse
 import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +22,11 @@ import confluent_kafka
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.brokers import Broker, GoQueue, installed_goqueue
+from bench.kafka import Kafka
+
 TRANSACTION_MESSAGES = 1000
 PARTITIONS = 3
-READY = re.compile(r"GoQueue is ready: kafka=(\S+) ")
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 MODES: dict[str, dict[str, Any]] = {
     "plain": {"enable.idempotence": False},
     "idempotent": {"enable.idempotence": True},
@@ -41,41 +40,19 @@ def main() -> None:
     options.add_argument("--size", type=int, default=100)
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--producers", type=int, default=1)
-    options.add_argument("--flush", choices=("commit", "interval", "never"), default="commit")
+    options.add_argument("--no-sync", action="store_true", help="acked is in memory")
+    options.add_argument("--kafka", action="store_true", help="Apache Kafka as well")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory:
-        broker = Broker(Path(directory))
-        try:
-            _measure(broker, given)
-        finally:
-            broker.end()
-
-
-class Broker:
-    def __init__(self, directory: Path) -> None:
-        with (directory / "stderr").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-m", "goqueue", "server"),
-                    *("--data-dir", str(directory / "data")),
-                    *("--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self._process.stdout is not None
-        found = READY.match(self._process.stdout.readline())
-        assert found, (directory / "stderr").read_text()
-        self.address = found[1]
-
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
-
-    def end(self) -> None:
-        self._process.terminate()
-        self._process.wait(20)
+        brokers: list[Broker] = [GoQueue(Path(directory) / "goqueue", installed_goqueue())]
+        if given.kafka:
+            brokers.append(Kafka(Path(directory) / "kafka"))
+        for broker in brokers:  # one after the other: a JVM that waits works all the same
+            try:
+                broker.start()
+                _measure(broker, given)
+            finally:
+                broker.stop()
 
 
 def _measure(broker: Broker, given: argparse.Namespace) -> None:
@@ -90,8 +67,8 @@ def _measure(broker: Broker, given: argparse.Namespace) -> None:
             costs[mode].append(cpu / given.messages * 1e6)
     plain = statistics.median(rates["plain"])
     print(
-        f"{given.messages} messages of {given.size} bytes, {given.producers} producer(s),"
-        f" acks=all, flush={given.flush}, median of {given.repeats}"
+        f"{broker.name} {broker.version}: {given.messages} messages of {given.size} bytes,"
+        f" {given.producers} producer(s), {_mode(given)}, median of {given.repeats}"
     )
     print(f"{'':14} {'msg/s':>9} {'of plain':>9} {'best':>9} {'broker CPU s/M':>15}")
     for mode in MODES:
@@ -101,21 +78,25 @@ def _measure(broker: Broker, given: argparse.Namespace) -> None:
         print(f"{mode:14} {rate:9.0f} {rate / plain:9.0%} {best:9.0f} {cost:15.2f}")
 
 
+def _mode(given: argparse.Namespace) -> str:
+    return "acks=all, no fsync" if given.no_sync else "acks=all, fsync"
+
+
 def _pass(
     broker: Broker, mode: str, given: argparse.Namespace, messages: int
 ) -> tuple[float, float]:
     topic, value = f"bench-{os.urandom(4).hex()}", os.urandom(given.size)
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    made = NewTopic(topic, PARTITIONS, 1, config={"flush": given.flush})
+    admin = AdminClient({"bootstrap.servers": broker.kafka})
+    made = NewTopic(topic, PARTITIONS, 1, config=broker.topic_settings[_mode(given)])
     admin.create_topics([made])[topic].result(20)
     producers = [_started(broker, mode, topic, value, each) for each in range(given.producers)]
-    cpu, began = broker.cpu_seconds(), time.perf_counter()
+    cpu, began = broker.usage().cpu_seconds, time.perf_counter()
     with ThreadPoolExecutor(given.producers) as threads:
         share = messages // given.producers
         done = [threads.submit(_send, each, topic, value, share, mode) for each in producers]
         for each in done:
             each.result()
-    taken = time.perf_counter() - began, broker.cpu_seconds() - cpu
+    taken = time.perf_counter() - began, broker.usage().cpu_seconds - cpu
     assert _count(broker, topic) >= share * given.producers
     admin.delete_topics([topic])[topic].result(20)
     return taken
@@ -127,7 +108,7 @@ def _started(broker: Broker, mode: str, topic: str, value: bytes, number: int) -
         settings["transactional.id"] = f"bench-{number}"
     producer = confluent_kafka.Producer(
         {
-            "bootstrap.servers": broker.address,
+            "bootstrap.servers": broker.kafka,
             "acks": "all",
             "linger.ms": 5,
             "max.in.flight": 5,  # what idempotence demands, and the Java client's default
@@ -165,7 +146,7 @@ def _send(producer: Any, topic: str, value: bytes, messages: int, mode: str) -> 
 def _count(broker: Broker, topic: str) -> int:
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": broker.address,
+            "bootstrap.servers": broker.kafka,
             "group.id": "bench",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
