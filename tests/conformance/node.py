@@ -14,8 +14,12 @@ import msgspec
 import structlog
 import uvloop
 
-from goqueue.model.config import Config
-from goqueue.server.server import running_node
+from goqueue.wire.quick import load_kio
+
+load_kio()
+
+from goqueue.model.config import Config  # noqa: E402
+from goqueue.server.server import running_node  # noqa: E402
 
 
 async def main(config: Config) -> None:

@@ -3,9 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.errors import ErrorCode
-
-from goqueue.client.kafka import EARLIEST, LATEST, Fetched, KafkaClient, KafkaRefused
+from goqueue.client.kafka import (
+    EARLIEST,
+    LATEST,
+    ErrorCode,
+    Fetched,
+    KafkaClient,
+    KafkaRefused,
+)
 from goqueue.spark.columns import Decoded, Decoder, decode_batches, engines
 from goqueue.spark.connecting import connect
 from goqueue.spark.loss import deleted_before_read, log_went_back

@@ -23,8 +23,11 @@ from goqueue.client.kafka.results import (
     TopicLayout,
     TopicPartition,
 )
+from goqueue.wire.quick import load_kio
 
 if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
+
     from goqueue.client.kafka.client import KafkaClient
     from goqueue.client.kafka.errors import KafkaRefused
     from goqueue.client.kafka.queue_worker import QueueWorker
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "ErrorCode",
     "Fetched",
     "KafkaClient",
     "KafkaRefused",
@@ -47,6 +51,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "ErrorCode": "errors",
     "KafkaClient": "client",
     "KafkaRefused": "errors",
     "QueueWorker": "queue_worker",
@@ -56,5 +61,6 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
+        load_kio()
         return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     raise AttributeError(name)

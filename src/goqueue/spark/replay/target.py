@@ -2,9 +2,7 @@
 
 from datetime import UTC, datetime
 
-from kio.schema.errors import ErrorCode
-
-from goqueue.client.kafka import KafkaClient, KafkaRefused
+from goqueue.client.kafka import ErrorCode, KafkaClient, KafkaRefused
 from goqueue.spark.replay.plans import ReplayRefused
 
 FOREVER = -1

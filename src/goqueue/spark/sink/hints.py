@@ -4,10 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
 from goqueue.client.errors import Refused, ServerUnreachable
-from goqueue.client.kafka import KafkaRefused
+from goqueue.client.kafka import ErrorCode, KafkaRefused
 from goqueue.model.errors import BatchTooLarge
 
 ENDED: Final = frozenset(

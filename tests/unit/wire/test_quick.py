@@ -1,0 +1,39 @@
+"""Processes of ours do not load what only tests need."""
+
+import subprocess
+import sys
+
+import pytest
+
+SHOWN = "import sys; print(sorted({'hypothesis', 'kio'} & set(sys.modules)))"
+
+
+def loaded_by(statement: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"{statement}; {SHOWN}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_kio_comes_alone():
+    assert loaded_by("from goqueue.wire.quick import load_kio; load_kio()") == "['kio']"
+
+
+def test_who_uses_hypothesis_still_can():
+    told = "from goqueue.wire.quick import load_kio; load_kio(); import hypothesis.strategies"
+    assert loaded_by(told) == "['hypothesis', 'kio']"
+    told = "import hypothesis; from goqueue.wire.quick import load_kio; load_kio()"
+    assert loaded_by(told) == "['hypothesis']"
+
+
+def test_the_client_of_kafka_loads_no_hypothesis():
+    assert loaded_by("from goqueue.client.kafka import KafkaClient") == "['kio']"
+
+
+@pytest.mark.parametrize("module", ["reading", "following", "sink.writers", "listener"])
+def test_processes_of_spark_load_no_hypothesis(module: str):
+    pytest.importorskip("pyspark", reason="needs goqueue[spark]")
+    assert loaded_by(f"import goqueue.spark.{module}") == "['kio']"
