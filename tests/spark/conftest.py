@@ -113,7 +113,10 @@ def topic(make_topic: MakeTopic) -> str:
 @pytest.fixture
 def fill(client: KafkaClient) -> Fill:
     """`fill(topic, partition, values)` writes a batch, a millisecond a record."""
+    return filling(client)
 
+
+def filling(client: KafkaClient) -> Fill:
     def fill(
         topic: str,
         partition: int,

@@ -2,6 +2,8 @@
 
     attempt            a task asks for its producer
     write              a task sends its rows: a Produce request
+    read               a task asks for rows: a Fetch request
+    look               a source looks how far its topics go: a ListOffsets request
     decision:before    the driver's decision is on its way, and does not arrive
     decision:middle    it has been handed to the broker, and nobody waits for the answer
     decision:after     the broker has answered, and the driver never hears of it

@@ -16,7 +16,7 @@ from goqueue.model.config import Address
 from tests.spark.crashes.faults import Faults
 
 WAIT_S = 60.0
-PRODUCE = 0
+REQUEST_POINTS = {0: "write", 1: "read", 2: "look"}  # by the API key
 HOP_BY_HOP = ("connection", "keep-alive", "transfer-encoding", "content-length")
 
 
@@ -106,7 +106,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class KafkaProxy:
-    """Knows Produce requests by their API key.  The broker must advertise this address."""
+    """Knows requests by their API key.  The broker must advertise this address."""
 
     def __init__(self, faults: Faults, broker: Callable[[], Address]) -> None:
         self._faults = faults
@@ -139,7 +139,8 @@ class KafkaProxy:
             threading.Thread(target=_pump, args=(broker, client), daemon=True).start()
             while (frame := _frame(client)) is not None:
                 (api_key,) = struct.unpack_from(">h", frame, 4)
-                if api_key == PRODUCE and self._faults.passed("write"):
+                point = REQUEST_POINTS.get(api_key)
+                if point is not None and self._faults.passed(point):
                     return
                 broker.sendall(frame)
 
