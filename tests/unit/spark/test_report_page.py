@@ -41,7 +41,7 @@ def test_what_messages_say_cannot_become_markup(tmp_path: Path):
 
 
 def test_an_empty_topic_has_a_page():
-    empty = TopicFigures("t", {"messages": 0, "bytes": 0, "timed": 0}, [], [], [], [], [])
+    empty = TopicFigures("t", {"messages": 0, "bytes": 0, "timed": 0}, 1, [], [], [], [], [])
     text = page(report([empty]))
     assert "No group reads this topic." in text
     check_balanced(text)
@@ -51,8 +51,22 @@ def test_without_an_origin_the_page_says_how_to_name_one():
     topic = figures().topics[0]
     timeline = [{**row, "timed": 0} for row in topic.timeline]
     totals = {**topic.totals, "timed": 0}
-    changed = TopicFigures("t", totals, timeline, [], [], [], [])
+    changed = TopicFigures("t", totals, 10, timeline, [], [], [], [])
     assert "--origin header:NAME" in page(report([changed], origin=None))
+
+
+def test_every_topic_has_its_own_steps_of_time():
+    totals: Row = {"messages": 2500, "bytes": 0, "timed": 0}
+    row: Row = {"bucket": START, "messages": 2500, "timed": 0}
+    topics = [
+        TopicFigures(name, totals, seconds, [row], [], [], [], [])
+        for name, seconds in (("busy", 1), ("slow", 5))
+    ]
+    busy, _, slow = page(report(topics)).partition("<h2>slow</h2>")
+    assert "in steps of 1 s" in busy
+    assert ">2.5k/s</text>" in busy
+    assert "in steps of 5 s" in slow
+    assert ">500/s</text>" in slow
 
 
 def test_tables_are_written_beside_the_page(tmp_path: Path):
@@ -132,7 +146,8 @@ def figures(
         GroupFigures(group, "stable", 1200, 4_000.0, ((0, 1200), (1, 0))),
         GroupFigures("audit", "stable", 0, None, ((0, 0),)),
     ]
-    return report([TopicFigures("orders", totals, timeline, partitions, keys, letters, groups)])
+    topic = TopicFigures("orders", totals, 10, timeline, partitions, keys, letters, groups)
+    return report([topic])
 
 
 def report(topics: list[TopicFigures], origin: str | None = "header:created-at") -> ReportFigures:
@@ -140,7 +155,6 @@ def report(topics: list[TopicFigures], origin: str | None = "header:created-at")
         server="http://127.0.0.1:8080",
         made_at=START,
         period="from the beginning to now",
-        bucket_seconds=10,
         sla_ms=250.0,
         origin=origin,
         topics=topics,

@@ -20,6 +20,7 @@ class GroupFigures(msgspec.Struct, frozen=True):
 class TopicFigures(msgspec.Struct, frozen=True):
     topic: str
     totals: Row
+    bucket_seconds: int  # of the timeline
     timeline: list[Row]
     partitions: list[Row]
     hot_keys: list[Row]
@@ -31,7 +32,6 @@ class ReportFigures(msgspec.Struct, frozen=True):
     server: str
     made_at: datetime.datetime
     period: str
-    bucket_seconds: int
     sla_ms: float | None
     origin: str | None
     topics: list[TopicFigures]

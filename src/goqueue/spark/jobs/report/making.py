@@ -47,18 +47,17 @@ def make_report(
     """What the topics are like; `say` hears what is being done."""
     lags = _lags(client, options.topics, now)
     topics: list[TopicFigures] = []
-    bucket_seconds = options.bucket_seconds or 1
     for topic in options.topics:
         say(f"reading {topic}")
         messages = measures.with_latency(_messages(session, topic, options), options.origin)
         totals = _rows(measures.totals(messages, options.sla_ms))[0]
-        if options.bucket_seconds is None:
-            bucket_seconds = max(bucket_seconds, bucket_for(totals))
+        bucket_seconds = options.bucket_seconds or bucket_for(totals)
         timeline = measures.timeline(messages, bucket_seconds, options.sla_ms)
         topics.append(
             TopicFigures(
                 topic=topic,
                 totals=totals,
+                bucket_seconds=bucket_seconds,
                 timeline=_rows(timeline),
                 partitions=_rows(measures.partitions(messages)),
                 hot_keys=_rows(measures.hot_keys(messages, options.keys)),
@@ -70,7 +69,6 @@ def make_report(
         server=client.base_url,
         made_at=now,
         period=_period(options),
-        bucket_seconds=bucket_seconds,
         sla_ms=options.sla_ms,
         origin=options.origin,
         topics=topics,

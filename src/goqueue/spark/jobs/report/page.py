@@ -55,7 +55,7 @@ def _topic(topic: TopicFigures, figures: ReportFigures) -> str:
         (
             f"<h2>{html.escape(topic.topic)}</h2>",
             _cards(topic, figures.sla_ms),
-            _throughput(topic, figures.bucket_seconds),
+            _throughput(topic),
             _latency(topic, figures),
             _groups(topic, figures.sla_ms),
             _hot_keys(topic),
@@ -92,10 +92,11 @@ def _card(label: str, value: str, tone: str = "") -> str:
     )
 
 
-def _throughput(topic: TopicFigures, bucket_seconds: int) -> str:
-    points = [(_time(row), _number(row, "messages") / bucket_seconds) for row in topic.timeline]
+def _throughput(topic: TopicFigures) -> str:
+    seconds = topic.bucket_seconds
+    points = [(_time(row), _number(row, "messages") / seconds) for row in topic.timeline]
     chart = lines([("messages a second", points)], "/s", filled=True)
-    return _section("Throughput", f"messages a second, in steps of {bucket_seconds} s", chart)
+    return _section("Throughput", f"messages a second, in steps of {seconds} s", chart)
 
 
 def _latency(topic: TopicFigures, figures: ReportFigures) -> str:
