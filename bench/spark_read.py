@@ -1,10 +1,11 @@
 """How fast Spark reads topics: `python -m bench.spark_read [--records N] [--repeats N]`.
 
 One session on two cores, one broker in a process of its own.  Everything is read in turns, by ours
-and, where Maven has it, by Spark's own Kafka connector, the best of some repeats is shown, and the
-contents are verified by sums over every column.  Beside the rate stands the CPU time of Spark's JVM
-and its Python workers for a million rows, which other work on the machine disturbs less: on two
-idle cores the rate cannot exceed two divided by it.
+and, where Maven has it, by Spark's own Kafka connector.  Two turns go by unmeasured, in which the
+JVM translates its code; of those after them the median is shown and, behind it, the best.  Contents
+are verified by sums over every column.  Beside the rate stands the CPU time for a million rows of
+the broker, of Spark's JVM and of its Python workers, which other work on the machine disturbs less:
+on two idle cores the rate cannot exceed two divided by their sum.
 """
 
 import argparse
@@ -16,9 +17,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.kafka_connector import NotToBeHad, connector_jars
+from bench.spark_cpu import jvm_pid, spark_cpu
 from bench.spark_data import Sums, fill
 from bench.transactions import Broker
 from goqueue.client.kafka import KafkaClient, TopicPartition
@@ -28,7 +30,7 @@ from goqueue.spark.columns import engines
 
 PARTITIONS = 8
 MICRO_BATCHES = 30
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+WARM_UPS = 2
 START = """
 import time
 started = time.monotonic()
@@ -39,6 +41,15 @@ print(time.monotonic() - started)
 ARCHIVE_SECONDS_MAX = 60.0
 
 Job = Callable[[], None]
+
+
+class Pass(NamedTuple):
+    """Seconds of one: by the clock, and of each one's processor time."""
+
+    clock: float
+    broker: float
+    jvm: float
+    workers: float
 
 
 def main() -> None:
@@ -52,23 +63,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory:
         broker = Broker(Path(directory))
         try:
-            Reading(broker.address, Path(directory), given).measure()
+            Reading(broker, Path(directory), given).measure()
         finally:
             broker.end()
 
 
 class Reading:
-    def __init__(self, broker: str, directory: Path, given: argparse.Namespace) -> None:
+    def __init__(self, broker: Broker, directory: Path, given: argparse.Namespace) -> None:
         import goqueue.spark
 
-        self._broker = broker
+        self._server = broker
+        self._broker = broker.address
         self._directory = directory
         self._given = given
         self._spark = goqueue.spark.session(
             master="local[2]", settings={"spark.driver.memory": "3g"}
         )
-        context: Any = self._spark.sparkContext
-        self._jvm_pid = int(context._jvm.java.lang.ProcessHandle.current().pid())
+        self._jvm = jvm_pid(self._spark)
         self._connector = not given.no_connector and self._add_connector()
 
     def measure(self) -> None:
@@ -87,18 +98,29 @@ class Reading:
 
     def _compare(self, topic: str, records: int) -> None:
         jobs = self._jobs(topic)
-        walls: dict[str, list[float]] = {name: [] for name in jobs}
-        cpus: dict[str, list[float]] = {name: [] for name in jobs}
-        for _ in range(self._given.repeats + 1):  # the first warms up
+        passes: dict[str, list[Pass]] = {name: [] for name in jobs}
+        for _ in range(WARM_UPS + self._given.repeats):
             for name, job in jobs.items():
-                cpu, started = self._cpu_seconds(), time.monotonic()
-                job()
-                walls[name].append(time.monotonic() - started)
-                cpus[name].append(self._cpu_seconds() - cpu)
+                passes[name].append(self._pass(job))
         for name in jobs:
-            wall, cpu = min(walls[name][1:]), min(cpus[name][1:])
-            rate = records / wall / 1e6
-            print(f"  {name:38} {rate:6.2f} M rows/s   {cpu / records * 1e6:6.2f} CPU s a million")
+            warm = passes[name][WARM_UPS:]
+            taken = Pass(*map(statistics.median, zip(*warm, strict=True)))
+            best = min(each.clock for each in warm)
+            a_million = records / 1e6
+            print(
+                f"  {name:34} {a_million / taken.clock:5.2f} ({a_million / best:.2f}) M rows/s"
+                f"   CPU s a million: broker {taken.broker / a_million:.2f},"
+                f" JVM {taken.jvm / a_million:.2f}, workers {taken.workers / a_million:.2f}",
+                flush=True,
+            )
+
+    def _pass(self, job: Job) -> Pass:
+        broker, before = self._server.cpu_seconds(), spark_cpu(self._jvm)
+        began = time.perf_counter()
+        job()
+        clock = time.perf_counter() - began
+        broker, after = self._server.cpu_seconds() - broker, spark_cpu(self._jvm)
+        return Pass(clock, broker, after.jvm - before.jvm, after.workers - before.workers)
 
     def _jobs(self, topic: str) -> dict[str, Job]:
         table = self._table
@@ -139,19 +161,6 @@ class Reading:
             "subscribe": topic,
             "startingOffsets": "earliest",
         } | more
-
-    def _cpu_seconds(self) -> float:
-        """Of the JVM and of all that it started."""
-        parents, used = {}, {}
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text().rpartition(")")[2].split()
-            except OSError:  # it has just ended
-                continue
-            pid = int(stat.parent.name)
-            parents[pid] = int(fields[1])
-            used[pid] = (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
-        return sum(cpu for pid, cpu in used.items() if _descends(pid, self._jvm_pid, parents))
 
     # --- contents -----------------------------------------------------------------------------
 
@@ -223,12 +232,6 @@ def _started(environment: dict[str, str], cache: Path) -> float:
 
 def _drain(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
-
-
-def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
-    while pid in parents and pid != ancestor:
-        pid = parents[pid]
-    return pid == ancestor
 
 
 if __name__ == "__main__":

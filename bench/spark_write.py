@@ -5,21 +5,21 @@ One session on two cores, one broker in a process of its own.  Spark makes rows 
 stream that copies a topic.  Where Maven has Spark's own Kafka connector, it writes the same rows to
 the same broker: at least once, since that is what it can.  Every row is read back, and compared.
 
-Rates are of the whole job, from the call to the decision, and the best of some repeats.  Beside
-them stands the CPU time for a million rows of the broker, and of Spark's JVM and Python workers,
-which other work on the machine disturbs less: on two idle cores the rate cannot exceed two divided
-by their sum.
+Rates are of the whole job, from the call to the decision.  The first pass of a way is `cold`: in it
+the JVM translates its code and workers start.  Two more go by unmeasured, and of those after them
+the median is shown.  Beside it stands the CPU time for a million rows of the broker, of Spark's JVM
+and of its Python workers, which other work on the machine disturbs less: on two idle cores the rate
+cannot exceed two divided by their sum.  What it takes only to make the rows is shown first.
 """
 
 import argparse
-import contextlib
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,19 +27,31 @@ import pyarrow.compute as pc
 
 import goqueue.spark
 from bench.kafka_connector import NotToBeHad, connector_jars
+from bench.spark_cpu import jvm_pid, spark_cpu
 from bench.transactions import Broker
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
 from goqueue.model.batch import encode
 from goqueue.model.record import Record
 from goqueue.spark.columns import Decoder, engines
 
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 NUMBER_DIGITS = 16
 KEY_DIGITS = 10
+KEYS = 1_000_003
+FIRST_NUMBER = 10 ** (NUMBER_DIGITS - 1)
 FETCH_BYTES = 16 * 1024 * 1024
 MICRO_BATCHES = 30
+WARM_UPS = 2
 
 Job = Callable[[str, int], None]
+
+
+class Pass(NamedTuple):
+    """Seconds of one: by the clock, and of each one's processor time."""
+
+    clock: float
+    broker: float
+    jvm: float
+    workers: float
 
 
 def main() -> None:
@@ -68,8 +80,7 @@ class Writing:
         self._spark = goqueue.spark.session(
             master="local[2]", settings={"spark.driver.memory": "3g"}
         )
-        context: Any = self._spark.sparkContext
-        self._jvm_pid = int(context._jvm.java.lang.ProcessHandle.current().pid())
+        self._jvm = jvm_pid(self._spark)
 
     def measure(self) -> None:
         given = self._given
@@ -78,6 +89,7 @@ class Writing:
             f"{given.rows:,} rows of {given.size} bytes, {given.partitions} partitions,"
             f" compression {given.compression}, contents verified"
         )
+        self._compare("the rows made, and not written", self._make)
         self._compare("batch, decided once", self._save)
         self._compare("stream from a topic, decided once", self._copy)
         if not given.no_connector and self._add_connector():
@@ -88,46 +100,42 @@ class Writing:
     # --- rates ------------------------------------------------------------------------------------
 
     def _compare(self, name: str, job: Job) -> None:
-        self._pass(job, self._given.rows // 2)  # warms up
-        passes = [self._pass(job, self._given.rows) for _ in range(self._given.repeats)]
-        seconds, broker, spark = map(min, zip(*passes, strict=True))
-        rate = self._given.rows / seconds / 1e6
+        passes = [self._pass(job) for _ in range(1 + WARM_UPS + self._given.repeats)]
+        self._tell(f"{name}, cold", passes[0])
+        warm = passes[1 + WARM_UPS :]
+        self._tell(name, Pass(*map(statistics.median, zip(*warm, strict=True))))
+
+    def _tell(self, name: str, taken: Pass) -> None:
         a_million = self._given.rows / 1e6
         print(
-            f"  {name:36} {rate:6.2f} M rows/s"
-            f"   {broker / a_million:5.2f} + {spark / a_million:.2f} CPU s a million"
+            f"  {name:40} {a_million / taken.clock:6.2f} M rows/s   CPU s a million:"
+            f" broker {taken.broker / a_million:.2f}, JVM {taken.jvm / a_million:.2f},"
+            f" workers {taken.workers / a_million:.2f}",
+            flush=True,
         )
 
-    def _pass(self, job: Job, rows: int) -> tuple[float, float, float]:
-        topic = f"target-{os.urandom(4).hex()}"
+    def _pass(self, job: Job) -> Pass:
+        topic, rows = f"target-{os.urandom(4).hex()}", self._given.rows
         self._client.create_topic(topic, partitions=self._given.partitions)
         if job == self._copy:
+            self._client.create_topic(f"{topic}-source", partitions=self._given.partitions)
             self._save(f"{topic}-source", rows)
-        broker, spark = self._broker.cpu_seconds(), self._spark_cpu_seconds()
+        broker, before = self._broker.cpu_seconds(), spark_cpu(self._jvm)
         began = time.perf_counter()
         job(topic, rows)
-        seconds = time.perf_counter() - began
-        broker, spark = self._broker.cpu_seconds() - broker, self._spark_cpu_seconds() - spark
-        self._check(topic, rows)
+        clock = time.perf_counter() - began
+        broker, after = self._broker.cpu_seconds() - broker, spark_cpu(self._jvm)
+        if job != self._make:
+            self._check(topic, rows)
         for name in self._client.metadata():
             if name.startswith(topic):
                 self._client.delete_topic(name)
-        return seconds, broker, spark
-
-    def _spark_cpu_seconds(self) -> float:
-        """Of the JVM and of all that it started, with those that have ended."""
-        parents, used = {}, {}
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):  # it has just ended
-                fields = stat.read_text().rpartition(")")[2].split()
-                parents[int(stat.parent.name)] = int(fields[1])
-                used[int(stat.parent.name)] = sum(map(int, fields[11:15])) / TICKS_A_SECOND
-        ours = {self._jvm_pid}
-        while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-            ours |= more
-        return sum(used.get(pid, 0.0) for pid in ours)
+        return Pass(clock, broker, after.jvm - before.jvm, after.workers - before.workers)
 
     # --- jobs -------------------------------------------------------------------------------------
+
+    def _make(self, topic: str, rows: int) -> None:
+        self._rows(rows).write.format("noop").mode("overwrite").save()
 
     def _save(self, topic: str, rows: int) -> None:
         version = {"txnAppId": topic, "txnVersion": "0"}
@@ -146,9 +154,10 @@ class Writing:
         writing.option("kafka.bootstrap.servers", self._broker.address).save()
 
     def _rows(self, rows: int) -> Any:
+        """Numbers that begin with a 1, so that all have as many digits: padding is slow."""
         return self._spark.range(rows).selectExpr(
-            f"lpad(cast(id % 1000003 as string), {KEY_DIGITS}, '0') as key",
-            f"concat(lpad(cast(id as string), {NUMBER_DIGITS}, '0'), '{self._filler()}') as value",
+            f"cast({10 ** (KEY_DIGITS - 1)} + id % {KEYS} as string) as key",
+            f"concat(cast({FIRST_NUMBER} + id as string), '{self._filler()}') as value",
         )
 
     def _filler(self) -> str:
@@ -185,7 +194,7 @@ class Writing:
                 fillers = pc.utf8_slice_codeunits(text, NUMBER_DIGITS)
                 assert pc.all(pc.equal(fillers, self._filler())).as_py(), "other bytes"
                 numbers = pc.utf8_slice_codeunits(text, 0, NUMBER_DIGITS).cast(pa.int64())
-                np.add.at(seen, numbers.to_numpy(), 1)
+                np.add.at(seen, numbers.to_numpy() - FIRST_NUMBER, 1)
         assert (seen == 1).all(), f"{(seen == 0).sum()} are missing, {(seen > 1).sum()} there twice"
 
     def _values(self, topic: str, partition: int) -> Iterator[pa.Array]:

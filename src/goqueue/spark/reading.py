@@ -16,6 +16,7 @@ from goqueue.spark.connecting import connect
 from goqueue.spark.loss import deleted_before_read, log_went_back
 from goqueue.spark.planning import OffsetRange, Task
 from goqueue.spark.recipes import Recipe
+from goqueue.spark.settling import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,7 @@ def read(recipe: Recipe, task: Task) -> "Iterator[pa.RecordBatch]":
     with connect(recipe.bootstrap, recipe.timeout_ms) as client:
         for each in task:
             yield from _RangeReader(recipe, client, each).rows()
+    settle()
 
 
 class _RangeReader:

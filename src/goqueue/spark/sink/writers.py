@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from goqueue.spark.given import refuse
+from goqueue.spark.settling import settle
 from goqueue.spark.sink.attempt import Outcome, write_rows
 from goqueue.spark.sink.checkpoint import query_id
 from goqueue.spark.sink.ending import Report, abort, decide, retire
@@ -47,7 +48,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = this_task()
         version = self.version_of(task)
-        return Written(version, write_rows(self._options, version, task, iterator))
+        return _written(self._options, version, task, iterator)
 
     def version_of(self, task: Task) -> Version:
         assert task.query_id is not None, "a stream's task belongs to a query"
@@ -56,6 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
         decide(_reports(messages))
+        settle()
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
         # If all tasks were killed, as by `query.stop()`, only the checkpoint says whose they were.
@@ -77,7 +79,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = this_task()
         version = self.version_of(task)
-        return Written(version, write_rows(self._options, version, task, iterator))
+        return _written(self._options, version, task, iterator)
 
     def version_of(self, task: Task) -> Version:
         # In foreachBatch the run is the query's: a driver that was given up is fenced.
@@ -86,6 +88,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Messages) -> None:
         decide(_reports(messages))
         self._end(messages)
+        settle()
 
     def abort(self, messages: Messages) -> None:
         abort(_reports(messages), self._options, self._application, self._number)
@@ -94,6 +97,14 @@ class BatchWriter(DataSourceArrowWriter):
     def _end(self, messages: Messages) -> None:
         if not self._has_name:
             retire(_reports(messages))
+
+
+def _written(
+    options: SinkOptions, version: Version, task: Task, batches: Iterator[pa.RecordBatch]
+) -> Written:
+    outcome = write_rows(options, version, task, batches)
+    settle()
+    return Written(version, outcome)
 
 
 def _checked(
@@ -105,6 +116,7 @@ def _checked(
     if overwrite:
         problems.append("mode overwrite: a topic is appended to; say .mode('append')")
     refuse("write to", problems)
+    settle()  # the process that plans writes, a micro-batch after the other, does nothing else
     return options
 
 
