@@ -10,8 +10,8 @@ import msgspec
 from goqueue.model.config import Config, KafkaConfig
 
 NODE = Path(__file__).with_name("node.py")
-START_S = 20.0
-STOP_S = 20.0
+START_S = 60.0
+STOP_S = 60.0
 
 
 class Server:

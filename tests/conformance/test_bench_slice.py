@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+BENCH_S = 300
+
+pytestmark = pytest.mark.timeout(2 * BENCH_S)
+
 TINY = {
     "throughput": ["--messages", "3000", "--partitions", "2"],
     "latency": ["--rate", "2000", "--seconds", "0.5", "--linger", "1"],
@@ -68,7 +72,9 @@ def bench(tmp_path: Path, *flags: str) -> dict[str, Any]:
     figures = tmp_path / "figures.json"
     argv = [sys.executable, "-m", "bench", "--quick", "--peer", "none", "--json", str(figures)]
     argv += ["--directory", str(tmp_path), *flags]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=BENCH_S
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     document: dict[str, Any] = json.loads(figures.read_text())
     assert document["machine"]["cores"] >= 1

@@ -136,7 +136,7 @@ def ran(*arguments: str) -> "subprocess.CompletedProcess[str]":
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
         env=environment(),
     )
@@ -180,7 +180,7 @@ def test_the_shell_completes_names_of_topics(run: Run, running: RunningServer, o
         COMMAND,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
         env={
             **environment(),
@@ -283,7 +283,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(run: Run, running: RunningServ
         ["/bin/bash", "-c", f"set -o pipefail; {command} | head -n 1"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
         env=environment(),
     )
@@ -307,7 +307,7 @@ def test_following_shows_what_comes_and_ctrl_c_ends_it_quietly(
         run("produce", orders, "-m", "after")
         assert follower.stdout.readline() == "after\n"
         follower.send_signal(signal.SIGINT)
-        rest, errors = follower.communicate(timeout=10)
+        rest, errors = follower.communicate(timeout=60)
     finally:
         follower.kill()
     assert (follower.returncode, rest, errors) == (130, "", "")

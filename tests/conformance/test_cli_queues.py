@@ -155,7 +155,7 @@ def test_work_ends_politely(running: RunningServer, client: Client, orders: str)
     for _ in range(3):
         assert worker.stderr.readline().endswith("done\n")
     worker.send_signal(signal.SIGINT)
-    out, err = worker.communicate(timeout=20)
+    out, err = worker.communicate(timeout=60)
     assert (worker.returncode, out) == (0, "onetwothree"), err
     assert client.in_flight(f"{orders}-polite") == []
 

@@ -5,8 +5,12 @@ tested in `tests/unit/spark`.
 """
 
 import itertools
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,9 +30,51 @@ if TYPE_CHECKING:
 # The first compiler only: tests end before code that it made better would have paid.
 TEST_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 START_MS = 1_700_000_000_000
+TIMEOUT_S = 600  # a test: the first one of a kind waits for workers, on a busy machine for long
+HERE = Path(__file__).parent
+FIRST_JOB = HERE / "first_job.py"
+FIRST_JOB_S = 300.0
 
 Fill = Callable[..., None]
 MakeTopic = Callable[..., str]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No Spark test fails for its time, unless it hangs."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every JVM that a test starts, also by a command, compiles little and has its classes ready.
+
+    Drivers that are killed write no archive of classes, and one of the session's JVM would come
+    when all tests are over.  So where there is none, a first job makes one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", TEST_JAVA_OPTIONS)
+        if not has_archive():
+            subprocess.run(
+                [sys.executable, "-P", str(FIRST_JOB), str(tmp_path_factory.mktemp("first"))],
+                capture_output=True,  # which ends with the JVM, after the script
+                timeout=FIRST_JOB_S,
+                check=True,
+            )
+        yield
+
+
+def has_archive() -> bool:
+    import pyspark
+    from pyspark.find_spark_home import _find_spark_home
+
+    from goqueue.spark.java import find_java
+    from goqueue.spark.quickstart import quick_start
+
+    home = Path(_find_spark_home())
+    quick = quick_start(find_java(os.environ), home, pyspark.__version__, os.environ)
+    return quick is None or any(quick.home.parent.glob("classes*.jsa"))
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +109,6 @@ def spark_session() -> "Iterator[SparkSession]":
         app_name="tests",
         master="local[2]",
         settings={
-            "spark.driver.extraJavaOptions": TEST_JAVA_OPTIONS,
             "spark.connect.grpc.binding.port": "0",  # for the test that starts it
         },
         log_level="OFF",

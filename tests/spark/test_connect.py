@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 JOB = Path(__file__).with_name("connect_job.py")
+JOB_S = 300.0
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_a_client_of_spark_connect_reads_topics(remote, broker, fill, topic, tmp
         [sys.executable, str(JOB), remote, broker, topic, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=JOB_S,
         check=False,
     )
     assert done.stdout.splitlines() == ["BATCH a b c", "STREAM 3"], done.stderr[-3000:]

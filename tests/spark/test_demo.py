@@ -5,12 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(600)
 def test_the_demo_counts_to_the_message(tmp_path: Path):
     command = [sys.executable, "-m", "demo", "--quick", "--orders", "1000", "--rate", "5000"]
     done = subprocess.run(

@@ -13,6 +13,7 @@ from goqueue.client import Client, Message
 from goqueue.client.kafka import KafkaClient
 
 Pipeline = Callable[..., Any]
+JOB_S = 300.0
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def pipeline(http: Client, broker: str) -> Pipeline:
         done = subprocess.run(
             (*command, *arguments, "--bootstrap", broker, "--master", "local[1]"),
             capture_output=True,
-            timeout=110,
+            timeout=JOB_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()

@@ -13,10 +13,8 @@ import pytest
 
 from goqueue.client import Client
 
-pytestmark = pytest.mark.timeout(400)  # a JVM for each command
-
 COMMAND = "from goqueue.cli.main import main; main()"
-STOP_S = 90.0
+STOP_S = 300.0
 ROWS = 1000
 
 PIPELINE = """

@@ -16,8 +16,6 @@ from goqueue.spark.pipelines.reading import read_pipeline
 from goqueue.spark.running import Runner
 from goqueue.spark.stopping import Stop
 
-pytestmark = pytest.mark.timeout(300)  # several queries at a time, each with workers to start
-
 PIPELINE = """
 name: orders
 trigger: available-now

@@ -79,7 +79,7 @@ def test_progress_tells_the_lag_and_a_group_shows_the_offsets(
     assert reached[:3] == [4, 8, 10]
     assert {json.loads(each["latestOffset"])[topic]["0"] for each in sources} == {10}
     expected = {TopicPartition(topic, 0): 10, TopicPartition(topic, 1): 0}
-    eventually(lambda: client.committed_offsets(f"spark-{name}") == expected)
+    eventually(lambda: client.committed_offsets(f"spark-{name}") == expected, within_s=60)
 
 
 def test_a_group_that_is_named_is_shown_without_our_session(stream, run, fill, topic, client):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local[*]"
 KAFKA_PORT: Final = 9092
-BROKER_SECONDS: Final = 10.0
+BROKER_SECONDS: Final = 5.0  # it may be starting; who mistyped it should not wait for long
 MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 
 Bootstrap = Annotated[

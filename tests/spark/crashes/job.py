@@ -44,6 +44,12 @@ def main(settings: Settings) -> None:
             "spark.executor.memory": "512m",
         },
     )
+    started(settings, spark).awaitTermination()
+    spark.stop()
+
+
+def started(settings: Settings, spark: SparkSession) -> Any:
+    """The query that copies."""
     rows = (
         spark.readStream.format("goqueue")
         .option("bootstrap.servers", settings.bootstrap)
@@ -54,12 +60,10 @@ def main(settings: Settings) -> None:
         .load()
         .select("key", "value")
     )
-    query = start(settings, spark, rows)
-    query.awaitTermination()
-    spark.stop()
+    return written(settings, spark, rows)
 
 
-def start(settings: Settings, spark: SparkSession, rows: DataFrame) -> Any:
+def written(settings: Settings, spark: SparkSession, rows: DataFrame) -> Any:
     target = {
         "bootstrap.servers": settings.bootstrap,
         "goqueue.http": settings.http,

@@ -1,20 +1,21 @@
 """The broker and the driver, each in a process of its own that may die at any moment."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from goqueue.model.config import Address, Config, HttpConfig, KafkaConfig
 from tests.conformance.server import Server
+from tests.spark.crashes.job import Settings
 
 JOB = Path(__file__).with_name("job.py")
-JOB_S = 300.0
+JOB_S = 600.0
 
 
 class Broker:
@@ -51,7 +52,7 @@ class Broker:
 class Driver:
     """A Spark driver and all that it started; `settings` go to `job.py`."""
 
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, settings: Settings) -> None:
         self._settings = settings
         self._log = directory / "driver.log"
         self._directory = directory
@@ -67,7 +68,7 @@ class Driver:
         with self._log.open("ab") as log:
             self._lives.append(
                 subprocess.Popen(
-                    [sys.executable, "-P", str(JOB), json.dumps(self._settings)],
+                    [sys.executable, "-P", str(JOB), msgspec.json.encode(self._settings).decode()],
                     stdout=log,
                     stderr=log,
                     env=environment,

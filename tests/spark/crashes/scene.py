@@ -2,18 +2,20 @@
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import confluent_kafka
 import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
 
 from goqueue.client import Client
 from goqueue.client import transaction_calls as calls
 from tests.conformance.transactional_clients import READERS
 from tests.spark.crashes.faults import Faults
+from tests.spark.crashes.job import Settings, started
 from tests.spark.crashes.processes import Broker, Driver
 from tests.spark.crashes.proxies import HttpProxy, KafkaProxy
 
@@ -22,7 +24,7 @@ Victim = Literal["driver", "executor", "broker"]
 PARTITIONS = 3
 ROWS_A_BATCH = 600
 LIVES_SPARE = 3  # a broker's death may cost the driver its life
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Blow(msgspec.Struct, frozen=True):
@@ -54,20 +56,18 @@ class Scene:
         self._broker = Broker(directory / "data", advertised=self._kafka.address)
         self._blows: deque[Blow] = deque()
         self._is_armed = False
-        self._driver = Driver(
-            directory,
-            {
-                "kind": kind,
-                "bootstrap": self._kafka.address,
-                "http": self._http.address,
-                "source": "source",
-                "target": "target",
-                "checkpoint": str(directory / "checkpoint"),
-                "rows_a_batch": ROWS_A_BATCH,
-                "master": master,
-                "jars": [str(jar) for jar in jars],
-            },
+        self._settings = Settings(
+            kind=kind,
+            bootstrap=self._kafka.address,
+            http=self._http.address,
+            source="source",
+            target="target",
+            checkpoint=str(directory / "checkpoint"),
+            rows_a_batch=ROWS_A_BATCH,
+            master=master,
+            jars=tuple(str(jar) for jar in jars),
         )
+        self._driver = Driver(directory, self._settings)
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Scene"]:
@@ -96,18 +96,27 @@ class Scene:
     def copy(self, blows: Sequence[Blow]) -> None:
         """Start the job again and again until it has ended well, and every blow was struck."""
         self._blows.extend(blows)
-        for _ in range(len(blows) + LIVES_SPARE):
+        self._start_until(lambda ended_well: ended_well)
+        assert not self._blows, f"never struck: {self._blows}"
+        assert not self._is_armed, "the last blow was never struck"
+
+    def copy_until_killed(self, blows: Sequence[Blow]) -> None:
+        """Start the job, again if need be, until every blow was struck, and it died of the last."""
+        self._blows.extend(blows)
+        self._start_until(lambda _: not self._blows and not self._is_armed)
+
+    def finish(self, spark: SparkSession) -> None:
+        """In a session that is there: quicker than one more process."""
+        started(self._settings, spark).awaitTermination()
+
+    def _start_until(self, is_enough: Callable[[bool], bool]) -> None:
+        for _ in range(len(self._blows) + LIVES_SPARE):
             if not self._is_armed:
                 self._arm_next()
             self._driver.start()
-            if self._driver.wait() == 0:
-                break
-        else:
-            raise AssertionError(
-                f"the job does not end\n{self._driver.log()}\n{self._broker.log()}"
-            )
-        assert not self._blows, f"never struck: {self._blows}"
-        assert not self._is_armed, "the last blow was never struck"
+            if is_enough(self._driver.wait() == 0):
+                return
+        raise AssertionError(f"the job does not end\n{self._driver.log()}\n{self._broker.log()}")
 
     def copy_beside_a_frozen_driver(self) -> int:
         """One driver hangs before its first decision, and a second one does the work.

@@ -66,13 +66,11 @@ def scene(spark: "SparkSession", mortal: MortalBroker, tmp_path: Path) -> Scene:
     return scene
 
 
-@pytest.mark.timeout(600)
 def test_a_broker_may_die_while_an_archive_reads(scene: Scene, mortal: MortalBroker):
     die_and_finish(scene, mortal, "parquet", ("read", "read"))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_broker_may_die_several_times(scene: Scene, mortal: MortalBroker, format: str):
     die_and_finish(scene, mortal, format, ("look", "read", "read", "read", "read"))
