@@ -24,7 +24,7 @@ import pyarrow.dataset
 from rich.console import Console
 from rich.table import Table
 
-from bench.transactions import TICKS_A_SECOND, Broker
+from bench.spark_broker import TICKS_A_SECOND, Broker
 from goqueue.client.kafka import KafkaClient, TopicPartition
 from goqueue.spark.columns.encoder import Encoder
 from goqueue.spark.lake import open_table

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.kafka_connector import NotToBeHad, connector_jars
+from bench.spark_broker import Broker
 from bench.spark_cpu import jvm_pid, spark_cpu
 from bench.spark_data import Sums, fill
-from bench.transactions import Broker
 from goqueue.client.kafka import KafkaClient, TopicPartition
 from goqueue.model.batch import encode
 from goqueue.model.record import Record

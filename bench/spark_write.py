@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 
 import goqueue.spark
 from bench.kafka_connector import NotToBeHad, connector_jars
+from bench.spark_broker import Broker
 from bench.spark_cpu import jvm_pid, spark_cpu
-from bench.transactions import Broker
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
 from goqueue.model.batch import encode
 from goqueue.model.record import Record

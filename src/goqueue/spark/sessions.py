@@ -27,6 +27,13 @@ from goqueue.spark.source import GoQueueDataSource
 LOCAL: Final = "local[*]"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the script that it runs
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+OUR_JAVA_OPTIONS: Final = (
+    "-XX:+UseParallelGC",
+    # Spark looks at rows in the Arrow that a worker of its own sent, one value at a time.  To have
+    # each look compared with the buffer's bounds took a quarter of what the JVM does for a read.
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -103,7 +110,7 @@ def _without_java_options(settings: Mapping[str, str]) -> dict[str, str]:
 def _java_options(quick: QuickStart | None, settings: Mapping[str, str]) -> str:
     """Ours first: the last word of two that contradict each other is the caller's."""
     ours = quick.java_options() if quick is not None else []
-    return " ".join(["-XX:+UseParallelGC", *ours, settings.get(JAVA_OPTIONS, "")]).strip()
+    return " ".join([*OUR_JAVA_OPTIONS, *ours, settings.get(JAVA_OPTIONS, "")]).strip()
 
 
 @contextlib.contextmanager
