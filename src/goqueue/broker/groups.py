@@ -8,7 +8,7 @@ their group has changed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from goqueue.broker.host import Committed, MachineHost
@@ -18,6 +18,7 @@ from goqueue.groups import (
     Beat,
     BeatRequest,
     CommitRequest,
+    CommittedOffset,
     FetchedOffsets,
     FetchRequest,
     GroupDecision,
@@ -42,6 +43,7 @@ from goqueue.groups import (
 )
 from goqueue.groups.consumer import JOIN_EPOCH
 from goqueue.groups.errors import GroupError, GroupModeConflict
+from goqueue.groups.offsets import PartitionKey
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.runtime import Clock, Random
@@ -130,6 +132,10 @@ class Groups:
 
     def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
         return self.host.machine.fetch(requests).reply.reply
+
+    def committed(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
+        """All that the group has committed, as it is now."""
+        return self.host.machine.committed(group_id)
 
     async def delete_offsets(
         self, group_id: GroupId, partitions: Sequence[tuple[TopicName, int]]

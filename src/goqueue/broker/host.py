@@ -3,6 +3,7 @@
     submit(decide) ── decide(machine) ──> Decision(records, reply)
                          append records to the log, apply them          (one step, no await)
                          wait until they are committed ──> reply
+    write(decide) ────── the same, and whoever wants it `durable` says so later
     defer(decide) ────── apply the records, write them with the next ones that are decided
 
 After a restart the newest snapshot is applied and the log replayed behind it.  A snapshot is the
@@ -42,6 +43,7 @@ NEVER: Final = Timestamp(2**63 - 1)
 
 
 Committed = asyncio.Future[None] | None  # None when there is nothing to wait for
+Written = Offset | None  # of the last record; None when there was nothing to write
 
 _log = structlog.get_logger("goqueue.host")
 
@@ -110,6 +112,13 @@ class MachineHost(Generic[MachineT]):
         """Return when everything decided so far is durable."""
         await self._partition.flush_visible()
 
+    async def durable(self, written: Written) -> None:
+        """Return when this is durable; None: everything so far, for it may repeat what is not."""
+        if written is None:
+            await self.settled()
+        elif written >= self._partition.log.high_watermark:
+            await self._partition.committed(written)
+
     # --- deciding ---------------------------------------------------------------------------------
 
     async def submit(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
@@ -123,6 +132,16 @@ class MachineHost(Generic[MachineT]):
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
     ) -> tuple[ReplyT, Committed]:
         """As `submit`, for callers who wait for the commit themselves."""
+        reply, last = self.write(decide)
+        return reply, None if last is None else self._partition.committed(last)
+
+    def write(
+        self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
+    ) -> tuple[ReplyT, Written]:
+        """As `submit_now`, for callers who have more to do before anybody is told.
+
+        No sync is asked for: that is done by `durable`, by others who write, or by a timer.
+        """
         try:
             decision = decide(self.machine)
         finally:
@@ -133,7 +152,7 @@ class MachineHost(Generic[MachineT]):
         for record in decision.records:
             self.machine.apply(record)
         self.notice_deadline()
-        return decision.reply, self._partition.committed(last)
+        return decision.reply, last
 
     def defer(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
         """As `submit_now`, for what may be lost in a crash: nobody pays for its way to disk."""

@@ -1,8 +1,8 @@
 """Consumers that wait for messages: woken one at a time, in the order they came.
 
 Whatever may bring a message rings: a partition that has more to read, a message that comes back, a
-key that is free.  A ring wakes one consumer; one that got something wakes the next (`pass_on`), for
-there may be more.  So a message costs one wake-up, however many consumers wait.
+key that is free.  A ring wakes one consumer; one that leaves something, or cannot take it, wakes
+the next (`pass_on`).  So a message costs one wake-up, however many consumers wait.
 """
 
 import asyncio
@@ -26,8 +26,9 @@ class Bell(Waiter):
     def hang(self, partitions: Iterable[Partition]) -> None:
         """Ring when one of these has more to read."""
         for partition in partitions:
-            self._partitions.add(partition)
-            partition.subscribe(self)  # asks for a sync too, if one is missing
+            if partition not in self._partitions:
+                self._partitions.add(partition)
+                partition.subscribe(self)  # asks for a sync too, if one is missing
 
     def take_down(self) -> None:
         for partition in self._partitions:
@@ -61,21 +62,22 @@ class Bell(Waiter):
         """Return when it rings after the ring numbered `seen`, or the time is over."""
         if self.rings != seen or seconds <= 0:
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         self._parked[future] = seen
+        time_is_up = loop.call_later(seconds, _end_wait, future)
         try:
-            async with asyncio.timeout(seconds):
-                await future
-        except TimeoutError:
-            self._leave(future)
+            await future
         except BaseException:
-            self._leave(future)
+            del self._parked[future]
+            if future.done() and not future.cancelled():
+                self.pass_on()  # who goes away just when it is woken lets the next one know
             raise
         finally:
+            time_is_up.cancel()
             self._parked.pop(future, None)
 
-    def _leave(self, future: asyncio.Future[None]) -> None:
-        """Whoever goes away just when it is woken lets the next one know."""
-        del self._parked[future]
-        if future.done() and not future.cancelled():
-            self.pass_on()
+
+def _end_wait(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -23,6 +23,7 @@ from goqueue.queue.parcels import Parcel, singles
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
+Source = tuple[Ledger, Stock]
 Served = tuple[list[Parcel], Committed]
 Takes = dict[Shelf, Take]  # in the order of their turns
 
@@ -31,6 +32,7 @@ class Counter:
     def __init__(self, clock: Clock, host: MachineHost[QueueMachine], group: QueueGroup) -> None:
         self.group = group
         self.crowded = 0  # consumers that wait until they hold less
+        self.news = 0  # how often somebody told that there may be more to hand out
         self.used_at = clock.instant()
         self._clock = clock
         self._host = host
@@ -61,6 +63,7 @@ class Counter:
                 self._bells.pop(key, None)
 
     def ring(self) -> None:
+        self.news += 1
         for bell in self._bells.values():
             bell.ring()
 
@@ -71,6 +74,7 @@ class Counter:
 
     def ring_for_room(self) -> None:
         """Messages were finished: only who waits for that need know."""
+        self.news += 1
         if self.crowded or self.group.settings.ordering == "key":
             self.ring()
 
@@ -78,7 +82,7 @@ class Counter:
 
     async def serve(
         self,
-        stocks: Sequence[tuple[Ledger, Stock]],
+        stocks: Sequence[Source],
         consumer: str,
         *,
         count: int,
@@ -106,7 +110,19 @@ class Counter:
                     return self._parcels(takes, handed), committed
                 _undo(takes)
 
-    async def peek(self, stocks: Sequence[tuple[Ledger, Stock]], count: int) -> list[Peeked]:
+    def has_some(self, stocks: Sequence[Source]) -> bool:
+        """Whether it is worth while to be served now."""
+        if self._lock.locked():
+            return True  # who is being served may leave some
+        now, machine = self._clock.now(), self._host.machine
+        has_some = False
+        for shelf in map(self._shelf, stocks):
+            has_some = has_some or not shelf.is_current() or bool(shelf.offers(now))
+            machine.watch(shelf.ledger)
+        self._host.notice_deadline()  # looking may have set one
+        return has_some
+
+    async def peek(self, stocks: Sequence[Source], count: int) -> list[Peeked]:
         async with self._lock:
             takes: Takes = {}
             try:
@@ -121,16 +137,18 @@ class Counter:
                 _undo(takes)
                 self._turns_of = None  # whose turn it was is not worth remembering
 
-    def _in_turn(self, stocks: Sequence[tuple[Ledger, Stock]]) -> list[Shelf]:
-        shelves = []
-        for ledger, stock in stocks:
-            shelf = self._shelves.get(ledger)
-            if shelf is None or shelf.stock is not stock:
-                shelf = self._shelves[ledger] = Shelf(ledger, stock)
-            shelves.append(shelf)
+    def _in_turn(self, stocks: Sequence[Source]) -> list[Shelf]:
+        shelves = list(map(self._shelf, stocks))
         self._turn += 1
         first = self._turn % len(shelves) if shelves else 0
         return shelves[first:] + shelves[:first]
+
+    def _shelf(self, source: Source) -> Shelf:
+        ledger, stock = source
+        shelf = self._shelves.get(ledger)
+        if shelf is None or shelf.stock is not stock:
+            shelf = self._shelves[ledger] = Shelf(ledger, stock)
+        return shelf
 
     async def _choose(self, shelves: list[Shelf], takes: Takes, budget: Budget) -> None:
         """Fill `takes` for the shelves that have something to offer."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from goqueue.broker.ground import Ground
-from goqueue.groups import CommitRequest, CommittedOffset, FetchRequest, OffsetToCommit
+from goqueue.groups import CommitRequest, CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset
 from goqueue.queue.group import Place
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.records import Where
@@ -58,7 +58,7 @@ class Floors:
         self.heed(group_id, ledgers)
         await self._queues.host.settled()  # what is told is true also after a power cut
         still = [each for each in ledgers if self._queues.machine.ledger(each.where) is each]
-        committed = self._committed(group_id, [_place(each) for each in still])
+        committed = self._ground.groups.committed(group_id)
         floors = {each: each.floor for each in still}
         offsets = tuple(
             OffsetToCommit(each.where.topic, each.where.partition, floor, metadata=MARK)
@@ -72,28 +72,24 @@ class Floors:
     # --- the group's offsets to our floors --------------------------------------------------------
 
     def committed_offset(self, group_id: GroupId, place: Place) -> CommittedOffset | None:
-        return self._committed(group_id, [place]).get(place)
+        return self._ground.groups.committed(group_id).get(place)
 
     def heed(self, group_id: GroupId, ledgers: Iterable[Ledger]) -> None:
         """Move floors to where somebody else committed; durable before anything is answered."""
-        by_place = {_place(ledger): ledger for ledger in ledgers}
-        for place, committed in self._committed(group_id, by_place).items():
-            ledger = by_place[place]
-            if committed.metadata == MARK or committed.committed_at == ledger.heeded:
+        committed = self._ground.groups.committed(group_id)
+        if not committed:
+            return
+        for ledger in ledgers:
+            where = ledger.where
+            found = committed.get((where.topic, where.partition))
+            if found is None or found.metadata == MARK or found.committed_at == ledger.heeded:
                 continue
-            self._move(ledger.where, committed)
+            self._move(ledger.where, found)
 
     def _move(self, where: Where, to: CommittedOffset) -> None:
         self._queues.host.submit_now(
             lambda machine: machine.move_floor(where, to.offset, to.committed_at)
         )
-
-    def _committed(
-        self, group_id: GroupId, places: Iterable[Place]
-    ) -> dict[Place, CommittedOffset]:
-        wanted = tuple((TopicName(topic), partition) for topic, partition in places)
-        fetched = self._ground.groups.fetch([FetchRequest(group_id=group_id, partitions=wanted)])
-        return {key: each for key, each in fetched[0].offsets.items() if each is not None}
 
 
 def _place(ledger: Ledger) -> Place:

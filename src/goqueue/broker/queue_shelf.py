@@ -120,9 +120,7 @@ class Shelf:
 
     def offers(self, now: int) -> set[int]:
         """The lanes that may have something to hand out."""
-        lanes = set[int]()
-        if self.ledger.held:
-            lanes = {lane for lane in range(LANES) if self.ledger.has_ready(lane, now)}
+        lanes = self.ledger.ready_lanes(now)
         normal, limit = self._lanes[NORMAL], min(self.stock.limit, self.stock.index.end)
         if normal.position < limit or normal.tidy():
             lanes.add(NORMAL)

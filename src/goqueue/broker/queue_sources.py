@@ -8,7 +8,7 @@ import structlog
 
 from goqueue.broker.ground import Ground
 from goqueue.broker.partition import Partition
-from goqueue.broker.queue_counter import Counter
+from goqueue.broker.queue_counter import Counter, Source
 from goqueue.broker.queue_floors import Floors
 from goqueue.broker.queue_rates import Rates
 from goqueue.broker.queue_stock import Stock
@@ -31,7 +31,6 @@ FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
 
 KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
 
-Source = tuple[Ledger, Stock]
 Known = tuple[list[Topic], list[Source]]
 
 _log = structlog.get_logger("goqueue.queues")
@@ -51,7 +50,7 @@ class Sources:
         """The partitions of the topics, in order; the group begins in those that are new to it."""
         found = [self._ground.topic(name) for name in topics]
         known = self._known.get((group_id, *topics))
-        sources = None if known is None else self._still(known, found)
+        sources = None if known is None else self._still(known, found, group_id)
         if sources is None:
             sources = [each for topic in found for each in await self._of_topic(topic, group_id)]
             if len(self._known) >= KNOWN_MAX:
@@ -60,16 +59,21 @@ class Sources:
         self._floors.heed(group_id, [ledger for ledger, _ in sources])
         return sources
 
-    def _still(self, known: Known, topics: list[Topic]) -> list[Source] | None:
+    def _still(self, known: Known, topics: list[Topic], group_id: GroupId) -> list[Source] | None:
         """What was found before, if it is all as it was then."""
         before, sources = known
         if any(old is not new for old, new in zip(before, topics, strict=True)):
             return None
-        machine, now = self._queues.machine, self._clock.instant()
+        group = self._queues.machine.groups.get(group_id)
+        if group is None:
+            return None
+        now = self._clock.instant()
         for ledger, stock in sources:
-            if machine.ledger(ledger.where) is not ledger or stock.partition.log.abandoned:
+            where = ledger.where
+            place = where.topic, where.partition
+            if group.ledgers.get(place) is not ledger or self._stocks.get(place) is not stock:
                 return None
-            if self._stocks.get(_place(stock.partition)) is not stock:
+            if stock.partition.log.abandoned:
                 return None
             stock.used_at = now
         return sources

@@ -17,8 +17,8 @@ import structlog
 from goqueue.broker import queue_reports
 from goqueue.broker.dead_letters import DeadLetters
 from goqueue.broker.ground import Ground
-from goqueue.broker.host import Committed, MachineHost
-from goqueue.broker.queue_counter import Counter
+from goqueue.broker.host import Committed, MachineHost, Written
+from goqueue.broker.queue_counter import Counter, Served, Source
 from goqueue.broker.queue_endings import (
     VISIBILITY_MS_MAX,
     Ack,
@@ -262,30 +262,43 @@ class Queues:
             only,
             whole_batches,
         )
-        parcels = await self._attempt(wanted)
+        sources = await self._sources_of(wanted)
+        known = self._state(group_id, sources)
+        parcels = await self._attempt(wanted, sources)
         if parcels:
             return parcels
         if wait_ms > 0:
-            parcels = await self._wait_and_attempt(wanted, wait_ms)
+            parcels = await self._wait_and_attempt(wanted, wait_ms, known)
         elif await self._sources.flush(wanted.topics):
-            parcels = await self._attempt(wanted)
+            parcels = await self._attempt(wanted, await self._sources_of(wanted))
         if not parcels and self._group(group_id).room(consumer) <= 0:
             raise TooManyInFlight(_crowd(self._group(group_id), consumer))
         return parcels
 
-    async def _wait_and_attempt(self, wanted: Wanted, wait_ms: int) -> list[Parcel]:
+    async def _wait_and_attempt(
+        self, wanted: Wanted, wait_ms: int, known: tuple[object, ...]
+    ) -> list[Parcel]:
+        """`known`: how it was before the last look, which was in vain."""
         deadline = self._clock.instant() + wait_ms * 1_000_000
+        sources = await self._sources_of(wanted)
         counter = self._counter(wanted.group_id)
-        sources = await self._sources.of(wanted.topics, wanted.group_id)
         with counter.bell(wanted.topics, [stock.partition for _, stock in sources]) as bell:
+            has_news = self._state(wanted.group_id, sources) != known
+            parcels, committed = list[Parcel](), None
             while True:
                 seen = bell.rings
-                parcels = await self._attempt(wanted)
-                if parcels:
-                    bell.pass_on()  # there may be more
-                    return parcels
+                if has_news:
+                    try:
+                        sources = await self._sources_of(wanted)
+                        parcels, committed = await self._serve(wanted, sources)
+                    except BaseException:
+                        bell.pass_on()  # it does not take what it was woken for
+                        raise
+                    if parcels:
+                        break
+                has_news = True  # from the next turn on
                 is_crowded = counter.group.room(wanted.consumer) <= 0
-                if is_crowded or wanted.places is not None:
+                if is_crowded or self._is_partial(wanted):
                     bell.pass_on()  # others may have room, or look elsewhere
                 seconds = (deadline - self._clock.instant()) / 1e9
                 if seconds <= 0:
@@ -295,22 +308,43 @@ class Queues:
                     await bell.wait_for_ring(seen, seconds)
                 finally:
                     counter.crowded -= is_crowded
+            if self._is_partial(wanted) or counter.has_some(sources):
+                bell.pass_on()  # only then: to be woken for nothing costs as much as to be served
+        return await self._handed(parcels, committed)
 
-    async def _attempt(self, wanted: Wanted) -> list[Parcel]:
+    async def _sources_of(self, wanted: Wanted) -> list[Source]:
+        sources = await self._sources.of(wanted.topics, wanted.group_id)
+        if wanted.places is None:
+            return sources
+        return [
+            source
+            for source in sources
+            if (source[0].where.topic, source[0].where.partition) in wanted.places
+        ]
+
+    def _is_partial(self, wanted: Wanted) -> bool:
+        """Whether there are partitions that it does not look at."""
+        if wanted.places is None:
+            return False
+        count = sum(self._ground.topic(topic).partitions for topic in wanted.topics)
+        return len(wanted.places) < count
+
+    def _state(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
+        """While this is the same, so is what can be handed out."""
+        counter = self._counter(group_id)
+        return counter, counter.news, *((stock.limit, stock.index.end) for _, stock in sources)
+
+    async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[Parcel]:
         """Serve the consumer with what is there now, durably."""
+        return await self._handed(*await self._serve(wanted, sources))
+
+    async def _serve(self, wanted: Wanted, sources: Sequence[Source]) -> Served:
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
-        sources = await self._sources.of(wanted.topics, wanted.group_id)
-        if wanted.places is not None:
-            sources = [
-                source
-                for source in sources
-                if (source[0].where.topic, source[0].where.partition) in wanted.places
-            ]
         counter = self._counter(wanted.group_id)
-        if counter.group.room(wanted.consumer) <= 0:
-            return []
-        parcels, committed = await counter.serve(
+        if counter.group.room(wanted.consumer) <= 0 or not counter.has_some(sources):
+            return [], None
+        served = await counter.serve(
             sources,
             wanted.consumer,
             count=wanted.count,
@@ -319,9 +353,13 @@ class Queues:
             whole_batches=wanted.whole_batches,
         )
         self._look_for_dead()
+        return served
+
+    async def _handed(self, parcels: list[Parcel], committed: Committed) -> list[Parcel]:
+        """The parcels, when it is durable whose they are."""
         if committed is not None and parcels:
             try:
-                await asyncio.shield(committed)
+                await committed  # nobody else waits for this one
             except asyncio.CancelledError:
                 self.take_back(parcels)
                 raise
@@ -390,7 +428,7 @@ class Queues:
         """As `settle`, for who wants to know only what did not go well, by place."""
         claims, malformed = read_receipts(receipts)
         check(ending)
-        outcomes, committed = self._settle_now(claims, len(receipts), ending)
+        outcomes, written = self._settle_now(claims, len(receipts), ending)
         refused: dict[int, QueueError] = {}
         if set(map(type, outcomes)) != {Verdict}:
             refused = {
@@ -398,7 +436,7 @@ class Queues:
                 for place, outcome in enumerate(outcomes)
                 if isinstance(outcome, QueueError)
             }
-        await self.durable(committed)
+        await self.host.durable(written)
         return refused | malformed
 
     # --- settling by offset: for share groups and operators ---------------------------------------
@@ -428,8 +466,8 @@ class Queues:
 
     def settle_ranges(
         self, where: Where, endings: Sequence[tuple[int, int, Ending]], *, consumer: str
-    ) -> Committed:
-        """End ranges that do not overlap, first to last; gives when that is `durable`.
+    ) -> Written:
+        """End ranges that do not overlap, first to last; gives what is to be made `durable`.
 
         Raises `ReceiptExpired`, and ends nothing, unless `consumer` holds all.
         """
@@ -441,11 +479,11 @@ class Queues:
             if count != last - first + 1:
                 raise ReceiptExpired(f"{consumer!r} does not hold all of {first} to {last}")
             found.append((claims, count, ending))
-        committed: Committed = None
+        written: Written = None
         for each in found:
-            outcomes, committed = self._settle_now(*each)
+            outcomes, written = self._settle_now(*each)
             assert set(map(type, outcomes)) == {Verdict}, "all were held"
-        return committed  # with it, those before it
+        return written  # with it, those before it
 
     async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
         """Take back what the consumer holds; `failed` unless it left politely.  Gives how many."""
@@ -472,25 +510,18 @@ class Queues:
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
-        outcomes, committed = self._settle_now(claims, count, ending)
+        outcomes, written = self._settle_now(claims, count, ending)
         results = told(self.machine, claims, outcomes)
-        await self.durable(committed)
+        await self.host.durable(written)
         return results
 
-    def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Committed]:
+    def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Written]:
         now = self._clock.now()
-        outcomes, committed = self.host.submit_now(
+        outcomes, written = self.host.write(
             lambda machine: decide(machine, ending, now, claims, count)
         )
         self._tell_others(claims, ending)
-        return outcomes, committed
-
-    async def durable(self, committed: Committed) -> None:
-        """Return when what was settled is on disk."""
-        if committed is not None:
-            await asyncio.shield(committed)
-        else:
-            await self.host.settled()  # what is repeated may be on its way to disk
+        return outcomes, written
 
     def _tell_others(self, claims: Claims, ending: Ending) -> None:
         """Somebody may wait for what came back, or for room."""

@@ -10,7 +10,7 @@ deadline wakes it, and gives every member a whole new session from then on.  The
 a decision's records could not be written (they were never applied): the next call notices.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from goqueue.groups import (
@@ -45,6 +45,7 @@ from goqueue.groups.offsets import PartitionKey
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import (
     ClassicState,
+    CommittedOffset,
     ConsumerMember,
     GroupDeleted,
     GroupRecord,
@@ -234,6 +235,10 @@ class GroupMachine:
     def fetch(self, requests: Sequence[FetchRequest]) -> GroupDecision[tuple[FetchedOffsets, ...]]:
         """OffsetFetch, for several groups; None where nothing is committed."""
         return _answer(commits.fetch(self._desk, requests))
+
+    def committed(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
+        """All that the group has committed, as it is now."""
+        return self._desk.offsets.of(group_id)
 
     def delete_offsets(
         self, now: Timestamp, group_id: GroupId, partitions: Sequence[PartitionKey]

@@ -97,6 +97,8 @@ class Producers:
 
     def first_unstable(self) -> Offset | None:
         """Where the oldest transaction began that is not decided, visibly, below the watermark."""
+        if not self._open and not self._unsettled:
+            return None  # most often, and readers ask often
         oldest = self.first_open()
         for ended in self._unsettled:
             if oldest is None or ended.first_offset < oldest:

@@ -127,6 +127,10 @@ class Ledger:
             self._not_ready(heapq.heappop(heap))
         return bool(heap)
 
+    def ready_lanes(self, now: int) -> set[int]:
+        self.ripen(now)
+        return {lane for lane, heap in enumerate(self._ready) if heap and self.has_ready(lane, now)}
+
     def first_ready(self, lane: int, now: int) -> int | None:
         return self._ready[lane][0] if self.has_ready(lane, now) else None
 

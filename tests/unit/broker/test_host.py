@@ -94,6 +94,25 @@ def test_an_answer_is_given_when_its_records_are_durable():
     run(story())
 
 
+def test_what_is_written_is_synced_when_somebody_wants_it_durable():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        done: list[str] = []
+        disk.watch(lambda _number, what, _path: done.append(what))
+        reply, written = host.write(lambda machine: machine.add(7))
+        assert reply == host.machine.total == 7
+        await asyncio.sleep(1)
+        assert done
+        assert "sync" not in done, "nobody asked"
+        await host.durable(written)
+        await host.durable(written)  # it is
+        for fate in range(3):
+            assert (await reopened(disk.crash(fate))).total == 7
+
+    run(story())
+
+
 def test_what_is_refused_or_changes_nothing_writes_nothing():
     async def story() -> None:
         disk = SimDisk()

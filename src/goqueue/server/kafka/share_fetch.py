@@ -32,7 +32,7 @@ from kio.schema.share_fetch.v2.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.broker.host import Committed
+from goqueue.broker.host import Written
 from goqueue.broker.queue_endings import Ack, Ending, Extend, Reject, Release
 from goqueue.broker.queues import MESSAGES_MAX
 from goqueue.broker.share_members import DEFAULTS
@@ -44,6 +44,7 @@ from goqueue.broker.share_sessions import (
     Key,
     ShareSession,
 )
+from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
 from goqueue.model.ids import GroupId
 from goqueue.queue import Where
@@ -61,7 +62,7 @@ NO_TOPIC: Final = UUID(int=0)
 REASON: Final = "rejected by a share consumer"
 
 Batches = Collection[Any]  # AcknowledgementBatch of either API: they are alike
-Waiting = list[tuple[Key, Committed]]
+Settled = list[tuple[Key, Written]]
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -86,12 +87,12 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
     try:
         member = _member(request)
         session = await _fetch_session(context, member, request)
-        waiting = _acknowledge(broker, member, request, told)
+        settled = _acknowledge(broker, member, request, told)
         if request.share_session_epoch == FINAL_EPOCH:
             await broker.shares.let_go(member.group_id, member.member_id, failed=False)
         else:
             await _fetch(broker, member, session, request, told)
-        await _be_durable(broker, waiting, told)  # by one sync with what was fetched
+        await _be_durable(broker, settled, told)  # by one sync with what was fetched
     except GoQueueError as error:
         return build(ShareFetchResponse, error_code=kafka_code(error), error_message=str(error))
     return build(
@@ -145,12 +146,7 @@ async def _fetch(
     request: ShareFetchRequest,
     told: dict[Key, Told],
 ) -> None:
-    places: dict[Place, Key] = {}
-    for key in session.partitions:
-        try:
-            places[_place(broker, key)] = key
-        except GoQueueError as error:
-            told.setdefault(key, Told()).error = error
+    places = _places(broker, session, told)
     if not places or request.is_renew_ack or min(request.max_records, request.max_bytes) <= 0:
         return
     # Who has something bad to hear is not kept waiting.
@@ -173,6 +169,20 @@ async def _fetch(
         return
     for acquired in found:
         told.setdefault(places[acquired.place], Told()).acquired = acquired
+
+
+def _places(broker: Broker, session: ShareSession, told: dict[Key, Told]) -> dict[Place, Key]:
+    """Where the member looks for messages; what is not there any more is `told`."""
+    places: dict[Place, Key] = {}
+    topic: Topic | None = None
+    for key in session.partitions:  # most often of one topic
+        try:
+            if topic is None or topic.topic_id != key[0]:
+                topic = broker.topic_by_id(key[0])
+            places[_place(topic, key[1])] = key
+        except GoQueueError as error:
+            told.setdefault(key, Told()).error = error
+    return places
 
 
 def _partition_data(index: int, told: Told) -> PartitionData:
@@ -212,10 +222,10 @@ async def handle_share_acknowledge(
         if epoch == OPEN_EPOCH:
             raise InvalidShareSessionEpoch("a share session is opened by a fetch")
         broker.shares.sessions.next(member.group_id, member.member_id, epoch, context.peer)
-        waiting = _acknowledge(broker, member, request, told)
+        settled = _acknowledge(broker, member, request, told)
         if epoch == FINAL_EPOCH:
             await broker.shares.let_go(member.group_id, member.member_id, failed=False)
-        await _be_durable(broker, waiting, told)
+        await _be_durable(broker, settled, told)
     except GoQueueError as error:
         return build(
             ShareAcknowledgeResponse, error_code=kafka_code(error), error_message=str(error)
@@ -252,25 +262,25 @@ def _acknowledge(
     member: Member,
     request: ShareFetchRequest | ShareAcknowledgeRequest,
     told: dict[Key, Told],
-) -> Waiting:
-    """Let the acknowledgements be; gives what makes those durable that hold."""
-    waiting: Waiting = []
+) -> Settled:
+    """Let the acknowledgements be; gives what is to be made durable before they are confirmed."""
+    settled: Settled = []
     for key, batches in _acknowledgements(request.topics):
         told[key] = Told()
         try:
-            where = Where(member.group_id, *_place(broker, key))
+            where = Where(member.group_id, *_place(broker.topic_by_id(key[0]), key[1]))
             endings = list(_endings(broker, where, member, batches))
-            committed = broker.queues.settle_ranges(where, endings, consumer=member.member_id)
-            waiting.append((key, committed))
+            written = broker.queues.settle_ranges(where, endings, consumer=member.member_id)
+            settled.append((key, written))
         except GoQueueError as error:
             told[key].acknowledge_error = error
-    return waiting
+    return settled
 
 
-async def _be_durable(broker: Broker, waiting: Waiting, told: dict[Key, Told]) -> None:
-    for key, committed in waiting:
+async def _be_durable(broker: Broker, settled: Settled, told: dict[Key, Told]) -> None:
+    for key, written in settled:
         try:
-            await broker.queues.durable(committed)
+            await broker.queues.host.durable(written)
         except GoQueueError as error:
             told[key].acknowledge_error = error
 
@@ -332,11 +342,10 @@ def _acknowledgements(topics: Iterable[Any]) -> Iterator[tuple[Key, Batches]]:
     return ((key, batches) for key, batches in _partitions(topics) if batches)
 
 
-def _place(broker: Broker, key: Key) -> Place:
-    topic = broker.topic_by_id(key[0])
-    if not 0 <= key[1] < topic.partitions:
-        raise PartitionNotFound(f"{topic.name!r} has {topic.partitions} partitions, not {key[1]}")
-    return topic.name, key[1]
+def _place(topic: Topic, index: int) -> Place:
+    if not 0 <= index < topic.partitions:
+        raise PartitionNotFound(f"{topic.name!r} has {topic.partitions} partitions, not {index}")
+    return topic.name, index
 
 
 def _by_topic(told: dict[Key, Told]) -> Iterable[tuple[UUID, list[tuple[int, Told]]]]:
