@@ -15,7 +15,8 @@ from goqueue.client import Client
 
 COMMAND = "from goqueue.cli.main import main; main()"
 STOP_S = 300.0
-ROWS = 1000
+ROWS = 600
+ROWS_A_BATCH = 100
 
 PIPELINE = """
 name: kills
@@ -25,7 +26,7 @@ sources:
     topic: {topic}
     schema: id bigint, store string, at timestamp
     watermark: {{column: at, delay: 1 hour}}
-    max_messages: 100
+    max_messages: {rows_a_batch}
 steps:
   per_minute: |
     select window.start as minute, store, count(*) as orders
@@ -82,11 +83,14 @@ def test_killed_and_told_to_stop_it_goes_on_and_every_row_is_there_once(
     fill(topic, 0, orders[: ROWS // 2])
     fill(topic, 1, orders[ROWS // 2 :])
     file = tmp_path / "pipeline.yaml"
-    file.write_text(PIPELINE.format(topic=topic))
+    file.write_text(PIPELINE.format(topic=topic, rows_a_batch=ROWS_A_BATCH))
 
     with started("run", str(file), "--bootstrap", broker, "--output", "json") as process:
+        under_way: set[str] = set()
         for report in reports(process):
-            if report.get("rows", 0) >= 300:
+            if report.get("rows", 0) >= ROWS_A_BATCH:
+                under_way.add(report["name"])
+            if len(under_way) == 2:
                 break
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -129,7 +133,7 @@ def test_sql_at_the_command_line(broker, fill, topic):
 
 def test_without_a_broker_it_ends_before_spark_starts(tmp_path: Path):
     file = tmp_path / "pipeline.yaml"
-    file.write_text(PIPELINE.format(topic="orders"))
+    file.write_text(PIPELINE.format(topic="orders", rows_a_batch=ROWS_A_BATCH))
     with started("run", str(file), "--bootstrap", "127.0.0.1:1") as process:
         _, told = process.communicate()
     assert process.returncode == 3

@@ -81,10 +81,12 @@ class Driver:
         """How it ended; what it started is left to itself, as it is on a machine somewhere."""
         return self._lives[life].wait(JOB_S)
 
-    def kill(self) -> None:
-        """The JVM, in which the driver is.  Its Python workers find that out by themselves."""
-        (pid,) = self._processes("SparkSubmit")
-        os.kill(pid, signal.SIGKILL)
+    def kill(self) -> bool:
+        """The JVM, in which the driver is.  Its Python workers find that out by themselves.
+
+        False when there is none: what came by is a worker of an earlier life.
+        """
+        return self._kill_one("SparkSubmit")
 
     def freeze(self) -> None:
         """The driver and all that it started, as on a machine that hangs."""
@@ -95,15 +97,18 @@ class Driver:
         for pid in _session_members(self._lives[life].pid):
             _signal(pid, signal.SIGCONT)
 
-    def kill_executor(self) -> None:
-        pid, *_ = self._processes("CoarseGrainedExecutorBackend")
-        os.kill(pid, signal.SIGKILL)
+    def kill_executor(self) -> bool:
+        """False when none is there just now: what came by is a worker of one that is dead."""
+        return self._kill_one("CoarseGrainedExecutorBackend")
 
-    def _processes(self, main_class: str) -> list[int]:
-        """Those of the newest life, by what they run."""
-        return [
+    def _kill_one(self, main_class: str) -> bool:
+        """The oldest of the newest life: a process that it starts looks like it for a moment."""
+        found = [
             pid for pid in _session_members(self._lives[-1].pid) if main_class in _command_line(pid)
         ]
+        for pid in sorted(found)[:1]:
+            os.kill(pid, signal.SIGKILL)
+        return bool(found)
 
     def end(self) -> None:
         for life in self._lives:

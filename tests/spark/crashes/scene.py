@@ -133,21 +133,30 @@ class Scene:
 
     def _arm_next(self) -> None:
         if self._blows:
-            blow = self._blows.popleft()
             self._is_armed = True
-            self._faults.arm(blow.point, lambda: self._strike(blow), passage=blow.passage)
+            self._arm(self._blows.popleft())
+
+    def _arm(self, blow: Blow) -> None:
+        self._faults.arm(blow.point, lambda: self._strike(blow), passage=blow.passage)
 
     def _strike(self, blow: Blow) -> None:
-        match blow.victim:
-            case "driver":
-                self._driver.kill()
-            case "executor":
-                self._driver.kill_executor()
-            case "broker":
-                self._broker.kill_and_start()
-        self._is_armed = False  # not if that failed
+        if not self._hit(blow.victim):
+            self._arm(blow)
+            return
+        self._is_armed = False
         if blow.victim != "driver":  # whose next blow is for its next life
             self._arm_next()
+
+    def _hit(self, victim: Victim) -> bool:
+        """False when it was not there."""
+        match victim:
+            case "driver":
+                return self._driver.kill()
+            case "executor":
+                return self._driver.kill_executor()
+            case "broker":
+                self._broker.kill_and_start()
+                return True
 
     def log(self) -> str:
         return self._driver.log()
