@@ -15,7 +15,7 @@ from tests.conformance.http_server import http_server
 
 load_all_checks()
 
-EXAMPLES = 15  # of each operation
+EXAMPLES = 10  # of each operation
 
 # A document cannot say that two fields exclude each other, or that a count must grow.
 BEYOND_THE_DOCUMENT = {"positive_data_acceptance"}

@@ -25,7 +25,7 @@ from tests.conformance.conftest import free_port_config
 from tests.conformance.mutated_frames import CORRELATION_ID, Target, damaged_frames, wrong_size
 from tests.conformance.server import Server
 
-FRAMES = int(os.environ.get("GOQUEUE_FUZZ_FRAMES", "20000"))
+FRAMES = int(os.environ.get("GOQUEUE_FUZZ_FRAMES", "10000"))
 FRAMES_FULL = 100_000
 SEED = 20_260_101
 CONNECTIONS = 24
