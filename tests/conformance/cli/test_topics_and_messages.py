@@ -1,94 +1,21 @@
 """The command line against a server that the command line started."""
 
-import os
-import re
 import signal
 import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from typer.testing import CliRunner, Result
 
-from goqueue.cli.main import app
 from goqueue.client import Client, Message
-
-COMMAND = [sys.executable, "-P", "-m", "goqueue"]
-READY = re.compile(r"GoQueue is ready: kafka=(\S+) http=(http://\S+)")
-START_S = 20.0
-Run = Callable[..., Result]
-
-
-class RunningServer:
-    """`goqueue server` on free ports; known by the line it prints."""
-
-    def __init__(self, directory: Path, *flags: str) -> None:
-        self._log = directory / "stderr"
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*COMMAND, "server", "--data-dir", str(directory / "data"), *flags],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environment(),
-            )
-        found = READY.fullmatch(self._first_line().strip())
-        assert found, self._log.read_text()
-        self.kafka, self.url = found.groups()
-
-    def _first_line(self) -> str:
-        assert self.process.stdout is not None
-        watchdog = threading.Timer(START_S, self.process.kill)
-        watchdog.start()
-        try:
-            return self.process.stdout.readline()
-        finally:
-            watchdog.cancel()
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(how)
-        return self.process.wait(20)
-
-    def log(self) -> str:
-        return self._log.read_text()
-
-
-def environment() -> dict[str, str]:
-    """This one's, without settings of whoever runs the tests."""
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
-    return {**kept, "GOQUEUE_CONFIG": os.devnull}
-
-
-FREE_PORTS = ("--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    server = RunningServer(tmp_path_factory.mktemp("server"), *FREE_PORTS)
-    yield server
-    assert server.end() == 0
-    assert "Traceback" not in server.log(), server.log()
-
-
-@pytest.fixture
-def run(running: RunningServer, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The command in this process: a process each would take the time of all the rest."""
-    for name in [each for each in os.environ if each.startswith("GOQUEUE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("GOQUEUE_CONFIG", os.devnull)
-    monkeypatch.setenv("GOQUEUE_SERVER", running.url)
-
-    def run(*arguments: str, text: str = "", code: int = 0) -> Result:
-        done = CliRunner().invoke(app, arguments, input=text)
-        assert done.exit_code == code, done.output
-        assert "Traceback" not in done.stderr
-        return done
-
-    return run
+from tests.conformance.cli.commands import (
+    COMMAND,
+    FREE_PORTS,
+    Run,
+    RunningServer,
+    decoded,
+    environment,
+)
 
 
 @pytest.fixture
@@ -97,10 +24,6 @@ def orders(run: Run, names: Iterator[str]) -> str:
     name = next(names)
     run("topic", "create", name, "--partitions", "2")
     return name
-
-
-def decoded(done: Result) -> Any:
-    return msgspec.json.decode(done.stdout)
 
 
 # --- the server -----------------------------------------------------------------------------------

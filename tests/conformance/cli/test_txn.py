@@ -1,48 +1,16 @@
 """`goqueue txn` against a server with transactions open, finished and unknown."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
-from goqueue.cli.main import app
 from goqueue.client import Client, Message
 from goqueue.client.errors import Refused
 from goqueue.client.transactions import Transaction
-from tests.conformance.test_cli import FREE_PORTS, Run, RunningServer, decoded
+from tests.conformance.cli.commands import Run, RunningServer, decoded
 
 NAME = "billing/1 of 2"  # clients choose their ids freely
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    server = RunningServer(tmp_path_factory.mktemp("server"), *FREE_PORTS)
-    yield server
-    assert server.end() == 0
-    assert "Traceback" not in server.log(), server.log()
-
-
-@pytest.fixture
-def run(running: RunningServer, monkeypatch: pytest.MonkeyPatch) -> Run:
-    for name in [each for each in os.environ if each.startswith("GOQUEUE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("GOQUEUE_CONFIG", os.devnull)
-    monkeypatch.setenv("GOQUEUE_SERVER", running.url)
-
-    def run(*arguments: str, text: str = "", code: int = 0) -> Result:
-        done = CliRunner().invoke(app, arguments, input=text)
-        assert done.exit_code == code, done.output
-        return done
-
-    return run
-
-
-@pytest.fixture
-def client(running: RunningServer) -> Iterator[Client]:
-    with Client(running.url) as client:
-        yield client
 
 
 def ids_of(run: Run, *options: str) -> list[str]:

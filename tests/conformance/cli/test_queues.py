@@ -1,20 +1,16 @@
 """`goqueue queue`, `goqueue dlq` and both clients' verbs of queues against a server."""
 
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from goqueue.cli.main import app
 from goqueue.client import AsyncClient, Client, Message
 from goqueue.client.errors import Conflict, NotFound, TooManyInFlight
-from tests.conformance.test_cli import (
+from tests.conformance.cli.commands import (
     COMMAND,
-    FREE_PORTS,
     Run,
     RunningServer,
     decoded,
@@ -23,35 +19,6 @@ from tests.conformance.test_cli import (
 
 GROUP = "workers"
 Eventually = Callable[..., None]
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    server = RunningServer(tmp_path_factory.mktemp("server"), *FREE_PORTS)
-    yield server
-    assert server.end() == 0
-    assert "Traceback" not in server.log(), server.log()
-
-
-@pytest.fixture
-def run(running: RunningServer, monkeypatch: pytest.MonkeyPatch) -> Run:
-    for name in [each for each in os.environ if each.startswith("GOQUEUE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("GOQUEUE_CONFIG", os.devnull)
-    monkeypatch.setenv("GOQUEUE_SERVER", running.url)
-
-    def run(*arguments: str, text: str = "", code: int = 0) -> Result:
-        done = CliRunner().invoke(app, arguments, input=text)
-        assert done.exit_code == code, done.output
-        return done
-
-    return run
-
-
-@pytest.fixture
-def client(running: RunningServer) -> Iterator[Client]:
-    with Client(running.url) as client:
-        yield client
 
 
 @pytest.fixture
