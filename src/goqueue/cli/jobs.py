@@ -4,7 +4,7 @@
     def count(context: typer.Context, bootstrap: Bootstrap = None, master: Master = LOCAL,
               settings: Settings = None) -> None:
         session = context.ensure_object(Session)
-        address = bootstrap_of(session, bootstrap)
+        address = reached_broker(session, bootstrap)
         with spark_job(session, "count", master=master, settings=settings) as running:
             running.streams([...])
 
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from goqueue.cli.failures import UsageFailure
+from goqueue.cli.failures import ExitCode, Failure, UsageFailure
 from goqueue.cli.job_progress import telling
 from goqueue.cli.pairs import pairs
 from goqueue.cli.session import Session
@@ -97,12 +97,27 @@ def bootstrap_of(session: Session, given: str | None) -> str:
     return f"[{host}]:{KAFKA_PORT}" if ":" in host else f"{host}:{KAFKA_PORT}"
 
 
+def reached_broker(session: Session, given: str | None) -> str:
+    """As `bootstrap_of`, of a broker that answers."""
+    address = bootstrap_of(session, given)
+    check_broker(address)
+    return address
+
+
 def check_broker(address: str) -> None:
     """Whether one is there is known in a moment, and Spark takes seconds to start."""
+    from goqueue.client.errors import ServerUnreachable
     from goqueue.client.kafka import KafkaClient
 
-    with KafkaClient(address, client_id="goqueue", timeout_s=BROKER_SECONDS) as client:
-        client.metadata([])
+    try:
+        with KafkaClient(address, client_id="goqueue", timeout_s=BROKER_SECONDS) as client:
+            client.metadata([])
+    except ServerUnreachable as error:
+        raise Failure(
+            f"no broker's Kafka listener answers at {address}: start it, or say where it is with"
+            f" --bootstrap or GOQUEUE_BOOTSTRAP ({error.__cause__ or error})",
+            ExitCode.UNREACHABLE,
+        ) from error
 
 
 def checked_master(master: str) -> None:

@@ -6,7 +6,15 @@ import typer
 
 from goqueue.cli.durations import duration_ms
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import (
+    LOCAL,
+    Bootstrap,
+    Master,
+    Settings,
+    bootstrap_of,
+    check_broker,
+    spark_job,
+)
 from goqueue.cli.session import Session
 
 FORMATS = ("parquet", "delta", "iceberg")
@@ -84,6 +92,7 @@ def archive(
     problem = check_options(options)
     if problem is not None:
         raise UsageFailure(problem)
+    check_broker(options.bootstrap)
     for topic in options.topics:  # before Spark starts: a name that is wrong is told at once
         topic_facts(options.bootstrap, topic)
     with spark_job(session, "archive", master=master, settings=settings) as running:

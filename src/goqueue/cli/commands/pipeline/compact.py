@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from goqueue.cli.commands.topic import TopicName
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
 from goqueue.cli.output import show_table, show_value
 from goqueue.cli.session import Session
 
@@ -24,7 +24,7 @@ def compact(
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    servers = bootstrap_of(session, bootstrap)
+    servers = reached_broker(session, bootstrap)
     with (
         session.client() as client,
         spark_job(

@@ -6,7 +6,7 @@ import typer
 
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
 from goqueue.cli.output import show_table, show_value
 from goqueue.cli.session import Session
 
@@ -48,11 +48,12 @@ def triage(
     session = context.ensure_object(Session)
     chosen = session.output_format()
     columns = _columns(by)
+    address = reached_broker(session, bootstrap)
     with (
         session.client() as client,
         spark_job(session, "dlq", master=master, settings=settings, has_results=True) as running,
     ):
-        letters = _letters(running, client, topic, bootstrap_of(session, bootstrap), where)
+        letters = _letters(running, client, topic, address, where)
         rows: list[dict[str, Any]] = []
         if letters is not None:
             counted = dlq.triage(letters, columns).limit(dlq.ROWS_MAX)
@@ -87,11 +88,12 @@ def redrive(
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
+    address = reached_broker(session, bootstrap)
     with (
         session.client() as client,
         spark_job(session, "dlq", master=master, settings=settings, has_results=True) as running,
     ):
-        letters = _letters(running, client, topic, bootstrap_of(session, bootstrap), where)
+        letters = _letters(running, client, topic, address, where)
         if dry_run or letters is None:
             reasons = [] if letters is None else _reasons(running, letters)
             picked, moved = sum(row["letters"] for row in reasons), 0

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
 from goqueue.cli.moments import as_text, milliseconds
 from goqueue.cli.output import show_value
 from goqueue.cli.session import Session
@@ -88,7 +88,7 @@ def replay(
         "partitions": tuple(sorted(set(partition or ()))),
         "where": where,
     }
-    address = bootstrap_of(session, bootstrap)
+    address = reached_broker(session, bootstrap)
     from goqueue.spark.jobs.replay import ReplayOptions
     from goqueue.spark.jobs.replay import replay as replay_messages
     from goqueue.spark.replay.sources import Choice

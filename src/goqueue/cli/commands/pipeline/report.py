@@ -8,7 +8,7 @@ import typer
 
 from goqueue.cli.durations import duration_ms
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, bootstrap_of, spark_job
+from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
 from goqueue.cli.moments import milliseconds
 from goqueue.cli.output import show_value
 from goqueue.cli.session import Session
@@ -56,7 +56,7 @@ def report(
 
     options = ReportOptions(
         topics=tuple(dict.fromkeys(topics)),
-        servers=bootstrap_of(session, bootstrap),
+        servers=reached_broker(session, bootstrap),
         from_ms=None if since is None else milliseconds(since, now_ms),
         to_ms=None if before is None else milliseconds(before, now_ms),
         origin=origin,

@@ -10,8 +10,7 @@ from goqueue.cli.jobs import (
     Bootstrap,
     Master,
     Settings,
-    bootstrap_of,
-    check_broker,
+    reached_broker,
     spark_job,
 )
 from goqueue.cli.pipeline_files import PipelineFile
@@ -48,8 +47,7 @@ def run(
     session = context.ensure_object(Session)
     chosen = session.output_format()
     declared = PipelineFile(file)
-    places = declared.places(bootstrap_of(session, bootstrap or declared.pipeline.bootstrap))
-    check_broker(places.bootstrap)
+    places = declared.places(reached_broker(session, bootstrap or declared.pipeline.bootstrap))
     with (
         declared.problems_shown(),
         spark_job(

@@ -13,8 +13,7 @@ from goqueue.cli.jobs import (
     Bootstrap,
     Master,
     Settings,
-    bootstrap_of,
-    check_broker,
+    reached_broker,
     spark_job,
 )
 from goqueue.cli.moments import milliseconds
@@ -74,8 +73,7 @@ def sql(
     text = sys.stdin.read() if text == "-" else text
     messages = _range(from_time, to_time, follow=follow)
     schemas = pairs(schema, "--schema")
-    address = bootstrap_of(session, bootstrap)
-    check_broker(address)
+    address = reached_broker(session, bootstrap)
     with (
         KafkaClient(address, client_id="goqueue-sql", timeout_s=TIMEOUT_SECONDS) as client,
         spark_job(session, "sql", master=master, settings=settings, has_results=True) as running,

@@ -1,8 +1,9 @@
-"""`goqueue pipeline archive`, `replay` and their upkeep: what is refused before Spark starts."""
+"""`goqueue pipeline`: what is refused before Spark starts."""
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from goqueue.cli import jobs
 from goqueue.cli.main import app
 
 
@@ -39,3 +40,27 @@ def test_what_makes_no_sense_is_refused_with_the_way_out(arguments: list[str], t
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert text in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["archive", "a"],
+        ["replay", "--to", "a", "--topic", "b"],
+        ["report", "a"],
+        ["compact", "a"],
+        ["dlq", "triage", "a"],
+        ["dlq", "redrive", "a"],
+        ["sql", "select 1"],
+    ],
+    ids=" ".join,
+)
+def test_a_broker_that_is_not_there_is_noticed_before_spark_starts(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GOQUEUE_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setattr(jobs, "BROKER_SECONDS", 0.1)
+    result = run(*arguments)
+    assert result.exit_code == 3, result.output
+    assert "no broker's Kafka listener answers at 127.0.0.1:1" in result.output
+    assert "--bootstrap" in result.output
