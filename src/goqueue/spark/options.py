@@ -28,7 +28,7 @@ from goqueue.spark.subscriptions import (
     parse_topics,
 )
 
-Unit = Literal["record", "batch"]
+Unit = Literal["record", "batch", "range"]
 WhenBeyondEnd = Literal["error", "latest"]
 
 PUSHDOWN_VARIABLE: Final = "GOQUEUE_SPARK_PUSHDOWN"
@@ -132,7 +132,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool | None) -> Sourc
         beyond_end=reading.choice("startingOffsetsByTimestampStrategy", "error", "latest"),
         read_committed=_isolation(reading) == "read_committed",
         fail_on_data_loss=reading.flag("failOnDataLoss", True),
-        unit=reading.choice("unit", "record", "batch"),
+        unit=reading.choice("unit", "record", "batch", "range"),
         include_headers=reading.flag("includeHeaders", False),
         offsets_per_trigger_max=reading.whole("maxOffsetsPerTrigger"),
         offsets_per_trigger_min=reading.whole("minOffsetsPerTrigger"),
@@ -213,6 +213,8 @@ def _check_together(reading: Given, options: SourceOptions) -> None:
         say(f"minOffsetsPerTrigger is {least} and maxOffsetsPerTrigger {most}")
     if options.unit == "batch" and options.include_headers:
         say("includeHeaders: a row of unit=batch is a whole batch, its headers inside")
+    if options.unit == "range" and options.include_headers:
+        say("includeHeaders: a row of unit=range says where records are, and has none")
     protocol = (reading.text("kafka.security.protocol") or "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
         say(f"kafka.security.protocol: {protocol} is not spoken here, PLAINTEXT is")

@@ -25,6 +25,18 @@ BATCH_COLUMNS: Final = {
     "records": "int",
     "batch": "binary",
 }
+# Where records are, for tasks that fetch them themselves: offsets up to, not with, the end.
+RANGE_COLUMNS: Final = {
+    "topic": "string",
+    "partition": "int",
+    "startOffset": "bigint",
+    "endOffset": "bigint",
+}
+COLUMNS: Final[Mapping[Unit, Mapping[str, str]]] = {
+    "record": RECORD_COLUMNS,
+    "batch": BATCH_COLUMNS,
+    "range": RANGE_COLUMNS,
+}
 
 
 class WrongColumns(ClientError):
@@ -32,7 +44,7 @@ class WrongColumns(ClientError):
 
 
 def default_schema(options: SourceOptions) -> str:
-    """Kafka's columns, or those of whole batches."""
+    """Kafka's columns, or those of whole batches or of ranges."""
     columns = dict(columns_of(options.unit))
     if options.unit == "record" and not options.include_headers:
         columns.pop("headers")
@@ -58,4 +70,4 @@ def wanted_columns(fields: Iterable[tuple[str, str]], unit: Unit) -> tuple[str, 
 
 
 def columns_of(unit: Unit) -> Mapping[str, str]:
-    return BATCH_COLUMNS if unit == "batch" else RECORD_COLUMNS
+    return COLUMNS[unit]

@@ -1,7 +1,6 @@
 """What a task does with its rows: leave out what is there, decode, sort out, write, report.
 
-Rows come in Arrow batches of records, or of whole record batches as they were fetched (`unit=batch`
-of the source), which are a fraction of the work for Spark and are opened here.
+Rows come in Arrow batches of records, or as what Spark has less work with: see `unpacking`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,8 @@ from goqueue.spark.archive.unpacking import records_of
 from goqueue.spark.lake.json_values import decode
 from goqueue.spark.lake.table import Placement
 from goqueue.spark.lake.writing import FileSet
+from goqueue.spark.recipes import Recipe
+from goqueue.spark.settling import settle
 
 # What dates can say, in microseconds: years 1 to 9999.  Producers may send any number.
 TIME_US_MIN: Final = -62_135_596_800_000_000
@@ -31,17 +32,19 @@ TIME_US_MAX: Final = 253_402_300_799_999_999
 REPORT_SCHEMA: Final = pa.schema([("report", pa.binary())])
 
 
-def run(plan: Plan, batches: Iterable[Any]) -> Iterator[Any]:
+def run(plan: Plan, recipe: Recipe | None, batches: Iterable[Any]) -> Iterator[Any]:
     """For `mapInArrow`: batches of rows in, one row with the report out."""
-    report = msgspec.msgpack.encode(archive(plan, batches))
+    report = msgspec.msgpack.encode(archive(plan, batches, recipe))
+    settle()
     yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], schema=REPORT_SCHEMA)
 
 
-def archive(plan: Plan, batches: Iterable[Any]) -> Report:
+def archive(plan: Plan, batches: Iterable[Any], recipe: Recipe | None = None) -> Report:
+    """`recipe`: how to read ranges, if that is what comes."""
     task = _Task(plan)
     try:
         for each in batches:
-            for records in records_of(each):
+            for records in records_of(each, recipe):
                 task.take(records)
         return task.finish()
     except BaseException:

@@ -1,4 +1,9 @@
-"""Arrow batches from Spark as batches of records."""
+"""Arrow batches from Spark as batches of records.
+
+They may be records, or record batches as they were fetched (`unit=batch` of the source), or only
+say where records are (`unit=range`): then nothing but that has gone through Spark, which would
+carry the bytes from one of its Python processes to another.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -8,18 +13,31 @@ import numpy as np
 
 from goqueue.spark.archive.columns import RECORD_SCHEMA
 from goqueue.spark.columns import Decoder
+from goqueue.spark.planning import OffsetRange, Task
+from goqueue.spark.reading import read
+from goqueue.spark.recipes import Recipe
 
 HUGE: Final = 2**62
 STRETCH_BYTES_MAX: Final = 32 << 20
 
 
-def records_of(rows: Any) -> Iterator[Any]:
-    """Batches of `RECORD_SCHEMA` from rows that are records, or record batches as fetched."""
+def records_of(rows: Any, recipe: Recipe | None = None) -> Iterator[Any]:
+    """Batches of `RECORD_SCHEMA`; ranges are read by `recipe`, which has all its columns."""
+    if "endOffset" in rows.schema.names:
+        assert recipe is not None, "who asks for ranges says how to read them"
+        yield from read(recipe, _task(rows))
+        return
     if "batch" not in rows.schema.names:
         yield rows.select(RECORD_SCHEMA.names).cast(RECORD_SCHEMA)
         return
     for topic, partition, raw in _stretches(rows):
         yield from _decoded(Decoder(topic, partition, tuple(RECORD_SCHEMA.names)), raw)
+
+
+def _task(rows: Any) -> Task:
+    columns = rows.select(["topic", "partition", "startOffset", "endOffset"]).columns
+    places = zip(*(each.to_pylist() for each in columns), strict=True)
+    return tuple(OffsetRange(*each) for each in places)
 
 
 def _decoded(decoder: Decoder, raw: memoryview) -> Iterator[Any]:

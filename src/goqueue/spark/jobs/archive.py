@@ -21,6 +21,9 @@ from goqueue.client.kafka import KafkaClient
 from goqueue.spark.archive.archiver import Archiver, ArchiveSettings, TopicFacts
 from goqueue.spark.archive.plan import Plan, Report
 from goqueue.spark.lake.writing import WriteSettings
+from goqueue.spark.options import source_options
+from goqueue.spark.recipes import Recipe, recipe_of
+from goqueue.spark.schema import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,11 +81,12 @@ def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
         raise BadArchiveOptions(problem)
     job = Archiver(_settings(options), partial(topic_facts, options.bootstrap))
     job.meet(options.topics)
-    rows = _rows(session, options, _start(job, options))
+    chosen = _source(options, _start(job, options))
+    rows = session.readStream.format("goqueue").options(**chosen).load()
     writer = rows.writeStream.queryName(options.name or f"archive-{Path(options.target).name}")
     counts = Counts()
     writer = writer.option("checkpointLocation", _checkpoint(options))
-    writer = writer.foreachBatch(into(job, counts))
+    writer = writer.foreachBatch(into(job, counts, _recipe(chosen)))
     return ArchiveQuery(_triggered(writer, options.trigger).start(), counts)
 
 
@@ -97,7 +101,7 @@ class Counts:
         self._records.pop(batch - COUNTS_KEPT, None)
 
     def corrected(self, report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """A report of Spark's, which has counted record batches, with records instead."""
+        """A report of Spark's, which has counted ranges, with records instead."""
         if report is None or not report["numInputRows"]:
             return report
         records = self._records.get(report["batchId"], report["numInputRows"])
@@ -147,23 +151,25 @@ class ArchiveQuery:
         self._query.stop()
 
 
-def into(job: Archiver, counts: Counts | None = None) -> "Callable[[DataFrame, int], None]":
+def into(
+    job: Archiver, counts: Counts | None = None, recipe: Recipe | None = None
+) -> "Callable[[DataFrame, int], None]":
     """What `foreachBatch` takes, for any stream of rows of topics: with all eight columns of
-    records, or with those of whole batches."""
+    records, with those of whole batches, or of ranges, which tasks read by the recipe."""
 
     def archive_batch(rows: "DataFrame", batch: int) -> None:
-        done = job.archive(lambda plan: run_tasks(rows, plan))
+        done = job.archive(lambda plan: run_tasks(rows, plan, recipe))
         if counts is not None:
             counts.note(batch, done.rows + done.letters)
 
     return archive_batch
 
 
-def run_tasks(rows: "DataFrame", plan: Plan) -> Iterable[Report]:
+def run_tasks(rows: "DataFrame", plan: Plan, recipe: Recipe | None = None) -> Iterable[Report]:
     """One report a task, in the order of their rows."""
     from goqueue.spark.archive import tasks
 
-    found = rows.mapInArrow(partial(tasks.run, plan), "report binary").collect()
+    found = rows.mapInArrow(partial(tasks.run, plan, recipe), "report binary").collect()
     return [msgspec.msgpack.decode(each["report"], type=Report) for each in found]
 
 
@@ -232,20 +238,26 @@ def _start(job: Archiver, options: ArchiveOptions) -> str:
     return msgspec.json.encode(wanted).decode()
 
 
-def _rows(session: "SparkSession", options: ArchiveOptions, start: str) -> "DataFrame":
-    """Whole batches, as they were fetched: tasks open them, and Spark need not."""
+def _source(options: ArchiveOptions, start: str) -> dict[str, str]:
+    """Only ranges go through Spark: the tasks that write fetch the records themselves."""
     chosen = {
         "bootstrap.servers": options.bootstrap,
         "startingOffsets": start,
         "maxBytesPerTrigger": str(options.batch_bytes),
-        "unit": "batch",
+        "unit": "range",
         **options.source,
     }
     if options.pattern is None:
         chosen["subscribe"] = ",".join(options.topics)
     else:
         chosen["subscribePattern"] = options.pattern
-    return session.readStream.format("goqueue").options(**chosen).load()
+    return chosen
+
+
+def _recipe(chosen: Mapping[str, str]) -> Recipe:
+    """How the source would read records, with all columns."""
+    told = source_options({**chosen, "unit": "record"}, is_stream=True)
+    return recipe_of(told, list(RECORD_COLUMNS.items()))
 
 
 def _checkpoint(options: ArchiveOptions) -> str:

@@ -151,7 +151,8 @@ def test_options_that_contradict_each_other():
     assert "minOffsetsPerTrigger is 9" in problems(
         GIVEN | {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}
     )
-    assert "includeHeaders" in problems(GIVEN | {"unit": "batch", "includeHeaders": "true"})
+    for unit in ("batch", "range"):
+        assert "includeHeaders" in problems(GIVEN | {"unit": unit, "includeHeaders": "true"})
 
 
 def test_a_slip_of_the_fingers_is_seen_and_a_strangers_option_is_let_be():

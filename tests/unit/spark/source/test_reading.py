@@ -52,6 +52,17 @@ def test_columns_are_the_ones_asked_for_in_that_order(broker, fill, topic):
     assert batch.schema.names == ["timestamp", "partition", "key"]
 
 
+def test_ranges_are_told_and_not_read():
+    recipe = Recipe(
+        bootstrap="nobody:1", columns=("topic", "startOffset", "endOffset"), unit="range"
+    )
+    (batch,) = read(recipe, (OffsetRange("orders", 0, 3, 9), OffsetRange("orders", 1, 0, 4)))
+    assert batch.to_pylist() == [
+        {"topic": "orders", "startOffset": 3, "endOffset": 9},
+        {"topic": "orders", "startOffset": 0, "endOffset": 4},
+    ]
+
+
 def test_whole_batches_are_rows_with_their_topic(broker, fill, topic):
     fill(topic, 0, "a", "b")
     fill(topic, 0, "c")

@@ -27,6 +27,7 @@ def test_the_default_columns_are_kafkas():
         "`headers` array<struct<key:string,value:binary>>"
     )
     assert "`baseOffset` bigint" in schema(unit="batch")
+    assert schema(unit="range").endswith("`startOffset` bigint, `endOffset` bigint")
 
 
 def test_every_column_that_spark_may_ask_for_can_be_decoded():
