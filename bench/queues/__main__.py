@@ -2,7 +2,7 @@
 
     python -m bench.queues                          # all parts, a few minutes
     python -m bench.queues throughput [--batch 1000] [--broker kafka --broker rabbitmq …]
-    python -m bench.queues latency [--rate 10000] [--seconds 20]
+    python -m bench.queues latency [--rate 10000] [--seconds 20] [--hand-outs written]
     python -m bench.queues backlog [--waiting 10000000]
     python -m bench.queues order [--ordered-workers 64] [--keys 10000]
 
@@ -99,12 +99,17 @@ def _latency(arguments: argparse.Namespace, directory: Path, console: Console) -
     )
     names = [name for name in arguments.broker or DOORS if name in DOORS]
     found = [of_door(DOORS[each], directory / each, arguments.goqueue, options) for each in names]
-    table = Table("broker", "rate", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "broker µs/msg")
+    table = Table(
+        *("broker", "rate", "p50 ms", "p99 ms", "p99.9 ms", "max ms"),
+        *("broker µs/msg", "client µs/msg"),
+    )
     for each in found:
         times = [f"{each.latency_ms[name]:.1f}" for name in ("p50", "p99", "p99.9", "max")]
-        table.add_row(each.broker, f"{each.rate:,.0f}", *times, f"{each.broker_cpu_us:.1f}")
+        costs = [f"{each.broker_cpu_us:.1f}", f"{each.client_cpu_us:.1f}"]
+        table.add_row(each.broker, f"{each.rate:,.0f}", *times, *costs)
     table.title = (
-        f"from publish to receive: {rate:,} messages a second, linger {options.linger_ms} ms"
+        f"from publish to receive: {rate:,} messages a second, linger {options.linger_ms} ms,"
+        f" hand-outs {options.hand_outs}"
     )
     console.print(table)
     return found
@@ -157,11 +162,12 @@ PARTS: dict[str, Part] = {
 
 
 def _options(arguments: argparse.Namespace, **more: int) -> Options:
-    given = {
+    given: dict[str, Any] = {
         "size": arguments.size,
         "publishers": arguments.publishers,
         "workers": arguments.workers,
         "partitions": arguments.partitions,
+        "hand_outs": arguments.hand_outs,
     }
     return Options(**{**given, **more})
 
@@ -176,6 +182,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--broker", action="append", choices=BROKERS)
+    parser.add_argument(
+        "--hand-outs", choices=["synced", "written"], default="synced", help="of the queue group"
+    )
     parser.add_argument("--rate", type=int, default=10_000, help="messages a second, for latency")
     parser.add_argument("--linger-ms", type=int, default=2, help="of publishers, for latency")
     parser.add_argument("--seconds", type=int, default=20, help="of figures, for latency")

@@ -7,6 +7,7 @@ from bench import payload
 from bench.process import Failed
 
 Latencies = dict[str, float]  # ms
+SLEEP_SECONDS_MIN = 0.000_05
 
 
 class Book:
@@ -53,7 +54,8 @@ class Book:
                     numbers = range(self._next, end)
                     self._next = max(self._next, end)
                     return numbers
-            time.sleep(0.000_2)
+                due = (self._next + wanted) / self._rate - self.seconds
+            time.sleep(max(due, SLEEP_SECONDS_MIN))  # to poll would take the others' time
 
     def values(self, numbers: range) -> list[bytes]:
         now = self.seconds

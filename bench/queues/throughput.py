@@ -46,7 +46,7 @@ def run(
 def of_door(kind: type[Door], directory: Path, goqueue: str, options: Options) -> Figures:
     broker = started(directory, goqueue)
     try:
-        prepare(broker, options.partitions)
+        prepare(broker, options.partitions, hand_outs=options.hand_outs)
         return measured(kind(broker, options.partitions), options)
     finally:
         broker.stop()

@@ -5,12 +5,14 @@ Whatever was answered holds afterwards:
 - acked: never delivered again; rejected: one dead letter, never delivered again;
 - published: delivered again, or acked, or one dead letter; never lost;
 - no message is two dead letters, or a dead letter and delivered too;
-- a later delivery of a message has a higher attempt than those that were answered.
+- a later delivery of a message has a higher attempt than those that were answered; when hand-outs
+  are only written, after the process was killed, and not after a power cut.
 """
 
 import random
 from collections import Counter
 
+import msgspec
 import pytest
 
 from goqueue.broker import Broker
@@ -26,6 +28,8 @@ TOPIC, GROUP = "jobs", "workers"
 SETTINGS = QueueSettings(
     visibility_ms=3_000, backoff_base_ms=100, backoff_jitter=0.1, max_failures=2
 )
+
+WRITTEN = msgspec.structs.replace(SETTINGS, hand_outs="written")
 
 
 class Story:
@@ -51,22 +55,24 @@ class Story:
 class Workers:
     """A broker and those who work on it, as one process."""
 
-    def __init__(self, story: Story, seed: int) -> None:
+    def __init__(self, story: Story, seed: int, settings: QueueSettings = SETTINGS) -> None:
         self._story = story
+        self._settings = settings
+        self._seed = seed
         self._chance = random.Random(f"workers/{seed}")
 
     async def run(self, doors: Doors) -> None:
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
             if not broker.has_topic(TOPIC):
                 await broker.create_topic(TOPIC, partitions=2)
-            await broker.queues.configure(GROUP, SETTINGS)
+            await broker.queues.configure(GROUP, self._settings)
             for number in range(6):
                 await self._publish(broker, number)
                 await self._work(broker)
             self._story.is_over = True
 
     async def _publish(self, broker: Broker, number: int) -> None:
-        values = [b"%d-%d" % (number, each) for each in range(4)]
+        values = [b"%d-%d-%d" % (self._seed, number, each) for each in range(4)]
         outcomes = await Messages(broker).publish(
             TOPIC, [OutgoingMessage(value, key=value) for value in values]
         )
@@ -183,6 +189,68 @@ def play(seed: int, crash_at: int | None, crash_again_at: int | None = None) -> 
         world.run_until(lambda: not world.alive("a"), limit_s=600)
         assert audit.is_done
     return operations
+
+
+def test_hand_outs_that_are_only_written_hold_when_the_process_is_killed(seed):
+    chance = random.Random(f"kills/{seed}")
+    story = Story()
+    with World(f"kills/{seed}") as world:
+        for life in range(4):
+            world.start("a", Workers(story, seed * 10 + life, WRITTEN).run)
+            world.run_for(chance.uniform(0.05, 12))
+            world.kill("a")
+        audited(world, story)
+
+
+def test_a_power_cut_takes_back_hand_outs_that_are_only_written_and_no_more(seed):
+    chance = random.Random(f"cuts/{seed}")
+    story = Story()
+    with World(f"cuts/{seed}") as world:
+        for life in range(4):
+            world.start("a", Workers(story, seed * 10 + life, WRITTEN).run)
+            world.run_for(chance.uniform(0.05, 12))
+            world.power_loss("a")
+            story.attempts.clear()
+        audited(world, story)
+
+
+def test_a_receipt_that_a_power_cut_took_back_is_not_somebody_elses():
+    taken_back = [_receipt_after_a_power_cut(seed) for seed in range(8)]
+    assert any(taken_back)
+
+
+def _receipt_after_a_power_cut(seed: int) -> bool:
+    """Ann got a message before the cut, and Bob after it; whether Ann's hand-out was forgotten."""
+    held: dict[str, Delivered] = {}
+
+    async def receive(doors: Doors, name: str) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            if name == "ann":
+                await broker.create_topic(TOPIC, partitions=1)
+                await broker.queues.configure(GROUP, WRITTEN)
+                await Messages(broker).publish(TOPIC, [OutgoingMessage(b"x")])
+            (held[name],) = await broker.queues.receive([TOPIC], GROUP, name, wait_ms=30_000)
+            if name == "bob":
+                late, own = await broker.queues.ack([held["ann"].receipt, held["bob"].receipt])
+                assert not isinstance(late, Settled)
+                assert isinstance(own, Settled)
+            held[f"{name} is done"] = held[name]
+            await doors.clock.sleep(60)
+
+    with World(f"receipts/{seed}") as world:
+        world.start("a", lambda doors: receive(doors, "ann"))
+        world.run_until(lambda: "ann is done" in held)
+        world.power_loss("a", seed)
+        world.start("a", lambda doors: receive(doors, "bob"))
+        world.run_until(lambda: "bob is done" in held)
+    return held["bob"].attempt == 1
+
+
+def audited(world: World, story: Story) -> None:
+    audit = Audit(story)
+    world.start("a", audit.run)
+    world.run_until(lambda: not world.alive("a"), limit_s=600)
+    assert audit.is_done
 
 
 def test_what_was_answered_holds_after_a_power_cut(seed):

@@ -112,6 +112,10 @@ class MachineHost(Generic[MachineT]):
         """Return when everything decided so far is durable."""
         await self._partition.flush_visible()
 
+    def demand_sync(self) -> None:
+        """Somebody is going to want what was written `durable`."""
+        self._partition.demand_flush()
+
     async def durable(self, written: Written) -> None:
         """Return when this is durable; None: everything so far, for it may repeat what is not."""
         if written is None:

@@ -14,12 +14,14 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.queue_bell import Bell
 from goqueue.broker.queue_shelf import Budget, Shelf
 from goqueue.broker.queue_stock import Stock
+from goqueue.model.machine import Decision
 from goqueue.queue import Peeked, QueueMachine
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.handing import HandOut, Take
 from goqueue.queue.lanes import NAMES, Turns
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.parcels import Parcel, singles
+from goqueue.queue.records import QueueRecord
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
@@ -201,9 +203,14 @@ class Counter:
     ) -> tuple[HandOut | None, Committed]:
         moving = [take for take in takes.values() if take.moves_on]
         now = self._clock.now()
-        return self._host.submit_now(
-            lambda machine: machine.hand(now, self.group, consumer, moving, visibility_ms)
-        )
+
+        def decide(machine: QueueMachine) -> Decision[QueueRecord, HandOut | None]:
+            return machine.hand(now, self.group, consumer, moving, visibility_ms)
+
+        if self.group.settings.hand_outs == "synced":
+            return self._host.submit_now(decide)
+        handed, _ = self._host.write(decide)  # it outlives this process, and is synced in time
+        return handed, None
 
     def _parcels(self, takes: Takes, handed: HandOut) -> list[Parcel]:
         parcels: list[Parcel] = []

@@ -63,6 +63,7 @@ from goqueue.queue.settling import Outcomes
 from goqueue.queue.totals import count_died, count_finished, count_returned
 
 EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
+LEASES_SKIPPED: Final = 1_000_000  # more than are made between two syncs
 
 Records = Sequence[QueueRecord]
 Ending = Callable[[QueueGroup, Ledger, list[Claim], Outcomes], Records]
@@ -185,9 +186,16 @@ class QueueMachine:
         return Decision((Forgotten(topic),) if is_known else (), None)
 
     def resume(self, now: Timestamp) -> Decision[QueueRecord, None]:
-        """After a restart: what ran out while nobody could ack it has not failed."""
-        has_leases = any(ledger.leases for ledger in self.ledgers())
-        return Decision((Resumed(now),) if has_leases else (), None)
+        """After a restart: what ran out while nobody could ack it has not failed.
+
+        Hand-outs that were not synced may be forgotten: their receipts must not become another's.
+        """
+        records: list[QueueRecord] = []
+        if any(ledger.leases for ledger in self.ledgers()):
+            records.append(Resumed(now))
+        if any(group.settings.hand_outs == "written" for group in self.groups.values()):
+            records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))
+        return Decision(records, None)
 
     # --- members ----------------------------------------------------------------------------------
 

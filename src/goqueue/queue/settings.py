@@ -12,6 +12,7 @@ Ordering = Literal["none", "key"]
 PriorityMode = Literal["weighted", "strict"]
 Start = Literal["earliest", "latest"]
 Expired = Literal["topic", "dead_letter", "drop"]
+HandOuts = Literal["synced", "written"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -33,6 +34,7 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     ttl_ms: int = 0  # of messages without `gq-ttl-ms`; 0: as the topic says
     expired: Expired = "topic"  # as the topic says
     start: Start = "earliest"  # where the group begins in a partition that is new to it
+    hand_outs: HandOuts = "synced"  # before messages are answered; "written": a power cut forgets
 
     def check(self) -> None:
         """Raise `InvalidQueueSetting` that names all that is wrong."""

@@ -61,6 +61,8 @@ class QueueSettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """What becomes of messages that outlived it; `topic`: as the topic's `goqueue.expired` says."""
     start: Literal["earliest", "latest"] | Unset = UNSET
     """Where the group begins in a partition that is new to it; `earliest`."""
+    hand_outs: Literal["synced", "written"] | Unset = UNSET
+    """`written`: messages are answered sooner, before it is synced who got them; `synced`."""
 
 
 class GroupSettingsBody(msgspec.Struct, frozen=True):
