@@ -2,8 +2,8 @@
 
     python node.py CONFIG-AS-JSON
 
-Prints the Kafka listener's address, and ends in good order when its standard input does: so it
-never outlives the tests that started it.
+Prints the addresses of the Kafka and the HTTP listener, and ends in good order when its standard
+input does: so it never outlives the tests that started it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from goqueue.server.server import running_node  # noqa: E402
 
 async def main(config: Config) -> None:
     async with running_node(config) as node:
-        print(node.kafka, flush=True)
+        print(node.kafka, node.http, flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 

@@ -22,6 +22,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = Path(config.data_dir) / "stderr"
         self.address = ""
+        self.http_address = ""
 
     @property
     def bootstrap(self) -> dict[str, str]:
@@ -51,7 +52,7 @@ class Server:
                 stdout=subprocess.PIPE,
                 stderr=errors,
             )
-        self.address = self._first_line()
+        self.address, self.http_address = self._first_line().split()
         self._config = _listening_on(self._config, self.address)
         return self
 

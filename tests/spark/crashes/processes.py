@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,24 +18,30 @@ JOB_S = 600.0
 
 
 class Broker:
-    """Killed and started again, it comes back under the same addresses."""
+    """Killed and started again, it comes back with its data, on any ports: proxies look them up.
+
+    Others take a port that is free for a moment.
+    """
 
     def __init__(self, data_dir: Path, advertised: str) -> None:
-        self.http_address = Address("127.0.0.1", _free_port())
-        self._server = Server(
-            Config(
-                data_dir=str(data_dir),
-                kafka=KafkaConfig(listen="127.0.0.1:0", advertised=advertised),
-                http=HttpConfig(listen=str(self.http_address)),
-            )
+        self._config = Config(
+            data_dir=str(data_dir),
+            kafka=KafkaConfig(listen="127.0.0.1:0", advertised=advertised),
+            http=HttpConfig(listen="127.0.0.1:0"),
         )
+        self._server = Server(self._config)
 
     @property
     def kafka_address(self) -> Address:
-        return Address(*self._server.host_and_port)
+        return _address(self._server.address)
+
+    @property
+    def http_address(self) -> Address:
+        return _address(self._server.http_address)
 
     def start(self) -> None:
-        self._server.start()
+        server = Server(self._config).start()
+        self._server = server
 
     def kill(self) -> None:
         self._server.kill()
@@ -149,7 +154,6 @@ def _command_line(pid: int) -> str:
         return ""
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port))
