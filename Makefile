@@ -7,6 +7,7 @@ PYTHON  ?=#            the interpreter to make .venv with; found when not given
 ARGS    ?=#            more arguments for the command that a target runs
 SEEDS   ?= 1000#       how many seeds `make sim` tries
 MINUTES ?= 60#         how long `make soak` goes on
+WORKERS ?= 2#          processes that `make test` divides the tests among; 0: none but its own
 
 PIP             := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL         := $(PIP) install --quiet
@@ -42,12 +43,15 @@ demo: $(VENV)/spark $(VENV)/installed ## a data pipeline on Spark, killed and co
 
 # --- check and test ----------------------------------------------------------------------------
 
+# Who runs what is in tests/division.py.
+PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+
 # The summary of the fuller run comes last.
 test: $(VENV)/dev $(VENV)/installed ## run the tests, interpreted and then compiled
 	@echo "==> tests 1/2, interpreted (src/): $(wildcard tests/unit tests/sim)"
-	@$(INTERPRETED) $(PYTEST) $(wildcard tests/unit tests/sim) $(ARGS)
+	@$(INTERPRETED) $(PYTEST) $(PARALLEL) $(wildcard tests/unit tests/sim) $(ARGS)
 	@echo "==> tests 2/2, compiled (as installed): $(wildcard tests/*/)"
-	@$(COMPILED) $(PYTEST) tests $(ARGS)
+	@$(COMPILED) $(PYTEST) $(PARALLEL) tests $(ARGS)
 
 check: check-format check-lint check-types check-imports check-rules ## format, lint, types, imports, rules (make -k check: all of them)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -50,6 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(folder)
         if item.get_closest_marker("spark") and find_spec("pyspark") is None:
             item.add_marker(pytest.mark.skip(reason="needs goqueue[spark]"))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)  # the longest first
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from tests.division import Division
+
+    return Division(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
