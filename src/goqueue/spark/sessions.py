@@ -27,13 +27,7 @@ from goqueue.spark.source import GoQueueDataSource
 LOCAL: Final = "local[*]"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the script that it runs
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-OUR_JAVA_OPTIONS: Final = (
-    "-XX:+UseParallelGC",
-    # Spark looks at rows in the Arrow that a worker of its own sent, one value at a time.  To have
-    # each look compared with the buffer's bounds was 8 % of the JVM's samples in a read (JFR).
-    "-Darrow.enable_unsafe_memory_access=true",
-    "-Darrow.enable_null_check_for_get=false",
-)
+OUR_JAVA_OPTIONS: Final = ("-XX:+UseParallelGC",)
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
