@@ -28,9 +28,9 @@ def test_what_was_said_to_the_jvm_is_not_left_to_others(spark):
     assert "SPARK_HOME" not in os.environ
 
 
-def test_the_jvm_reads_arrow_at_its_full_speed(spark):
+def test_the_jvm_looks_at_the_bounds_of_what_it_reads(spark):
     checks = spark._jvm.org.apache.arrow.memory.BoundsChecking
-    assert not checks.BOUNDS_CHECKING_ENABLED
+    assert checks.BOUNDS_CHECKING_ENABLED
 
 
 def test_asking_again_gives_the_same_session_with_one_listener(spark):

@@ -11,7 +11,6 @@ import msgspec
 
 from goqueue.model.config import Address, Config, HttpConfig, KafkaConfig
 from tests.conformance.server import Server
-from tests.spark.crashes.job import Settings
 
 JOB = Path(__file__).with_name("job.py")
 JOB_S = 600.0
@@ -55,10 +54,11 @@ class Broker:
 
 
 class Driver:
-    """A Spark driver and all that it started; `settings` go to `job.py`."""
+    """A Spark driver and all that it started; `settings` go to the `job`."""
 
-    def __init__(self, directory: Path, settings: Settings) -> None:
+    def __init__(self, directory: Path, settings: msgspec.Struct, job: Path = JOB) -> None:
         self._settings = settings
+        self._job = job
         self._log = directory / "driver.log"
         self._directory = directory
         self._lives: list[subprocess.Popen[bytes]] = []
@@ -73,7 +73,10 @@ class Driver:
         with self._log.open("ab") as log:
             self._lives.append(
                 subprocess.Popen(
-                    [sys.executable, "-P", str(JOB), msgspec.json.encode(self._settings).decode()],
+                    [
+                        *(sys.executable, "-P", str(self._job)),
+                        msgspec.json.encode(self._settings).decode(),
+                    ],
                     stdout=log,
                     stderr=log,
                     env=environment,

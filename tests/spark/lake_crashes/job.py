@@ -2,8 +2,8 @@
 
     python job.py SETTINGS-AS-JSON
 
-It archives what there is and ends.  Told to, it kills itself and its JVM, which is the driver, at a
-named point of its `commit`th commit of rows:
+It archives what there is and ends.  Told a `commit`, it kills itself and its JVM, which is the
+driver, at a named point of its `commit`th commit of rows:
 
     before    the files are written, and letters are committed
     middle    parquet: some of the decided files are in their place; delta: the entry of the log has
@@ -38,8 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     target: str
     format: str
     rows_a_batch: int
-    point: str
-    commit: int
+    point: str = ""
+    commit: int = 0  # never
+    master: str = "local[2]"
 
 
 def options(settings: Settings) -> ArchiveOptions:
@@ -55,9 +56,15 @@ def options(settings: Settings) -> ArchiveOptions:
 
 
 def main(settings: Settings) -> None:
-    arm(settings)
+    if settings.commit:
+        arm(settings)
     spark = goqueue.spark.session(
-        master="local[2]", settings={"spark.driver.extraJavaOptions": QUICK_TO_COMPILE}
+        master=settings.master,
+        settings={
+            "spark.driver.extraJavaOptions": QUICK_TO_COMPILE,
+            "spark.executor.extraJavaOptions": QUICK_TO_COMPILE,
+            "spark.executor.memory": "512m",
+        },
     )
     archive(spark, options(settings)).awaitTermination()
     spark.stop()

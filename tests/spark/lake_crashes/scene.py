@@ -43,20 +43,19 @@ class Scene:
     def _value(self, number: int) -> str:
         return f"bad {number}" if number % 50 == 7 else f'{{"id": {number}}}'
 
-    def settings(self, format: str, point: str = "", commit: int = 0) -> Settings:
+    def settings(self, format: str, **more: Any) -> Settings:
         return Settings(
             bootstrap=self._broker,
             topic=self._topic,
             target=str(self._target),
             format=format,
             rows_a_batch=ROWS_A_BATCH,
-            point=point,
-            commit=commit,
+            **more,
         )
 
     def die(self, format: str, point: str, commit: int) -> None:
         """Archive in a process that kills itself."""
-        told = json.dumps(msgspec.to_builtins(self.settings(format, point, commit)))
+        told = json.dumps(msgspec.to_builtins(self.settings(format, point=point, commit=commit)))
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(os.path.abspath(each) for each in paths if each)
