@@ -7,6 +7,7 @@
 """
 
 import enum
+from typing import Final
 
 
 class ExitCode(enum.IntEnum):
@@ -17,6 +18,9 @@ class ExitCode(enum.IntEnum):
     NOT_FOUND = 4
     CONFLICT = 5
     INTERRUPTED = 130
+
+
+SPARK_EXTRA: Final = {"deltalake", "numpy", "py4j", "pyarrow", "pyiceberg", "pyspark"}
 
 
 class Failure(Exception):
@@ -55,5 +59,7 @@ def explained(error: Exception) -> Failure | None:
             return Failure(str(error), ExitCode.UNREACHABLE)
         case client.ClientError() | GoQueueError():
             return Failure(str(error))
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] in SPARK_EXTRA:
+            return Failure(f"this needs Spark: pip install 'goqueue[spark]' (there is no {name})")
         case _:
             return None

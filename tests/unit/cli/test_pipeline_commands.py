@@ -64,3 +64,15 @@ def test_a_broker_that_is_not_there_is_noticed_before_spark_starts(
     assert result.exit_code == 3, result.output
     assert "no broker's Kafka listener answers at 127.0.0.1:1" in result.output
     assert "--bootstrap" in result.output
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "py4j", "pyarrow"])
+def test_without_spark_the_way_to_get_it_is_told(missing: str, monkeypatch: pytest.MonkeyPatch):
+    def not_there(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError(f"No module named '{missing}.sql'", name=f"{missing}.sql")
+
+    monkeypatch.setattr("goqueue.cli.commands.pipeline.sql.reached_broker", not_there)
+    result = run("sql", "select 1")
+    assert result.exit_code == 1
+    assert "pip install 'goqueue[spark]'" in result.output
+    assert "Traceback" not in result.output
