@@ -72,6 +72,30 @@ def test_released_messages_come_back_and_accepted_ones_do_not(
     assert seen == Counter({number: 1 + number % 2 for number in range(10)})
 
 
+def test_what_a_consumer_acknowledged_before_it_closed_is_done_with(
+    server: Server, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    set_group(server, topic, {"share.auto.offset.reset": "earliest"})
+    got: Counter[int] = Counter()
+    for _ in range(4):
+        publish(server, topic, 50)
+        worker = consumer(server, topic, share_acknowledgement_mode="explicit")
+        worker.subscribe([topic])
+        deadline = time.monotonic() + WITHIN_S
+        while got.total() < 50 and time.monotonic() < deadline:
+            for message in worker.poll(0.5):
+                got[int(message.value())] += 1
+                worker.acknowledge(message, confluent_kafka.AcknowledgeType.ACCEPT)
+        worker.close()  # sends the acknowledgements, and its leave beside them
+        assert got == Counter(range(50))
+        got.clear()
+    last = consumer(server, topic)
+    last.subscribe([topic])
+    assert not list(last.poll(2.0))
+    last.close()
+
+
 def test_a_consumer_goes_on_after_the_broker_was_killed(own_server: Server) -> None:
     topic = "jobs"
     set_group(own_server, topic, {"share.auto.offset.reset": "earliest"})

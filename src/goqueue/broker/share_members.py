@@ -2,6 +2,10 @@
 
     join (epoch 0) ──> member ── heartbeat ──> member ── leave (epoch -1), or silence ──> gone
 
+A closing client sends its last acknowledgements and its leave at the same time, on two connections.
+So a leave ends the membership only: the share session and the leases stay until the session's final
+request, the end of its connection, or the end of the visibility time-out, whichever comes first.
+
 Every member is assigned all partitions of its topics: it is the queue that divides the messages.
 So there is nothing to agree on, and nothing to keep: after a restart members join again, and what
 they held is in the queue's ledger.  A member's epoch is its group's, as of its last heartbeat; the
@@ -92,7 +96,7 @@ class ShareMembers:
         if not request.member_id:
             raise InvalidGroupRequest("a member of a share group names itself")
         if request.member_epoch == LEAVE_EPOCH:
-            await self._leave(request.group_id, self._member(request).member_id, failed=False)
+            await self._leave(request.group_id, self._member(request).member_id)
             return ShareBeat(request.member_id, LEAVE_EPOCH, 0, None)
         if request.member_epoch == JOIN_EPOCH:
             await self._open(request)
@@ -169,12 +173,16 @@ class ShareMembers:
 
     # --- leaving ----------------------------------------------------------------------------------
 
-    async def _leave(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
+    async def _leave(self, group_id: GroupId, member_id: str) -> None:
+        """End the membership; an open session may still bring acknowledgements."""
+        self._remove(group_id, member_id)
+        if not self.sessions.is_open(group_id, member_id):
+            await self.let_go(group_id, member_id, failed=False)
+
+    def _remove(self, group_id: GroupId, member_id: str) -> None:
         group = self.groups[group_id]
         del group.members[member_id]
         group.epoch += 1
-        self.sessions.close(group_id, member_id)
-        await self.let_go(group_id, member_id, failed=failed)
 
     async def let_go(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
         """What the member holds comes back."""
@@ -203,8 +211,10 @@ class ShareMembers:
 
     async def _part_with(self, group_id: GroupId, member_id: str) -> None:
         _log.info("share member is silent", group=group_id, member=member_id)
+        self._remove(group_id, member_id)
+        self.sessions.close(group_id, member_id)
         try:
-            await self._leave(group_id, member_id, failed=True)
+            await self.let_go(group_id, member_id, failed=True)
         except GoQueueError as error:  # the messages' own time will run out
             _log.warning("messages not taken back", group=group_id, problem=str(error))
 

@@ -5,8 +5,9 @@
            -1   the last word: the session ends
 
 A session belongs to a member of a group and to the connection it last spoke on: when that breaks,
-the session is over, and what the member holds goes to others.  A client whose session is not found
-opens another.
+the session is over, and what the member holds goes to others.  It does not end when the member
+leaves its group, for the last acknowledgements may come after that.  A client whose session is not
+found opens another.
 """
 
 from collections import OrderedDict
@@ -88,6 +89,9 @@ class ShareSessions:
             session.connection = connection
             self._by_connection.setdefault(connection, set()).add((group_id, member_id))
         return session
+
+    def is_open(self, group_id: GroupId, member_id: str) -> bool:
+        return (group_id, member_id) in self._sessions
 
     def close(self, group_id: GroupId, member_id: str) -> None:
         session = self._sessions.pop((group_id, member_id), None)

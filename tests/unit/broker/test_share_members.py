@@ -44,6 +44,20 @@ def test_a_silent_member_is_parted_with_and_its_messages_come_back():
     play(scenario, settings=QueueSettings(visibility_ms=3_600_000, start="latest"))
 
 
+def test_what_a_member_that_left_holds_comes_back_when_nothing_more_is_heard_of_it():
+    async def scenario(bench: Bench) -> None:
+        await beat(bench, "ann")
+        await bench.publish("jobs", b"a", b"b")
+        bench.broker.shares.sessions.open(GROUP, "ann", "a connection that stays")
+        assert len(await bench.receive(consumer="ann")) == 2
+        await beat(bench, "ann", -1)
+        assert not await bench.receive(consumer="bob")
+        await bench.sleep(15)
+        assert [each.attempt for each in await bench.receive(consumer="bob")] == [2, 2]
+
+    play(scenario, settings=QueueSettings(visibility_ms=10_000, start="latest"))
+
+
 def test_members_that_go_while_others_are_parted_with_do_no_harm():
     async def scenario(bench: Bench) -> None:
         for number in range(20):

@@ -184,12 +184,35 @@ async def test_a_group_is_described(broker, topic):
     assert missing.error_code is ErrorCode.group_id_not_found
 
 
-async def test_who_leaves_gives_back_what_it_holds(broker, topic):
+async def test_the_last_acknowledgements_count_after_the_member_left(broker, topic):
     await publish(broker, [b"a", b"b"])
     await beat(broker, "ann", subscribed_topic_names=("orders",))
-    assert ranges(await Fetcher(broker, topic, "ann").fetch()) == [(0, 1, 1)]
+    ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob")
+    assert ranges(await ann.fetch()) == [(0, 1, 1)]
     left = await beat(broker, "ann", -1)
     assert (left.error_code, left.member_epoch) == (ErrorCode.none, -1)
+    assert ranges(await bob.fetch()) == [], "they are still to be acknowledged"
+    assert partition_of(await ann.acknowledge(0, 0, ACCEPT, epoch=-1)).error_code is ErrorCode.none
+    assert ranges(await bob.fetch()) == [(1, 1, 2)], "the final request gives the rest back"
+    assert (await ann.acknowledge(1, 1, ACCEPT, epoch=-1)).error_code is (
+        ErrorCode.share_session_not_found
+    )
+
+
+async def test_the_end_of_the_connection_gives_back_what_a_member_that_left_holds(broker, topic):
+    await publish(broker, [b"a", b"b"])
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await Fetcher(broker, topic, "ann", peer="127.0.0.1:40001").fetch()
+    await beat(broker, "ann", -1)
+    broker.shares.disconnected("127.0.0.1:40001")
+    assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
+
+
+async def test_a_member_without_a_session_gives_back_what_it_holds_when_it_leaves(broker, topic):
+    await publish(broker, [b"a", b"b"])
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await broker.queues.receive(["orders"], GROUP, "ann")
+    await beat(broker, "ann", -1)
     assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
 
 
