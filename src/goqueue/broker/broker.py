@@ -119,6 +119,7 @@ class Broker:
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
         self._metadata = await self._hosted(METADATA_TOPIC, machine)
         self.partitions.topic_exists = machine.has_id
+        self.partitions.topic_was_deleted = machine.deleted.__contains__
         self.partitions.topics_settled = self._metadata.settled
         if not machine.cluster_id:
             await disk.in_background(self.partitions.refuse_unknown_topics)
@@ -150,7 +151,7 @@ class Broker:
         return host
 
     def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
-        known = {topic.topic_id for topic in self.metadata.topics.values()}
+        deleted = list(self.metadata.deleted)
         for work in (
             self._host.run(),
             self.groups.host.run(),
@@ -163,13 +164,16 @@ class Broker:
             self.partitions.run_checkpoints(),
             self.partitions.run_retention(self.metadata.topics.values),
             self.cleaner.run(self.metadata.topics.values),
-            self._remove_orphans(known),
+            self._finish_deletions(deleted),
         ):
             self._running.append(tasks.create_task(work))
 
-    async def _remove_orphans(self, known: set[TopicId]) -> None:
+    async def _finish_deletions(self, deleted: list[TopicId]) -> None:
+        in_background = self.doors.disk.in_background
         try:
-            await self.doors.disk.in_background(lambda: self.partitions.remove_orphans(known))
+            if await in_background(lambda: self.partitions.finish_deletions(deleted)):
+                self._host.defer(lambda metadata: metadata.note_data_removed(deleted))
+            await in_background(self.partitions.report_orphans)
         except GoQueueError as error:
             _log.error("data of deleted topics left", problem=str(error))
 
@@ -282,9 +286,14 @@ class Broker:
         await self.groups.topics_deleted((topic.name,))
         await self.queues.topic_deleted(topic.name)
         await self._tell_groups()
-        await self.partitions.delete(topic, abandoned)
+        if await self.partitions.delete(topic, abandoned):
+            self._note_data_removed(topic.topic_id)
         _log.info("topic deleted", topic=name)
         return topic
+
+    def _note_data_removed(self, topic_id: TopicId) -> None:
+        with contextlib.suppress(GoQueueError):  # noted after the next start
+            self._host.defer(lambda metadata: metadata.note_data_removed([topic_id]))
 
     async def _tell_groups(self) -> None:
         await self.groups.topics_changed(self.metadata.topics.values())

@@ -6,6 +6,7 @@ its old segments are removed and compacted in the background, one log at a time.
     logs/{topic}/topic              which topic the directory belongs to, by its id
     logs/{topic}/{partition}/…      see `goqueue.log`
     deleted/{topic id}/             on its way out; removed in the background and at start-up
+    orphaned/{topic}.{topic id}/    see `orphans.py`; never removed
 
 A topic may be deleted while its partitions are being opened, and its name be taken by another one
 before its files are gone.  So a partition is found by its topic's id as well, and a directory is
@@ -15,11 +16,19 @@ opened or moved away only for the id that is written in it.
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Final
 
 import structlog
 
+from goqueue.broker.orphans import (
+    TOPIC_FILE,
+    TOPIC_KIND,
+    TOPIC_VERSION,
+    Orphan,
+    find_orphans,
+    read_owner,
+)
 from goqueue.broker.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.log import checkpoint as checkpoints
@@ -35,12 +44,10 @@ from goqueue.model.errors import (
     TopicNotFound,
 )
 from goqueue.model.ids import PartitionId, TopicId
+from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock, Disk, Doors
 
-TOPIC_KIND: Final = b"I"
-TOPIC_VERSION: Final = 1
-TOPIC_FILE: Final = "topic"
 FLUSH_CHECK_SECONDS: Final = 0.1
 
 Key = tuple[str, int]
@@ -54,8 +61,10 @@ class Partitions:
         self._disk: Disk = doors.disk
         self._clock: Clock = doors.clock
         self._config = config
+        self._data_dir = data_dir
         self._logs = f"{data_dir}/logs"
         self._deleted = f"{data_dir}/deleted"
+        self._orphaned = f"{data_dir}/orphaned"
         self._open: dict[Key, Partition] = {}
         self._opening: dict[tuple[Key, TopicId | None], asyncio.Future[Partition]] = {}
         self._directories = threading.Lock()  # held while a topic's directory changes hands
@@ -65,6 +74,7 @@ class Partitions:
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
         self.on_opened: Callable[[Partition], None] = lambda _partition: None
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
+        self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
         self.topics_settled: Callable[[], Awaitable[None]] = _nothing
 
     # --- finding ----------------------------------------------------------------------------------
@@ -153,7 +163,7 @@ class Partitions:
         return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings)
 
     def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
-        """Blocking.  A directory left by an earlier topic of the same name is moved away first.
+        """Blocking.  A directory left by another topic of the same name is moved away first.
 
         One that has partitions and does not say whose they are is left to the operator: they may
         well be this topic's.
@@ -164,8 +174,10 @@ class Partitions:
         owner = self._owner(topic)
         if owner == topic_id:
             return
-        if owner is not None:
-            self._move_away(topic, owner)
+        if owner is not None and self.topic_was_deleted(owner):
+            self._move_to_deleted(topic, owner)
+        elif owner is not None:
+            self._set_aside(topic, owner)
         elif any(name.isdigit() for name in self._disk.list_directory(directory)):
             raise CorruptData(
                 f"{directory} has data, and the file {TOPIC_FILE!r} that says whose is missing:"
@@ -176,8 +188,7 @@ class Partitions:
 
     def _owner(self, topic: str) -> TopicId | None:
         """Blocking.  None when there is no file that says; raises `CorruptData`."""
-        path = f"{self._logs}/{topic}/{TOPIC_FILE}"
-        return framed.load(self._disk, path, TOPIC_KIND, TOPIC_VERSION, TopicId)
+        return read_owner(self._disk, f"{self._logs}/{topic}")
 
     def _tell_recovery(self, topic: str, index: int, recovery: Recovery) -> None:
         if recovery.problems or recovery.cut_bytes:
@@ -208,8 +219,11 @@ class Partitions:
             partition.abandon()
         return abandoned
 
-    async def delete(self, topic: Topic, abandoned: list[Partition]) -> None:
-        """Take the topic's data away.  What a crash or an error leaves goes at the next start."""
+    async def delete(self, topic: Topic, abandoned: list[Partition]) -> bool:
+        """Take the topic's data away.  What a crash or an error leaves goes at the next start.
+
+        True when nothing of it is left below its name.
+        """
         for partition in abandoned:
             await partition.let_go()
         opening = [work for (_, owner), work in self._opening.items() if owner == topic.topic_id]
@@ -219,23 +233,38 @@ class Partitions:
             await self._disk.in_background(lambda: self._remove_topic(topic.name, topic.topic_id))
         except GoQueueError as error:
             _log.error("deleted topic's data left", topic=topic.name, problem=str(error))
+            return False
+        return True
 
     def _remove_topic(self, topic: str, topic_id: TopicId) -> None:
         """Blocking."""
         with self._directories:
             if self._owner(topic) == topic_id:
-                self._move_away(topic, topic_id)
+                self._move_to_deleted(topic, topic_id)
         self.remove_deleted()
 
-    def _move_away(self, topic: str, owner: TopicId) -> None:
+    def _move_to_deleted(self, topic: str, owner: TopicId) -> None:
+        self._move_away(topic, f"{self._deleted}/{owner}")
+
+    def _set_aside(self, topic: str, owner: TopicId) -> None:
+        target = self._move_away(topic, f"{self._orphaned}/{topic}.{owner}")
+        _log.warning(
+            "data of an unknown topic set aside: a new topic has its name",
+            topic=topic,
+            topic_id=str(owner),
+            path=target,
+        )
+
+    def _move_away(self, topic: str, target: str) -> str:
         """Blocking; with the directories locked."""
-        self._disk.make_directory(self._deleted)
-        target = f"{self._deleted}/{owner}"
+        parent = target.rpartition("/")[0]
+        self._disk.make_directory(parent)
         while self._disk.exists(target):
             target += "+"
         self._disk.rename(f"{self._logs}/{topic}", target)
         self._disk.sync_directory(self._logs)
-        self._disk.sync_directory(self._deleted)
+        self._disk.sync_directory(parent)
+        return target
 
     def remove_deleted(self) -> None:
         """Blocking."""
@@ -243,38 +272,59 @@ class Partitions:
             for name in self._disk.list_directory(self._deleted):
                 self._disk.remove_tree(f"{self._deleted}/{name}")
 
-    def remove_orphans(self, known: set[TopicId]) -> None:
-        """Blocking.  Directories of topics whose deletion is decided but was not carried out.
+    def finish_deletions(self, deleted: Collection[TopicId]) -> bool:
+        """Blocking.  Remove the data of topics whose deletion a crash or an error interrupted.
 
-        `known` are those of the start; one may be deleted since, and that not yet be durable.
+        `deleted` are those of the start: they are durable.  True when all of it is gone.
         """
-        for name in self._disk.list_directory(self._logs):
-            if name.startswith("__"):
+        is_done = True
+        for name in self._disk.list_directory(self._logs) if deleted else ():
+            if is_internal(name):
                 continue
             try:
-                self._remove_orphan(name, known)
+                self._finish_deletion(name, deleted)
             except GoQueueError as error:
+                is_done = False
                 _log.error("directory left alone", path=f"{self._logs}/{name}", problem=str(error))
         self.remove_deleted()
+        return is_done
+
+    def _finish_deletion(self, name: str, deleted: Collection[TopicId]) -> None:
+        with self._directories:
+            owner = self._owner(name)
+            if owner is not None and owner in deleted:
+                _log.info("removing data of a deleted topic", topic=name)
+                self._move_to_deleted(name, owner)
+
+    def orphans(self) -> list[Orphan]:
+        """Blocking.  Directories with data that the metadata does not account for."""
+        with self._directories:
+            return find_orphans(
+                self._disk,
+                self._data_dir,
+                lambda owner: self.topic_exists(owner) or self.topic_was_deleted(owner),
+            )
+
+    def report_orphans(self) -> None:
+        """Blocking."""
+        for orphan in self.orphans():
+            _log.warning(
+                "data of an unknown topic left alone: the metadata has no record of it",
+                path=orphan.path,
+                topic=orphan.topic,
+                topic_id=str(orphan.topic_id or "unknown"),
+                log_bytes=orphan.log_bytes,
+            )
 
     def refuse_unknown_topics(self) -> None:
-        """Blocking.  Without metadata every topic would be an orphan, and removed as one."""
+        """Blocking.  Without metadata every topic would be an orphan."""
         for name in self._disk.list_directory(self._logs):
-            if not name.startswith("__") and self._disk.exists(f"{self._logs}/{name}/{TOPIC_FILE}"):
+            if not is_internal(name) and self._disk.exists(f"{self._logs}/{name}/{TOPIC_FILE}"):
                 raise CorruptData(
                     f"{self._logs} holds topic {name!r}, and the metadata that should know it is"
                     " missing: restore logs/__metadata and snapshots/, or start with an empty"
                     " data directory"
                 )
-
-    def _remove_orphan(self, name: str, known: set[TopicId]) -> None:
-        with self._directories:
-            owner = self._owner(name)
-            if owner is None:
-                _log.warning("directory is no topic's, left alone", path=f"{self._logs}/{name}")
-            elif owner not in known and not self.topic_exists(owner):
-                _log.info("removing data of a deleted topic", topic=name)
-                self._move_away(name, owner)
 
     def refuse_if_full(self) -> None:
         if not self._has_room:

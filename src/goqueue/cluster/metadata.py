@@ -4,7 +4,7 @@ Its log is `__metadata`.  Everything that must agree across a cluster and surviv
 is not some group's or partition's own, is a record here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -44,6 +44,14 @@ class SettingsChanged(msgspec.Struct, frozen=True, tag="settings"):
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="deleted"):
+    """Nothing else allows the data of a topic to be removed; kept until that is done."""
+
+    topic_id: TopicId
+
+
+class TopicDataRemoved(msgspec.Struct, frozen=True, tag="data-removed"):
+    """The deletion was carried out: its record need not be kept any longer."""
+
     topic_id: TopicId
 
 
@@ -57,6 +65,7 @@ MetadataRecord = (
     | PartitionsAdded
     | SettingsChanged
     | TopicDeleted
+    | TopicDataRemoved
     | ProducerIdsReserved
 )
 
@@ -89,6 +98,7 @@ class Metadata:
         self._by_name: dict[TopicName, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
         self._by_folded_name: dict[str, TopicName] = {}
+        self._deleted: dict[TopicId, None] = {}  # whose data may still be there; in order
         self._cluster_id = ""
         self._next_producer_id = 0
 
@@ -117,6 +127,11 @@ class Metadata:
 
     def has_id(self, topic_id: TopicId) -> bool:
         return topic_id in self._by_id
+
+    @property
+    def deleted(self) -> Collection[TopicId]:
+        """Topics whose deletion is decided, and whose data is not known to be removed."""
+        return self._deleted.keys()
 
     def topic_by_id(self, topic_id: TopicId) -> Topic:
         topic = self._by_id.get(topic_id)
@@ -180,6 +195,10 @@ class Metadata:
         topic = self.topic(name)
         return Decision((TopicDeleted(topic.topic_id),), topic)
 
+    def note_data_removed(self, topic_ids: Iterable[TopicId]) -> Decision[MetadataRecord, None]:
+        removed = [each for each in topic_ids if each in self._deleted]
+        return Decision([TopicDataRemoved(each) for each in removed], None)
+
     def reserve_producer_ids(self, count: int) -> Decision[MetadataRecord, int]:
         """The first of `count` ids that nobody else will get."""
         first = self._next_producer_id
@@ -216,9 +235,13 @@ class Metadata:
                     msgspec.structs.replace(topic, overrides=record.settings, settings=settings)
                 )
             case TopicDeleted():
-                topic = self._by_id.pop(record.topic_id)
-                del self._by_name[topic.name]
-                del self._by_folded_name[_folded(topic.name)]
+                self._deleted[record.topic_id] = None
+                deleted = self._by_id.pop(record.topic_id, None)  # None: a snapshot's record
+                if deleted is not None:
+                    del self._by_name[deleted.name]
+                    del self._by_folded_name[_folded(deleted.name)]
+            case TopicDataRemoved():
+                self._deleted.pop(record.topic_id, None)
             case ProducerIdsReserved():
                 self._next_producer_id = record.next_producer_id
 
@@ -231,6 +254,7 @@ class Metadata:
             ClusterNamed(self._cluster_id),
             ProducerIdsReserved(self._next_producer_id),
             *topics,
+            *(TopicDeleted(topic_id) for topic_id in self._deleted),
         ]
 
     def encode(self, record: MetadataRecord) -> bytes:

@@ -173,13 +173,16 @@ def test_a_deletion_is_finished_after_a_crash_at_any_of_its_operations():
         async def look(broker: Broker) -> None:
             await broker.doors.clock.sleep(1)
             assert await values_in(await broker.partition("other", 0)) == ["kept"]
+            disk = broker.doors.disk
             if broker.metadata.find("t") is None:
+                assert not disk.exists(f"{LOGS}/t"), "the deletion is not finished"
+                assert not broker.metadata.deleted
                 await broker.create_topic("t")
             await broker.delete_topic("t")
             await broker.create_topic("t")
             assert await publish(broker, "t", "new") == 0
-            disk = broker.doors.disk
             assert set(disk.list_directory("/data/deleted")) == set()
+            assert not disk.exists("/data/orphaned")
 
         _on(died.crash(operation), look)
 
@@ -246,6 +249,57 @@ def test_lost_metadata_does_not_take_the_data_with_it():
 
     with World(0) as world:
         world.run(story(world.doors("a")))
+
+
+def forget_metadata_since(disk: SimDisk, size: int) -> None:
+    """Cut the metadata log, as recovery does with a damaged end."""
+    disk.open(f"{LOGS}/__metadata/0/{0:020d}.log").truncate(size)
+
+
+def test_topics_that_the_metadata_lost_keep_their_data(seed: int):
+    """Only a record of its deletion removes a topic's data; a new topic does not inherit it."""
+
+    async def two_topics(doors: Doors) -> None:
+        async with running(doors) as broker:
+            await broker.create_topic("kept")
+            await publish(broker, "kept", "one")
+            sizes.append(doors.disk.size(f"{LOGS}/__metadata/0/{0:020d}.log"))
+            await broker.create_topic("lost")
+            await publish(broker, "lost", "acked")
+            ready.append(True)
+            await doors.clock.sleep(1000)
+
+    async def look(broker: Broker) -> None:
+        clock, disk = broker.doors.clock, broker.doors.disk
+        await clock.sleep(1)
+        assert not broker.has_topic("lost")
+        assert disk.exists(lost)
+        assert [(each.topic, each.path) for each in broker.partitions.orphans()] == [
+            ("lost", f"{LOGS}/lost")
+        ]
+        await broker.create_topic("lost")
+        assert await publish(broker, "lost", "new") == 0
+        assert await values_in(await broker.partition("lost", 0)) == ["new"]
+        await broker.delete_topic("lost")
+        [orphan] = broker.partitions.orphans()
+        assert orphan.path.startswith("/data/orphaned/lost")
+        assert disk.read_file(f"{orphan.path}/0/{0:020d}.log") == acked
+        assert await values_in(await broker.partition("kept", 0)) == ["one"]
+
+    sizes: list[int] = []
+    ready: list[bool] = []
+    lost = f"{LOGS}/lost/0/{0:020d}.log"
+    with World(seed) as world:
+        world.start("a", two_topics)
+        world.run_until(lambda: bool(ready))
+        world.kill("a")
+        disk = world.disk("a")
+    forget_metadata_since(disk, sizes[0])
+    acked = disk.read_file(lost)
+    assert acked
+    _on(disk, look)
+    [orphan] = disk.list_directory("/data/orphaned")
+    assert disk.read_file(f"/data/orphaned/{orphan}/0/{0:020d}.log") == acked
 
 
 # --- one disk, many partitions -------------------------------------------------------------------

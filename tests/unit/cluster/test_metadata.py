@@ -42,6 +42,7 @@ commands = st.one_of(
     st.tuples(st.just("grow"), names, st.integers(-1, 12)),
     st.tuples(st.just("change"), names, changes, st.booleans()),
     st.tuples(st.just("delete"), names),
+    st.tuples(st.just("removed"), st.integers(0, 2)),
     st.tuples(st.just("ids"), st.integers(1, 2000)),
     st.tuples(st.just("name"), st.text(min_size=1, max_size=3)),
 )
@@ -67,6 +68,8 @@ def decided(machine: Metadata, command: Command, number: int) -> Decision[Metada
             return machine.change_settings(name, chosen, replace=replace)
         case ("delete", name):
             return machine.delete_topic(name)
+        case ("removed", which):
+            return machine.note_data_removed(list(machine.deleted)[which : which + 1])
         case ("ids", count):
             return machine.reserve_producer_ids(count)
         case ("name", text):
@@ -76,7 +79,8 @@ def decided(machine: Metadata, command: Command, number: int) -> Decision[Metada
 
 
 def state_of(machine: Metadata) -> object:
-    return (machine.cluster_id, machine.next_producer_id, dict(machine.topics))
+    deleted = list(machine.deleted)
+    return (machine.cluster_id, machine.next_producer_id, dict(machine.topics), deleted)
 
 
 def replayed(machine: Metadata, records: list[bytes]) -> Metadata:
