@@ -172,11 +172,11 @@ def fetch(desk: Desk, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets,
 
 
 def _fetch_one(desk: Desk, request: FetchRequest) -> FetchedOffsets:
+    """Only a consumer group asks who fetches: Kafka's classic groups, too, look past the member."""
     group = desk.groups.get(request.group_id)
-    if request.member_id and request.member_epoch >= 0:
+    names_member = request.member_id and request.member_epoch >= 0
+    if names_member and isinstance(group, ConsumerGroup):
         try:
-            if not isinstance(group, ConsumerGroup):
-                raise UnknownMember(f"no member {request.member_id!r}")
             _check_epoch(group, request.member_id, None, request.member_epoch)
         except GroupError as error:
             return FetchedOffsets(request.group_id, {}, error)

@@ -106,10 +106,11 @@ def question(api_key: ApiKey, /, **fields: Any) -> Any:
     >>> question(ApiKey.METADATA, topics=[{"name": "orders"}]).topics[0].name
     'orders'
     """
-    return _entity(request_class(api_key, SPOKEN[api_key]), fields)
+    return entity_of(request_class(api_key, SPOKEN[api_key]), fields)
 
 
-def _entity(cls: type[Any], fields: Mapping[str, Any]) -> Any:
+def entity_of(cls: type[Any], fields: Mapping[str, Any]) -> Any:
+    """A message of kio's class from plain values, lists and dicts."""
     schema = schema_of(cls)
     return build(cls, **{name: _value(schema[name], given) for name, given in fields.items()})
 
@@ -119,7 +120,7 @@ def _value(field: FieldSchema, given: Any) -> Any:
         return given
     if field.nested is None:
         return tuple(given)
-    return tuple(_entity(field.nested, item) for item in given)
+    return tuple(entity_of(field.nested, item) for item in given)
 
 
 def encode_body(api_key: ApiKey, request: Any) -> list[Buffer]:

@@ -72,6 +72,39 @@ def test_several_groups_are_fetched_at_once_and_fail_alone(host: Host) -> None:
     assert other.offsets == {KEY: None}
 
 
+def test_only_a_consumer_group_looks_at_who_fetches_its_offsets(host: Host) -> None:
+    """franz-go names its member id and generation when it fetches for a classic group, too."""
+    client = ClassicClient(host)
+    client.join()
+    client.sync({client: {"orders": [0, 1]}})
+    host.commit(7, member_id=client.member_id, generation=client.generation)
+    ours, strangers, missing = host.run(
+        host.machine.fetch(
+            [
+                FetchRequest(
+                    group_id=GROUP,
+                    partitions=(KEY,),
+                    member_id=client.member_id,
+                    member_epoch=client.generation,
+                ),
+                FetchRequest(
+                    group_id=GROUP, partitions=(KEY,), member_id="stranger", member_epoch=99
+                ),
+                FetchRequest(
+                    group_id=GroupId("missing"), partitions=(KEY,), member_id="m", member_epoch=1
+                ),
+            ]
+        )
+    )
+    for fetched in (ours, strangers):
+        assert fetched.error is None
+        found = fetched.offsets[KEY]
+        assert found is not None
+        assert found.offset == 7
+    assert missing.error is None
+    assert missing.offsets == {KEY: None}
+
+
 def test_one_partitions_metadata_may_be_too_large(host: Host) -> None:
     wanted = (
         OffsetToCommit(KEY[0], 0, Offset(1), metadata="x" * 4_097),

@@ -287,6 +287,24 @@ async def test_fetch_by_an_unknown_id_is_a_mistake_and_by_an_unknown_name_is_emp
     assert by_name.topics[0].partitions[0].error_code is ErrorCode.none
 
 
+@pytest.mark.parametrize("version", [9, 10])
+async def test_a_classic_group_gives_its_offsets_whoever_asks(broker, topic, version):
+    member_id = await stable_member(broker)
+    mine: dict[str, Any] = {"member_id": member_id, "generation_id_or_member_epoch": 1}
+    assert await commit(broker, {0: 5}, 9, **mine) == [ErrorCode.none]
+    for asker, epoch in ((member_id, 1), ("stranger", 9)):
+        group = await fetch(
+            broker, version, (0,), topic.topic_id, member_id=asker, member_epoch=epoch
+        )
+        assert group.error_code is ErrorCode.none
+        assert [part.committed_offset for part in group.topics[0].partitions] == [5]
+    missing = await fetch(
+        broker, version, (0,), topic.topic_id, group_id="nobody", member_id="m", member_epoch=1
+    )
+    assert missing.error_code is ErrorCode.none
+    assert [part.committed_offset for part in missing.topics[0].partitions] == [-1]
+
+
 async def test_a_stale_epoch_is_told_only_to_those_who_know_the_word(broker, topic):
     await beat(broker)
     late: dict[str, Any] = {
