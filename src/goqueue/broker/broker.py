@@ -112,6 +112,12 @@ class Broker:
         finally:
             await self.partitions.close()
 
+    def reconfigure(self, config: Config) -> None:
+        """Take over what a reload may change (`RELOADABLE`)."""
+        self.config = config
+        self.partitions.reconfigure(config.storage)
+        self.cleaner.reconfigure(config.storage)
+
     async def _open(self) -> None:
         disk, data_dir = self.doors.disk, self.config.data_dir
         self.started_at = self.doors.clock.now()

@@ -35,6 +35,9 @@ class Cleaner:
                 if topic.settings.is_compacted:
                     await self._clean(topic)
 
+    def reconfigure(self, config: StorageConfig) -> None:
+        self._config = config
+
     def stop(self) -> None:
         """Let a run that is under way end early; it leaves no trace."""
         self._stopping = True

@@ -71,6 +71,8 @@ class Partitions:
         self._removing = threading.Lock()
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
         self._has_room = True
+        self.recovery = Recovery()  # of all logs opened so far, together
+        self.closed_cleanly = True  # False once a log could not be checkpointed at the end
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
         self.on_opened: Callable[[Partition], None] = lambda _partition: None
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
@@ -96,6 +98,10 @@ class Partitions:
                 f"topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {index}"
             )
         return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
+
+    @property
+    def opening_count(self) -> int:
+        return len(self._opening)
 
     async def log_bytes(self, topic: Topic, indexes: Iterable[int]) -> dict[int, int]:
         """How much each partition's records take on disk; no log is opened for it."""
@@ -191,6 +197,7 @@ class Partitions:
         return read_owner(self._disk, f"{self._logs}/{topic}")
 
     def _tell_recovery(self, topic: str, index: int, recovery: Recovery) -> None:
+        self.recovery.add(recovery)
         if recovery.problems or recovery.cut_bytes:
             _log.warning(
                 "log recovered",
@@ -349,7 +356,7 @@ class Partitions:
     async def run_checkpoints(self) -> None:
         while True:
             await self._clock.sleep(self._config.checkpoint_ms / 1000)
-            await self._look_at_room()
+            await self.look_at_room()
             for partition in self:
                 if partition.log.needs_checkpoint and partition.log.failed is None:
                     await _guarded("checkpoint", partition, partition.checkpoint)
@@ -415,7 +422,7 @@ class Partitions:
                 segments=removed,
             )
 
-    async def _look_at_room(self) -> None:
+    async def look_at_room(self) -> None:
         free = await self._disk.in_background(lambda: self._disk.free_bytes(self._logs))
         has_room = free >= self._config.free_bytes_min
         if has_room != self._has_room:
@@ -445,18 +452,28 @@ class Partitions:
         """What cannot be brought in good order now is so at the next start."""
         if self._opening:
             await asyncio.wait(self._opening.values())
-        await asyncio.gather(
+        closed = await asyncio.gather(
             *(_guarded("closing", partition, partition.close) for partition in self)
         )
+        self.closed_cleanly = all(closed) and not self.read_only()
         self._open.clear()
 
+    def reconfigure(self, config: StorageConfig) -> None:
+        self._config = config
 
-async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]) -> None:
-    """One log's trouble must not stop the upkeep of the others."""
+    def read_only(self) -> list[Partition]:
+        """Those open ones whose disk failed: they are read, and take no writes."""
+        return [partition for partition in self if partition.log.failed is not None]
+
+
+async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]) -> bool:
+    """One log's trouble must not stop the upkeep of the others; False when there was some."""
     try:
         await work()
     except GoQueueError as error:
         _log.error(f"{what} failed", partition=str(where), problem=str(error))
+        return False
+    return True
 
 
 async def _nothing() -> None:

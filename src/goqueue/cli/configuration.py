@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.model.config import Config, problems_of
+from goqueue.model.config import Config, flattened, problems_of
 
 ENVIRONMENT_PREFIX: Final = "GOQUEUE_"
 CONFIG_FILE_VARIABLE: Final = "GOQUEUE_SERVER_CONFIG"
@@ -140,15 +140,7 @@ def _is_known(path: str) -> bool:
 
 def _defaults() -> dict[str, Given]:
     tree = msgspec.to_builtins(Config())
-    return {path: Given(value, DEFAULT_ORIGIN) for path, value in _flattened(tree)}
-
-
-def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flattened(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+    return {path: Given(value, DEFAULT_ORIGIN) for path, value in flattened(tree)}
 
 
 # --- the sources ----------------------------------------------------------------------------------
@@ -166,7 +158,7 @@ def _from_file(file: Path, problems: list[str]) -> dict[str, Given]:
         problems.append(f"{file}: cannot be read: {_reason(error)}")
         return {}
     found = {}
-    for path, value in _flattened(tree):
+    for path, value in flattened(tree):
         if not _is_known(path):
             problems.append(f"{file}: there is no setting {path!r}{_hint(path, setting_types())}")
         elif _is_scalar(value):

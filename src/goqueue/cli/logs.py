@@ -24,12 +24,17 @@ def set_up(log_format: str, log_level: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *last,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[log_level.upper()]
-        ),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Forgiving(sys.stderr))),
-        cache_logger_on_first_use=True,
+        # A logger that is kept would keep its level.  Nothing logs in a loop over messages.
+        cache_logger_on_first_use=False,
     )
+    set_level(log_level)
+
+
+def set_level(log_level: str) -> None:
+    """From now on, for every logger."""
+    number = logging.getLevelNamesMapping()[log_level.upper()]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
 
 
 class _Forgiving(io.TextIOBase):

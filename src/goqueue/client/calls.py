@@ -15,6 +15,7 @@ from goqueue.client.results import (
     Anything,
     Compacted,
     Health,
+    LogLevel,
     PartitionsAdded,
     PublishResults,
     Sealed,
@@ -58,6 +59,20 @@ def health() -> Call[Health]:
 
 def stats() -> Call[dict[str, Any]]:
     return _get("/stats", dict[str, Any])
+
+
+def log_level() -> Call[LogLevel]:
+    return _get("/admin/log-level", LogLevel)
+
+
+def set_log_level(level: str) -> Call[LogLevel]:
+    return Call(
+        method="PUT",
+        path="/admin/log-level",
+        result=LogLevel,
+        body=_json({"level": level}),
+        is_repeatable=True,
+    )
 
 
 # --- topics ---------------------------------------------------------------------------------------

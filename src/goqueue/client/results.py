@@ -15,6 +15,10 @@ class ServerVersion(msgspec.Struct, frozen=True):
     compiled: list[str] = []
 
 
+class LogLevel(msgspec.Struct, frozen=True):
+    level: str
+
+
 class Health(msgspec.Struct, frozen=True):
     status: str
     message: str = ""

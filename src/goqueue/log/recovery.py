@@ -47,6 +47,12 @@ class Recovery(msgspec.Struct):
     removed_segments: int = 0
     problems: list[str] = []
 
+    def add(self, other: "Recovery") -> None:
+        """Sum up; problems were told log by log."""
+        self.verified_bytes += other.verified_bytes
+        self.cut_bytes += other.cut_bytes
+        self.removed_segments += other.removed_segments
+
 
 def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, Recovery]:
     """The log in `directory`, created when there is none."""

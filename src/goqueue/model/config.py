@@ -4,6 +4,9 @@ Defaults < TOML file < `GOQUEUE_…` variables < flags; `goqueue.cli` merges the
 docstring is its reference text: unit, trade-off, when to change it.
 """
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
 import msgspec
 
 from goqueue.model.errors import InvalidSetting
@@ -132,7 +135,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_format: str = "auto"
     """`console`, `json`, or `auto`: console at a terminal, JSON in a pipe."""
     log_level: str = "info"
-    """`debug`, `info`, `warning` or `error`."""
+    """`debug`, `info`, `warning` or `error`. `debug` has a line for each request. May be changed
+    at run time: SIGHUP, `PUT /admin/log-level`, `goqueue config log-level`."""
+    access_log: bool = False
+    """Log a line for each request (API or path, result, duration), also at level `info`. On a busy
+    server that is many lines, and each takes some 20 microseconds."""
+    drain_ms: int = 1_000
+    """After SIGTERM, `/readyz` answers 503 for this long before the listeners close, so that a load
+    balancer sends its traffic elsewhere first: set it to twice the interval of its health checks.
+    Skipped when no client is connected. 0 closes at once."""
     shutdown_seconds: float = 10.0
     """How long open requests may take to finish after SIGTERM."""
     kafka: KafkaConfig = KafkaConfig()
@@ -142,6 +153,63 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: GroupsConfig = GroupsConfig()
 
 
+# Settings that a reload (SIGHUP) may change; all others need a restart.  Limits of connections
+# apply to connections made after it.
+RELOADABLE: Final = frozenset(
+    {
+        "log_level",
+        "access_log",
+        "drain_ms",
+        "shutdown_seconds",
+        "kafka.request_bytes_max",
+        "kafka.connections_max",
+        "kafka.idle_ms",
+        "kafka.request_ms",
+        "kafka.pending_requests_max",
+        "kafka.pending_bytes_max",
+        "kafka.fetch_bytes_max",
+        "topics.auto_create",
+        "topics.partitions",
+        "storage.checkpoint_ms",
+        "storage.retention_check_ms",
+        "storage.compaction_check_ms",
+        "storage.compaction_memory_bytes",
+        "storage.free_bytes_min",
+    }
+)
+
+
+def differences(before: Config, after: Config) -> dict[str, Any]:
+    """The settings of `after` that `before` has otherwise, by dotted path."""
+    old = dict(flattened(msgspec.to_builtins(before)))
+    new = dict(flattened(msgspec.to_builtins(after)))
+    gone = dict.fromkeys(old.keys() - new.keys())  # of a table, topics.settings say
+    return gone | {path: value for path, value in new.items() if old.get(path) != value}
+
+
+def flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a tree of settings by dotted path."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def reloaded(before: Config, after: Config) -> Config:
+    """`before` with what a reload may change taken from `after`."""
+    tree = msgspec.to_builtins(before)
+    for path, value in differences(before, after).items():
+        if path in RELOADABLE:
+            *sections, name = path.split(".")
+            branch = tree
+            for section in sections:
+                branch = branch[section]
+            branch[name] = value
+    return msgspec.convert(tree, Config)
+
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOOPBACK = ("localhost", "::1")
 
 
@@ -179,7 +247,9 @@ def problems_of(config: Config) -> list[str]:
         found.append(f"topics.partitions: must be between 1 and {config.topics.partitions_max}")
     if config.node_id < 0:
         found.append("node_id: must not be negative")
-    if config.log_level not in ("debug", "info", "warning", "error"):
+    if config.drain_ms < 0:
+        found.append("drain_ms: must not be negative")
+    if config.log_level not in LOG_LEVELS:
         found.append("log_level: must be debug, info, warning or error")
     if config.log_format not in ("auto", "console", "json"):
         found.append("log_format: must be auto, console or json")

@@ -1,61 +1,151 @@
 """A whole node: the data directory's lock, the broker, its listeners; from start to stop.
 
-lock the data directory ─> open the broker ─> start the listeners ─> ready ─> … ─> stop
+lock the data directory ─> open the broker ─> start the listeners ─> ready ─> … ─> drain ─> stop
 """
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import structlog
 
+from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
-from goqueue.model.config import Address, Config
+from goqueue.model.config import RELOADABLE, Address, Config, differences, reloaded
 from goqueue.runtime import Doors, real_doors
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
+from goqueue.server.checks import add_checks
 from goqueue.server.http.listener import HttpListener
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
 
 _log = structlog.get_logger("goqueue.server")
 
 
-class Node(msgspec.Struct, frozen=True):
+class Reloaded(msgspec.Struct, frozen=True):
+    changed: dict[str, Any]
+    """Settings that are in force from now on, by dotted path."""
+    needs_restart: list[str]
+    """Settings that are otherwise now, and that only a restart brings into force."""
+
+
+class Node:
     """A running server."""
 
-    broker: Broker
-    kafka: Address
-    http: Address
+    def __init__(
+        self, broker: Broker, kafka: KafkaListener, http: HttpListener, server_log: ServerLog
+    ) -> None:
+        self.broker = broker
+        self._kafka = kafka
+        self._http = http
+        self._server_log = server_log
+        self.kafka: Address = kafka.address
+        self.http: Address = http.address
 
     def ready_line(self) -> str:
         return f"GoQueue is ready: kafka={self.kafka} http=http://{self.http}"
 
+    @property
+    def connections(self) -> dict[str, int]:
+        """Open connections by listener."""
+        return {"kafka": self._kafka.connection_count, "http": self._http.connection_count}
+
+    def reload(self, config: Config) -> Reloaded:
+        """Take over what can be changed while the server runs."""
+        before = self.broker.config
+        found = differences(before, config)
+        after = reloaded(before, config)
+        self.broker.reconfigure(after)
+        self._kafka.config = after.kafka
+        self._server_log.access_log = after.access_log
+        if after.log_level != self._server_log.level:  # also one that was set by hand
+            self._server_log.set_level(after.log_level)
+        return Reloaded(
+            {path: value for path, value in found.items() if path in RELOADABLE},
+            sorted(found.keys() - RELOADABLE),
+        )
+
+    async def drain(self, ended: asyncio.Event) -> None:
+        """Say that no more traffic is wanted, and serve on for `drain_ms`, or until `ended`."""
+        self._http.health.set_draining()
+        if not any(self.connections.values()):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.broker.config.drain_ms / 1000):
+                await ended.wait()
+
 
 @contextlib.asynccontextmanager
-async def running_node(config: Config, doors: Doors | None = None) -> AsyncIterator[Node]:
+async def running_node(
+    config: Config, doors: Doors | None = None, server_log: ServerLog | None = None
+) -> AsyncIterator[Node]:
     """A node that serves until the block ends; everything is on disk and closed after it."""
+    started = time.monotonic()
+    server_log = server_log or ServerLog(config.log_level, access_log=config.access_log)
+    _tell_start(config)
     doors = doors or real_doors(config.storage.open_files_max)
     await doors.disk.in_background(lambda: doors.disk.make_directory(config.data_dir))
     lock = DirectoryLock(config.data_dir)
+    stopping = started
+    broker = None
     try:
         broker = Broker(doors, config)
         metrics = Metrics(broker)
         async with broker.running(), owned_tasks() as tasks:
-            kafka = KafkaListener(broker, config.kafka, metrics)
-            http = HttpListener(broker, config.http, metrics)
+            _tell_opened(broker, started)
+            kafka = KafkaListener(broker, config.kafka, metrics, server_log)
+            http = HttpListener(broker, config.http, metrics, server_log=server_log)
             try:
+                add_checks(http.health, broker)
                 await kafka.start(tasks)
                 await http.start(tasks)
                 kafka.http_address = http.address
                 http.ready = True
-                yield Node(broker, kafka.address, http.address)
+                node = Node(broker, kafka, http, server_log)
+                _log.info("ready", kafka=str(node.kafka), http=str(node.http), **_since(started))
+                yield node
             finally:
+                stopping = time.monotonic()
                 http.ready = False
-                await asyncio.gather(
-                    kafka.stop(config.shutdown_seconds), http.stop(config.shutdown_seconds)
-                )
+                seconds = broker.config.shutdown_seconds
+                await asyncio.gather(kafka.stop(seconds), http.stop(seconds))
     finally:
         doors.disk.close()  # waits for its threads: nobody else may write before they are done
         lock.release()
+        if broker is not None and stopping > started:
+            _log.info("stopped", is_clean=broker.partitions.closed_cleanly, **_since(stopping))
+
+
+def _tell_start(config: Config) -> None:
+    _log.info(
+        "starting",
+        version=__version__,
+        is_compiled=bool(compiled_modules()),
+        process=os.getpid(),
+        data_dir=config.data_dir,
+        settings=differences(Config(), config),
+    )
+
+
+def _tell_opened(broker: Broker, started: float) -> None:
+    """Logs of topics are verified when they are first used; these are the broker's own."""
+    topics = broker.topics()
+    recovery = broker.partitions.recovery
+    _log.info(
+        "data directory opened",
+        topics=len(topics),
+        partitions=sum(topic.partitions for topic in topics),
+        verified_bytes=recovery.verified_bytes,
+        cut_bytes=recovery.cut_bytes,
+        **_since(started),
+    )
+
+
+def _since(started: float) -> dict[str, float]:
+    return {"seconds": round(time.monotonic() - started, 3)}

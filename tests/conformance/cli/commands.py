@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ Run = Callable[..., Result]
 class RunningServer:
     """`goqueue server` on free ports; known by the line it prints."""
 
-    def __init__(self, directory: Path, *flags: str) -> None:
+    def __init__(
+        self, directory: Path, *flags: str, variables: Mapping[str, str] | None = None
+    ) -> None:
         self._log = directory / "stderr"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -30,7 +32,7 @@ class RunningServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=environment(),
+                env={**environment(), **(variables or {})},
             )
         found = READY.fullmatch(self._first_line().strip())
         assert found, self._log.read_text()

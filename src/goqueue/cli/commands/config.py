@@ -1,4 +1,4 @@
-"""`goqueue config`: named servers to talk to, kept in the client's own file."""
+"""`goqueue config`: named servers to talk to, in the client's own file; a server's log level."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ import typer
 from goqueue.cli import contexts
 from goqueue.cli.contexts import ContextFile, ServerContext
 from goqueue.cli.failures import ExitCode, Failure
-from goqueue.cli.output import show, show_value
+from goqueue.cli.output import show, show_facts, show_value
 from goqueue.cli.session import Session
 
 HIDDEN = "********"
@@ -16,7 +16,7 @@ HIDDEN = "********"
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Name the servers you talk to and choose between them.",
+    help="Name the servers you talk to, choose between them, and change one's log level.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.")]
@@ -94,6 +94,23 @@ def delete_context(name: Name) -> None:
     current = None if file.current_context == name else file.current_context
     contexts.save(ContextFile(current, left))
     typer.echo(f"context {name!r} deleted", err=True)
+
+
+@app.command("log-level")
+def log_level(
+    context: typer.Context,
+    level: Annotated[
+        str | None, typer.Argument(metavar="[LEVEL]", help="debug, info, warning or error.")
+    ] = None,
+) -> None:
+    """Show or change how much the running server logs, until its next restart or reload."""
+    from goqueue.client import calls
+
+    session = context.ensure_object(Session)
+    with session.client() as client:
+        call = calls.log_level() if level is None else calls.set_log_level(level)
+        found = client.send(call)
+    show_facts(session.output_format(), found, [("log level", found.level)])
 
 
 def _hidden(file: ContextFile) -> ContextFile:

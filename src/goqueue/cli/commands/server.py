@@ -12,6 +12,8 @@ from goqueue.cli.pairs import pairs
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from goqueue.cli.configuration import Merged
     from goqueue.model.config import Config
 
@@ -89,11 +91,12 @@ def server(
         "log_level": log_level,
         "log_format": log_format,
     }
-    merged = _merged(flags | pairs(settings, "--set"), config)
+    given = flags | pairs(settings, "--set")
+    merged = _merged(given, config)
     if print_config:
         _print(merged, context.ensure_object(Session))
         return
-    _run(merged)
+    _run(merged, lambda: _merged(given, config))
 
 
 def _merged(flags: dict[str, Any], config: Path | None) -> "Merged":
@@ -125,7 +128,7 @@ def _print(merged: "Merged", session: Session) -> None:
         typer.echo(as_toml(merged), nl=False)
 
 
-def _run(merged: "Merged") -> None:
+def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
     import asyncio
 
     import uvloop
@@ -139,24 +142,27 @@ def _run(merged: "Merged") -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_serve(config))
+            runner.run(_serve(config, lambda: remerged().config))
         except OSError as error:  # a port in use, a directory that may not be written
             raise Failure(f"the server cannot start: {error}") from error
 
 
-async def _serve(config: "Config") -> None:
+async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
     """Serve until SIGTERM or ctrl-c; a second one does not wait for what is still open."""
-    import asyncio
-    import signal
-
+    from goqueue.cli.logs import set_level
+    from goqueue.cli.signals import Signals
+    from goqueue.runtime.service_manager import ServiceManager
+    from goqueue.runtime.tasks import owned_tasks
     from goqueue.server.server import running_node
+    from goqueue.server.server_log import ServerLog
 
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop.set)
-    async with running_node(config) as node:
-        print(node.ready_line(), flush=True)
-        await stop.wait()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)
+    manager = ServiceManager(os.environ)
+    server_log = ServerLog(config.log_level, access_log=config.access_log, set_level=set_level)
+    with Signals(read_config, manager) as signals:
+        async with running_node(config, server_log=server_log) as node, owned_tasks() as tasks:
+            signals.node = node
+            print(node.ready_line(), flush=True)
+            manager.ready()
+            watchdog = tasks.create_task(manager.run_watchdog())
+            await signals.stopped(node)
+            watchdog.cancel()

@@ -18,6 +18,7 @@ from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import (
+    admin,
     compaction,
     dead_letters,
     errors,
@@ -42,6 +43,7 @@ from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
 
 API: Final[list[HTTPRouteHandler]] = [
     *topics.HANDLERS,
@@ -57,6 +59,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *transactions.HANDLERS,
     *transaction_messages.HANDLERS,
     *group_transactions.HANDLERS,
+    *admin.HANDLERS,
 ]
 
 # The first words of their paths.
@@ -64,7 +67,12 @@ API_ROOTS: Final = frozenset(path.split("/")[1] for each in API for path in each
 
 
 def create_app(
-    broker: Broker, config: HttpConfig, metrics: Metrics, readiness: Health, polls: LongPolls
+    broker: Broker,
+    config: HttpConfig,
+    metrics: Metrics,
+    readiness: Health,
+    polls: LongPolls,
+    server_log: ServerLog,
 ) -> Litestar:
     verbs = Messages(broker)
     given = {
@@ -78,6 +86,7 @@ def create_app(
         "metrics": metrics,
         "health": readiness,
         "polls": polls,
+        "server_log": server_log,
     }
 
     def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:
@@ -86,7 +95,15 @@ def create_app(
     document = ApiDocument(
         make_app,
         (
-            *(compaction, dead_letters, group_admin, group_bodies, group_transactions, health),
+            *(
+                admin,
+                compaction,
+                dead_letters,
+                group_admin,
+                group_bodies,
+                group_transactions,
+                health,
+            ),
             *(message_bodies, messages, queue_admin, queue_bodies, queue_settings, topics),
             transaction_messages,
             transactions,

@@ -4,7 +4,7 @@ too many requests or bytes of bodies at once       503, with Retry-After
 a write from a page of another origin              403: a browser must not be used against us
 /v1/…                                              the same as without it
 every answer                                       security headers
-every request                                      its time in the metrics, by route
+every request                                      its time in the metrics, by route, and in the log
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -16,6 +16,7 @@ from goqueue.model.errors import Overloaded
 from goqueue.runtime import Clock
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
 from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -46,6 +47,7 @@ class Gate:
         *,
         clock: Clock,
         metrics: Metrics,
+        server_log: ServerLog,
         requests_max: int,
         connection_count: Callable[[], int],
         api_roots: frozenset[str],
@@ -54,6 +56,7 @@ class Gate:
         self._app = app
         self._clock = clock
         self._metrics = metrics
+        self._server_log = server_log
         self._requests_max = requests_max
         self._connection_count = connection_count
         self._api_roots = api_roots
@@ -83,6 +86,14 @@ class Gate:
             seconds = (self._clock.instant() - started) / 1e9
             route = str(scope.get("path_template") or "none")
             self._metrics.observe_http_request(_method(scope), route, passing.status, seconds)
+            if self._server_log.wants_requests:
+                self._server_log.http_request(
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=passing.status,
+                    seconds=seconds,
+                    peer="{}:{}".format(*(scope.get("client") or ("?", 0))),
+                )
 
     def _unversioned(self, path: str) -> str:
         """The API at `/v1` is the one at `/`; what is about the server has no version."""

@@ -16,6 +16,7 @@ from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
 
 TheBroker: TypeAlias = NamedDependency[SkipValidation[Broker]]
 TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
@@ -27,4 +28,5 @@ TheTransactionMessages: TypeAlias = NamedDependency[SkipValidation[TransactionMe
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
+TheServerLog: TypeAlias = NamedDependency[SkipValidation[ServerLog]]
 ThePolls: TypeAlias = NamedDependency[SkipValidation[LongPolls]]

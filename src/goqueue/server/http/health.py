@@ -22,7 +22,7 @@ class HealthBody(msgspec.Struct, frozen=True, omit_defaults=True):
     uptime_seconds: float
     message: str
     checks: dict[str, str] | None = None
-    """With `verbose`: each check by name, `pass` or what is wrong."""
+    """With `verbose`: each check by name: `pass`, `warning: …`, or what is wrong."""
 
 
 class SimpleHealth(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ async def get_alive(broker: TheBroker) -> HealthBody:
     summary="Ready",
     responses={
         400: ResponseSpec(ErrorBody, description="The request is malformed."),
-        503: ResponseSpec(HealthBody, description="Starting or stopping."),
+        503: ResponseSpec(HealthBody, description="Not ready; `message` says why."),
     },
 )
 async def get_ready(
@@ -85,14 +85,19 @@ async def get_ready(
     health: TheHealth,
     verbose: Annotated[str | None, Parameter(description="Name each check.")] = None,
 ) -> Response[HealthBody]:
-    """200 when all listeners serve, 503 while starting and stopping: send no traffic then."""
-    problems = {"server": None if health.ready else health.message, **health.problems()}
-    passed = not any(problems.values())
-    checks = {name: problem or "pass" for name, problem in problems.items()}
+    """200 when the server takes reads and writes.
+
+    503 while it starts, drains or stops, when the disk has no room, and when one of the server's
+    own logs is read-only: send no traffic then.  With `verbose`, warnings are told too.
+    """
+    results = health.results()
+    problems = [each.problem for each in results.values() if each.problem and each.is_critical]
+    passed = not problems
+    checks = {name: each.text for name, each in results.items()}
     body = _body(
         broker,
         "pass" if passed else "fail",
-        health.message if passed else "; ".join(filter(None, problems.values())),
+        health.message if passed else "; ".join(problems),
         checks if verbose is not None and verbose.lower() not in ("false", "0") else None,
     )
     return Response(body, status_code=200 if passed else 503)

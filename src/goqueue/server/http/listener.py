@@ -14,6 +14,7 @@ from goqueue.server.http.gate import Gate
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
 from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
 
 _log = structlog.get_logger("goqueue.http")
 
@@ -27,6 +28,7 @@ class HttpListener:
         config: HttpConfig,
         metrics: Metrics,
         health: Health | None = None,
+        server_log: ServerLog | None = None,
     ) -> None:
         self.health = health or Health()
         self._broker = broker
@@ -34,11 +36,13 @@ class HttpListener:
         self._metrics = metrics
         self._state = ServerState()
         self._polls = LongPolls(broker.doors.clock, config.long_poll_ms_max)
-        app = create_app(broker, config, metrics, self.health, self._polls)
+        server_log = server_log or ServerLog()
+        app = create_app(broker, config, metrics, self.health, self._polls, server_log)
         gate = Gate(
             app,  # type: ignore[arg-type] # litestar has its own names for ASGI's types
             clock=broker.doors.clock,
             metrics=metrics,
+            server_log=server_log,
             requests_max=config.connections_max,
             connection_count=lambda: len(self._state.connections),
             api_roots=API_ROOTS,
@@ -52,6 +56,10 @@ class HttpListener:
         """Where it really listens: the port is known also when 0 was asked for."""
         assert self._listener is not None, "not started"
         return Address(*self._listener.address)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._state.connections)
 
     @property
     def ready(self) -> bool:

@@ -54,7 +54,13 @@ class Slot:
             self.parts = []
         else:
             self.parts = encode_frame(self._correlation_id, self._flexible, body)
+        if self._connection.wants_log:
+            self._connection.log_request(self)
         self._connection.send_ready(self._api_key, self._started)
+
+    def facts(self, now: float) -> tuple[str, int, float]:
+        """For the log: the API, the reply's size, and the time it took."""
+        return api_name(self._api_key), sum(map(len, self.parts or ())), now - self._started
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
@@ -185,6 +191,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._wake_server()
         if self._ended and not self.is_busy:
             self.close()
+
+    @property
+    def wants_log(self) -> bool:
+        return self._listener.server_log.wants_requests
+
+    def log_request(self, slot: Slot) -> None:
+        api, bytes_out, seconds = slot.facts(asyncio.get_running_loop().time())
+        self._listener.server_log.kafka_request(
+            api=api, bytes_out=bytes_out, seconds=seconds, peer=self.peer
+        )
 
     # --- flow -------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from goqueue.server.kafka.handlers import HANDLERS
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.versions import refuse_api_versions
 from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
 from goqueue.wire.apis import ApiKey, versions_of
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import RequestHeader
@@ -34,8 +35,15 @@ _log = structlog.get_logger("goqueue.kafka")
 
 
 class KafkaListener:
-    def __init__(self, broker: Broker, config: KafkaConfig, metrics: Metrics) -> None:
-        self.config = config
+    def __init__(
+        self,
+        broker: Broker,
+        config: KafkaConfig,
+        metrics: Metrics,
+        server_log: ServerLog | None = None,
+    ) -> None:
+        self.config = config  # a reload replaces it; connections keep the one they began with
+        self.server_log = server_log or ServerLog()
         self.receive_buffer = bytearray(SHARED_BYTES)
         self.http_address: Address | None = None  # of the listener beside this one
         self._broker = broker
@@ -56,6 +64,10 @@ class KafkaListener:
             address.host, address.port, lambda: KafkaConnection(self)
         )
         self._reaper = tasks.create_task(self._reap())
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
 
     @property
     def address(self) -> Address:

@@ -22,11 +22,11 @@ async def test_health_in_all_its_spellings(client: Client):
 async def test_ready_only_while_serving(serving):
     async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
         assert "checks" not in (await client.get("/readyz")).json()
-        assert (await client.get("/readyz?verbose")).json()["checks"] == {"server": "pass"}
+        assert (await client.get("/readyz?verbose")).json()["checks"] == {"listeners": "pass"}
         server.listener.health.add_check("disk", lambda: "disk is full")
         refused = await client.get("/readyz?verbose=true")
         assert refused.status_code == 503
-        assert refused.json()["checks"] == {"server": "pass", "disk": "disk is full"}
+        assert refused.json()["checks"] == {"listeners": "pass", "disk": "disk is full"}
         server.listener.ready = False
         assert (await client.get("/readyz")).status_code == 503
         assert (await client.get("/livez")).status_code == 200
