@@ -383,6 +383,26 @@ def test_one_message_of_a_key_at_a_time(make_queue: MakeQueue):
     assert queue.one()["value"] == "a2"
 
 
+def test_the_lowest_priority_comes_in_time_when_the_highest_never_runs_out(
+    make_queue: MakeQueue, eventually: Eventually
+):
+    queue = make_queue(priority="strict", starvation_ms=200, visibility_ms=600_000)
+    queue.publish("a", "b", priority="background")
+    queue.publish(*["urgent"] * 20, priority="critical")
+    seen: list[str] = []
+
+    def both_came() -> bool:
+        some = queue.receive(5)
+        assert len(some) == 5
+        queue.settle_all("ack", some)
+        queue.publish(*["urgent"] * 5, priority="critical")
+        seen.extend(each["value"] for each in some if each["priority"] == "background")
+        return len(seen) == 2
+
+    eventually(both_came)
+    assert seen == ["a", "b"]
+
+
 # --- clients that leave ---------------------------------------------------------------------------
 
 

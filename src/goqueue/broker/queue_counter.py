@@ -127,6 +127,7 @@ class Counter:
     async def peek(self, stocks: Sequence[Source], count: int) -> list[Peeked]:
         async with self._lock:
             takes: Takes = {}
+            turns, self._turns_of = (self._turns_of, self._turns), None  # who looks takes no turn
             try:
                 await self._choose(self._in_turn(stocks), takes, Budget(count, 2**62))
                 return [
@@ -137,7 +138,7 @@ class Counter:
                 ]
             finally:
                 _undo(takes)
-                self._turns_of = None  # whose turn it was is not worth remembering
+                self._turns_of, self._turns = turns
 
     def _in_turn(self, stocks: Sequence[Source]) -> list[Shelf]:
         shelves = list(map(self._shelf, stocks))
@@ -169,10 +170,10 @@ class Counter:
                 self._host.machine.watch(shelf.ledger)
         if len(lanes) > 1:
             budget.spare = 0  # or a large batch of one lane would take the others' shares
-        starved = turns.begin(lanes, now, settings.starvation_ms)
-        if starved is not None and not budget.is_spent:
-            count = await self._serve_lane(starved, 1, takes, budget)
-            turns.served(starved, count, now)
+        for lane in turns.begin(lanes, now, settings.starvation_ms):
+            if not budget.is_spent:
+                count = await self._serve_lane(lane, 1, takes, budget)
+                turns.served(lane, count, now)
         while lanes and not budget.is_spent:
             is_alone = len(lanes) == 1
             lane, share = turns.turn(lanes, budget.count)

@@ -442,8 +442,12 @@ class Shelf:
     async def _load(self, lane: int) -> bool:
         """Put the next records on the shelf; False when there are none."""
         shelf, moves = self._lanes[lane], self.ledger.moves
+        known = min(self.stock.limit, self.stock.index.end)
         lots = await self.stock.lots_from(shelf.position, lane)
-        if not lots or self.ledger.moves != moves:
+        if self.ledger.moves != moves:
+            return False
+        if not lots:  # nothing of the lane in all that is known, so it offers nothing of that
+            shelf.position = max(shelf.position, known)
             return False
         shelf.lots.extend(lots)
         shelf.position = lots[-1].next_offset

@@ -2,7 +2,7 @@
 
 Deficit round robin.  A round gives each lane as many messages as its weight says; a lane with
 nothing to offer passes what is left of its share to the others (they begin the next round
-sooner).  A lane that waited for too long while others were served gets one message out of turn.
+sooner).  Lanes that waited for too long while others were served get one message each out of turn.
 
     round:   critical x50   high x25   normal x15   low x7   background x3     and again
 
@@ -46,21 +46,21 @@ class Turns:
         self._left = list(weights)  # of each lane's share in this round
         self._waiting_since: list[int | None] = [None] * LANES
 
-    def begin(self, lanes: set[int], now: int, starvation_ms: int) -> int | None:
-        """Note which lanes have something to offer; gives the one that waited longest, if too long.
+    def begin(self, lanes: set[int], now: int, starvation_ms: int) -> list[int]:
+        """Note which lanes may have something to offer; gives those that waited for too long.
 
-        The longest, or with few consumers, who serve no lane in time, the last would never be it.
+        The one that waited longest comes first, or with requests for one message the last would
+        never be served.  A lane that turns out to be empty must not keep the others waiting.
         """
-        starved: int | None = None
-        longest = starvation_ms - 1
+        starved: list[tuple[int, int]] = []
         for lane, since in enumerate(self._waiting_since):
             if lane not in lanes:
                 self._waiting_since[lane] = None
             elif since is None or since > now:  # new, or the clock was set back
                 self._waiting_since[lane] = now
-            elif now - since > longest:
-                starved, longest = lane, now - since
-        return starved
+            elif now - since >= starvation_ms:
+                starved.append((since, lane))
+        return [lane for _, lane in sorted(starved)]
 
     def turn(self, lanes: set[int], room: int) -> tuple[int, int]:
         """Of `lanes`, none empty as far as known, the one to serve now and how many at most."""

@@ -6,6 +6,8 @@ from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Awaitable
 
+import pytest
+
 from goqueue.broker.messages import OutgoingMessage
 from goqueue.model.errors import ShuttingDown
 from goqueue.queue import Delivered, QueueSettings
@@ -74,6 +76,28 @@ def test_strict_priority_never_serves_a_lower_lane_first():
         assert len(seen) == 500
 
     play(scenario, settings=QueueSettings(priority="strict"))
+
+
+@pytest.mark.parametrize("names", [set(NAMES), {"critical", "background"}, {"high", "low"}])
+def test_no_lane_waits_longer_than_the_starvation_time_whatever_is_there(names):
+    async def scenario(bench: Bench) -> None:
+        for name in sorted(names):
+            count = 400 if name in ("critical", "high") else 4
+            await bench.publish("jobs", *(with_priority(name.encode(), name) for _ in range(count)))
+        left = Counts({name: 400 if name in ("critical", "high") else 4 for name in names})
+        waited = dict.fromkeys(names, 0.0)
+        while left.total() > 300:
+            await bench.queues.peek("workers", "jobs", 3)  # whoever looks does not take a turn
+            delivered = await bench.receive(max_messages=10)
+            served = Counts(each.priority for each in delivered)
+            left -= served
+            await bench.ack(delivered)
+            await bench.sleep(0.5)
+            for name in waited:
+                waited[name] = 0.0 if served[name] or not left[name] else waited[name] + 0.5
+            assert max(waited.values()) < 2, waited
+
+    play(scenario, settings=QueueSettings(priority="strict", starvation_ms=1_000))
 
 
 def test_priorities_in_compressed_batches_count_too():

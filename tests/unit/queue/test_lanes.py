@@ -3,21 +3,33 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from goqueue.model.record import Record
 from goqueue.queue.lane_index import LaneIndex
 from goqueue.queue.lanes import BACKGROUND, CRITICAL, LANES, LOW, NORMAL, WEIGHTS, Turns, lane_of
 
 
-def serve(turns: Turns, backlog: list[int], request: int, now: int = 0) -> list[int]:
-    """One request of so many messages, as the counter does it; gives what each lane was served."""
+def serve(
+    turns: Turns,
+    backlog: list[int],
+    request: int,
+    now: int = 0,
+    starvation_ms: int = 30_000,
+    believed: frozenset[int] = frozenset(),
+) -> list[int]:
+    """One request of so many messages, as the counter does it; gives what each lane was served.
+
+    `believed` are lanes that are offered too, whether there is anything in them or not.
+    """
     served = [0] * LANES
-    lanes = {lane for lane in range(LANES) if backlog[lane]}
-    starved = turns.begin(lanes, now, 30_000)
-    if starved is not None:
-        backlog[starved] -= 1
-        served[starved] += 1
-        turns.served(starved, 1, now)
+    lanes = {lane for lane in range(LANES) if backlog[lane]} | believed
+    for lane in turns.begin(lanes, now, starvation_ms):
+        count = min(backlog[lane], 1, request - sum(served))
+        backlog[lane] -= count
+        served[lane] += count
+        turns.served(lane, count, now)
     room = request - sum(served)
     while lanes and room:
         is_alone = len(lanes) == 1
@@ -92,6 +104,28 @@ def test_with_few_consumers_every_lane_gets_its_turn():
         for lane, count in enumerate(serve(turns, [100] * LANES, 1, now=number * 40_000)):
             total[lane] += count
     assert min(total) >= 8
+
+
+@given(
+    backlog=st.lists(st.integers(0, 200), min_size=LANES, max_size=LANES),
+    believed=st.frozensets(st.integers(0, LANES - 1)),
+    requests=st.lists(st.tuples(st.integers(LANES, 60), st.integers(1, 900)), max_size=60),
+    weights=st.lists(st.integers(1, 1000), min_size=LANES, max_size=LANES),
+    is_strict=st.booleans(),
+)
+def test_no_lane_waits_longer_than_it_may_whatever_the_mix(
+    backlog, believed, requests, weights, is_strict
+):
+    turns = Turns(weights, is_strict=is_strict)
+    now, last = 0, [0] * LANES
+    for request, pause in requests:
+        has_some = [count > 0 for count in backlog]
+        served = serve(turns, backlog, request, now, 1_000, believed)
+        for lane in range(LANES):
+            if served[lane] or not has_some[lane]:
+                last[lane] = now
+            assert now - last[lane] < 1_000, "the turn after its time was up had to be its own"
+        now += pause
 
 
 @pytest.mark.parametrize(
