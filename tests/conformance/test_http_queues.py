@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.conformance.http_groups import HttpGroupServer, timed
 from tests.conformance.http_queues import Queue, values
@@ -63,6 +63,23 @@ def test_bytes_that_are_no_text_come_in_base64(queue: Queue):
     queue.publish("AP8=", encoding="base64")
     message = queue.one()
     assert (message["value"], message["encoding"]) == ("AP8=", "base64")
+
+
+def test_a_kafka_commit_beyond_the_end_does_not_silence_the_group(queue: Queue):
+    queue.publish("a", "b", "c")
+    assert len(queue.receive(1)) == 1
+    consumer = Consumer({**queue.server.bootstrap, "group.id": queue.group})
+    try:
+        far = TopicPartition(queue.topic, 0, 1_000_000)
+        consumer.commit(offsets=[far], asynchronous=False)
+    finally:
+        consumer.close()
+    assert queue.receive() == []
+    queue.publish("d")
+    assert values(queue.receive(wait="10s")) == ["d"]
+    wanted = {"offsets": {queue.topic: {"0": 1_000_000}}}
+    refused = queue.server.post(f"/groups/{queue.group}/offsets", 416, **wanted)
+    assert "outside of the log, which has 0 to 4" in refused["error"]["message"]
 
 
 def test_ack_alone_advances_the_group(queue: Queue):

@@ -82,6 +82,7 @@ class Broker:
         self.shares = ShareMembers(self)
         self.queue_groups = QueueGroups(self)
         self.groups.before_join = self.queue_groups.refuse_streams
+        self.partitions.on_recovered = self.queues.log_recovered
         self.partitions.on_opened = self.transactions.end_orphans
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))

@@ -29,7 +29,12 @@ from goqueue.groups.errors import (
     InconsistentGroupProtocol,
     UnknownMember,
 )
-from goqueue.model.errors import InvalidRequest, PartitionNotFound, TopicNotFound
+from goqueue.model.errors import (
+    InvalidRequest,
+    OffsetOutOfRange,
+    PartitionNotFound,
+    TopicNotFound,
+)
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
 
 OPENED_AT_ONCE: Final = 32
@@ -173,6 +178,9 @@ class GroupOverview:
         """Set offsets from outside; only a group without members takes that."""
         for place in offsets:
             self._check_place(place)
+        if self._broker.queue_groups.is_queue(group_id):
+            for place, offset in offsets.items():
+                await self._check_in_log(group_id, place, offset)
         wanted = tuple(
             OffsetToCommit(TopicName(place.topic), place.partition, offset, metadata=metadata)
             for place, offset in offsets.items()
@@ -193,6 +201,16 @@ class GroupOverview:
             raise PartitionNotFound(
                 f"topic {place.topic!r} has partitions 0 to {topic.partitions - 1},"
                 f" not {place.partition}"
+            )
+
+    async def _check_in_log(self, group_id: GroupId, place: TopicPartition, offset: int) -> None:
+        """A queue group's floor stays within the log; a stream group may commit what it likes."""
+        log = (await self._broker.partition(place.topic, place.partition)).log
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} of {place.topic}-{place.partition} is outside of the log, which"
+                f" has {log.start_offset} to {log.end_offset}: queue group {group_id!r} would miss"
+                " what is published next"
             )
 
     def _check_empty(self, group_id: GroupId) -> None:

@@ -43,7 +43,7 @@ from goqueue.model.errors import (
     PartitionNotFound,
     TopicNotFound,
 )
-from goqueue.model.ids import PartitionId, TopicId
+from goqueue.model.ids import Offset, PartitionId, TopicId, TopicName
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock, Disk, Doors
@@ -51,6 +51,7 @@ from goqueue.runtime import Clock, Disk, Doors
 FLUSH_CHECK_SECONDS: Final = 0.1
 
 Key = tuple[str, int]
+OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
 
 _log = structlog.get_logger("goqueue.partitions")
@@ -74,6 +75,7 @@ class Partitions:
         self.recovery = Recovery()  # of all logs opened so far, together
         self.closed_cleanly = True  # False once a log could not be checkpointed at the end
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
+        self.on_recovered: OnRecovered = _nobody_minds  # before anybody reads it or writes to it
         self.on_opened: Callable[[Partition], None] = lambda _partition: None
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
@@ -148,6 +150,8 @@ class Partitions:
         )
         self._tell_recovery(topic, index, recovery)
         log.close()  # until it is used: whoever opens ten thousand needs few handles
+        if topic_id is not None:
+            await self.on_recovered(TopicName(topic), index, topic_id, log.end_offset)
         if topic_id is not None and not self.topic_exists(topic_id):
             log.close()
             raise TopicNotFound(f"topic {topic!r} was deleted")
@@ -477,4 +481,8 @@ async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]
 
 
 async def _nothing() -> None:
+    return
+
+
+async def _nobody_minds(_topic: TopicName, _index: int, _topic_id: TopicId, _end: Offset) -> None:
     return

@@ -55,7 +55,7 @@ class Floors:
         self._told = {each: floor for each, floor in self._told.items() if each in known}
 
     async def _tell_group(self, group_id: GroupId, ledgers: Sequence[Ledger]) -> None:
-        self.heed(group_id, ledgers)
+        await self.heed(group_id, ledgers)
         await self._queues.host.settled()  # what is told is true also after a power cut
         still = [each for each in ledgers if self._queues.machine.ledger(each.where) is each]
         committed = self._ground.groups.committed(group_id)
@@ -74,8 +74,12 @@ class Floors:
     def committed_offset(self, group_id: GroupId, place: Place) -> CommittedOffset | None:
         return self._ground.groups.committed(group_id).get(place)
 
-    def heed(self, group_id: GroupId, ledgers: Iterable[Ledger]) -> None:
-        """Move floors to where somebody else committed; durable before anything is answered."""
+    async def heed(self, group_id: GroupId, ledgers: Iterable[Ledger]) -> None:
+        """Move floors to where somebody else committed; durable before anything is answered.
+
+        Kafka lets anybody commit any offset.  A floor stays within its log, or what is published
+        next would be taken for finished.
+        """
         committed = self._ground.groups.committed(group_id)
         if not committed:
             return
@@ -84,11 +88,22 @@ class Floors:
             found = committed.get((where.topic, where.partition))
             if found is None or found.metadata == MARK or found.committed_at == ledger.heeded:
                 continue
-            self._move(ledger.where, found)
+            await self._move(ledger.where, found)
 
-    def _move(self, where: Where, to: CommittedOffset) -> None:
+    async def _move(self, where: Where, to: CommittedOffset) -> None:
+        log = (await self._ground.partition(where.topic, where.partition)).log
+        floor = Offset(min(max(to.offset, log.start_offset), log.end_offset))
+        if floor != to.offset:
+            _log.warning(
+                "committed offset is outside of the log, the queue group goes to its nearest end",
+                group=where.group_id,
+                topic=where.topic,
+                partition=where.partition,
+                committed=to.offset,
+                floor=floor,
+            )
         self._queues.host.submit_now(
-            lambda machine: machine.move_floor(where, to.offset, to.committed_at)
+            lambda machine: machine.move_floor(where, floor, to.committed_at)
         )
 
 

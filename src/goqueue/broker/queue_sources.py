@@ -56,7 +56,7 @@ class Sources:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[group_id, *topics] = found, sources
-        self._floors.heed(group_id, [ledger for ledger, _ in sources])
+        await self._floors.heed(group_id, [ledger for ledger, _ in sources])
         return sources
 
     def _still(self, known: Known, topics: list[Topic], group_id: GroupId) -> list[Source] | None:

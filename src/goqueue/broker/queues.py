@@ -40,7 +40,7 @@ from goqueue.broker.redriver import Redriver
 from goqueue.broker.redrives import Redrives
 from goqueue.broker.undertaker import Undertaker
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
 from goqueue.queue import (
     Delivered,
     GroupStats,
@@ -143,6 +143,23 @@ class Queues:
         """Before the logs are closed: let the committed offsets say what the floors say."""
         if self.host.failed is None:
             await self._floors.tell()
+
+    async def log_recovered(
+        self, topic: TopicName, index: int, topic_id: TopicId, end: Offset
+    ) -> None:
+        """A partition was opened: forget what groups did behind its end, which it has lost."""
+        floors = await self.host.submit(
+            lambda machine: machine.shorten_log(topic, index, topic_id, end)
+        )
+        for where, floor in floors:
+            _log.warning(
+                "queue group drawn back: the log lost its end, what is written there now is new",
+                group=where.group_id,
+                topic=topic,
+                partition=index,
+                floor=floor,
+                log_end=end,
+            )
 
     async def topic_deleted(self, name: str) -> None:
         await self.host.submit(lambda machine: machine.forget_topic(TopicName(name)))

@@ -81,7 +81,8 @@ def commit(
         error = _too_large(desk.config, wanted)
         results.append(PartitionResult(wanted.topic, wanted.partition, error))
         if error is None:
-            committed.append(_committed(wanted, now, request.retention_ms))
+            at = _commit_time(desk, request.group_id, wanted, now)
+            committed.append(_committed(wanted, at, request.retention_ms))
     records: tuple[OffsetRecord, ...] = ()
     if committed:
         records = (OffsetsCommitted(request.group_id, tuple(committed)),)
@@ -98,6 +99,16 @@ def _too_large(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTo
     if size <= most:
         return None
     return OffsetMetadataTooLarge(f"metadata of {size} bytes, {most} allowed")
+
+
+def _commit_time(
+    desk: Desk, group_id: GroupId, wanted: OffsetToCommit, now: Timestamp
+) -> Timestamp:
+    """No two commits in a partition have the same time: it tells one from the other."""
+    before = desk.offsets.of(group_id).get((wanted.topic, wanted.partition))
+    if before is None or before.committed_at < now:
+        return now
+    return Timestamp(before.committed_at + 1)
 
 
 def _committed(wanted: OffsetToCommit, now: Timestamp, retention_ms: int | None) -> CommittedOffset:

@@ -409,7 +409,7 @@ class Ledger:
             for offset, held in self.held.items()
             if (offset < floor and held != DEAD) or (offset >= floor and is_back)
         ]
-        self._drop(ranges_of(sorted(over)))  # not the dead below: they are still to be buried
+        self._drop_all(over)  # not the dead below: they are still to be buried
         if is_back:
             self.fence = fence
             self.settled.clear()
@@ -417,6 +417,19 @@ class Ledger:
         self.cursors = [max(cursor, floor) for cursor in self.cursors]
         self.floor = Offset(floor)
         self._advance()
+
+    def reaches(self, end: int) -> bool:
+        """Whether anything at or behind `end` was finished or handed out."""
+        return max(self.floor, *self.cursors) > end
+
+    def shorten(self, end: int, fence: int) -> None:
+        """The log lost what was from `end` on: nothing that was done there counts any more."""
+        self.moves += 1
+        self._drop_all([offset for offset, _ in self.held.items() if offset >= end])
+        self.settled = {each: lease for each, lease in self.settled.items() if each < end}
+        self.fence = fence
+        self.cursors = [min(cursor, end) for cursor in self.cursors]
+        self.floor = Offset(min(self.floor, end))
 
     def resume(self, now: Timestamp) -> None:
         """Nobody could ack or extend for a while: each lease lasts its whole time from now on."""
@@ -505,6 +518,15 @@ class Ledger:
         for first, last in ranges:
             for low, high, was in self.held.take(first, last):
                 self._forget(low, high, was)
+
+    def _drop_all(self, offsets: Iterable[int]) -> None:
+        """As `_drop`; those first that wait for a key, so that none of them is its next."""
+        parked: list[int] = []
+        others: list[int] = []
+        for offset in sorted(offsets):
+            (parked if self.held.get(offset) == PARKED else others).append(offset)
+        self._drop(ranges_of(parked))
+        self._drop(ranges_of(others))
 
     def _forget(self, first: int, last: int, was: State) -> None:
         if first == last:

@@ -10,7 +10,7 @@ A dead letter is the message as it was, key, value, headers and timestamp, and h
     gq-dlq-first-delivery, -last-delivery, -time       epoch milliseconds
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -20,7 +20,7 @@ from goqueue.model import records as record_blocks
 from goqueue.model.ids import Offset
 from goqueue.model.names import NAME_LENGTH_MAX
 from goqueue.model.record import Headers, Record
-from goqueue.queue.ranges import Ranges, RangeSet
+from goqueue.queue.ranges import Range, Ranges, RangeSet
 from goqueue.queue.records import Letter, Move, Where
 
 SUFFIX: Final = ".dlq"
@@ -69,6 +69,21 @@ class LetterBox:
             if not (self.is_taken(move.ranges[0][0]) or move.ranges[0][0] in staying)
         ]
 
+    def reaches(self, end: int) -> bool:
+        """Whether it knows anything of `end`, or of what is behind it."""
+        last = max((last for _, last in self.taken.ranges[-1:]), default=-1)
+        return max(self.floor, self.end, last + 1) > end or any(
+            last >= end for move in self.moves for _, last in move.ranges
+        )
+
+    def shorten(self, end: int) -> None:
+        """The log lost what was from `end` on."""
+        self.floor = Offset(min(self.floor, end))
+        self.end = Offset(min(self.end, end))
+        self.taken.forget_from(end)
+        still = ((move, tuple(_below(move.ranges, end))) for move in self.moves)
+        self.moves = [msgspec.structs.replace(move, ranges=some) for move, some in still if some]
+
     def is_taken(self, offset: int) -> bool:
         return offset < self.floor or offset in self.taken
 
@@ -82,6 +97,10 @@ class LetterBox:
         """Letters in [start, end) that are still there; what is no letter is counted too."""
         first = max(start, self.floor)
         return max(0, end - first) - self.taken.count(first, max(first, end))
+
+
+def _below(ranges: Ranges, end: int) -> Iterator[Range]:
+    return ((first, min(last, end - 1)) for first, last in ranges if first < end)
 
 
 def letters_topic(topic: str) -> str:

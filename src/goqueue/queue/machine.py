@@ -43,6 +43,7 @@ from goqueue.queue.records import (
     LettersKept,
     LettersMoving,
     LettersTaken,
+    LogShortened,
     MemberJoined,
     MemberLeft,
     Move,
@@ -167,6 +168,21 @@ class QueueMachine:
         if ledger is None:
             return Decision((), None)
         return Decision((FloorMoved(where, floor, self.next_lease_id, heeded),), None)
+
+    def shorten_log(
+        self, topic: TopicName, partition: int, topic_id: TopicId, end: Offset
+    ) -> Decision[QueueRecord, list[tuple[Where, Offset]]]:
+        """A log ends at `end`, whatever was known of it; gives the floors of who knew more.
+
+        To be durable before anything is written to that log.
+        """
+        found = (group.ledgers.get((topic, partition)) for group in self.groups.values())
+        over = [each for each in found if each is not None and each.topic_id == topic_id]
+        floors = [(each.where, each.floor) for each in over if each.reaches(end)]
+        if not floors and not self.letter_box(topic, partition).reaches(end):
+            return Decision((), [])
+        record = LogShortened(topic, partition, topic_id, end, self.next_lease_id)
+        return Decision((record,), floors)
 
     def forget_group(self, group_id: GroupId) -> Decision[QueueRecord, None]:
         self.group(group_id)
@@ -468,6 +484,8 @@ class QueueMachine:
                 for ledger in self.ledgers():
                     ledger.resume(at)
                     self.watch(ledger)
+            case LogShortened():
+                self._shorten(record)
             case LettersMoving(topic=topic, partition=partition, moves=moves):
                 self._box(topic, partition).moves.extend(moves)
             case LettersTaken(topic=topic, partition=partition, ranges=ranges, floor=floor):
@@ -548,6 +566,19 @@ class QueueMachine:
         box = self._box(record.letters_topic, record.where.partition)
         box.end = max(box.end, record.letters_end)
         self._note_dying(ledger)
+
+    def _shorten(self, record: LogShortened) -> None:
+        place = record.topic, record.partition
+        for group in self.groups.values():
+            ledger = group.ledgers.get(place)
+            if ledger is None or ledger.topic_id != record.topic_id:
+                continue
+            if ledger.reaches(record.end):
+                ledger.shorten(record.end, record.fence)
+                self._note_dying(ledger)
+                self.watch(ledger)
+        if place in self.letter_boxes:
+            self.letter_boxes[place].shorten(record.end)
 
     def _note_dying(self, ledger: Ledger) -> None:
         if ledger.letters:

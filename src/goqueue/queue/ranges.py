@@ -64,6 +64,12 @@ class RangeSet:
         if self._firsts and self._firsts[0] < offset:
             self._firsts[0] = offset
 
+    def forget_from(self, offset: int) -> None:
+        kept = bisect.bisect_left(self._firsts, offset)
+        del self._firsts[kept:], self._lasts[kept:]
+        if self._lasts and self._lasts[-1] >= offset:
+            self._lasts[-1] = offset - 1
+
     def __contains__(self, offset: int) -> bool:
         place = bisect.bisect_left(self._lasts, offset)
         return place < len(self._firsts) and self._firsts[place] <= offset

@@ -180,6 +180,16 @@ class FloorMoved(msgspec.Struct, frozen=True, tag="floor"):
     heeded: Timestamp = Timestamp(-1)  # when the offset commit was made that asked for it
 
 
+class LogShortened(msgspec.Struct, frozen=True, tag="shortened"):
+    """The log of a partition lost its end: what is written from `end` on is new to every group."""
+
+    topic: TopicName
+    partition: int
+    topic_id: TopicId
+    end: Offset
+    fence: int  # the first lease that is made after this
+
+
 class LedgersForgotten(msgspec.Struct, frozen=True, tag="ledgers_forgotten"):
     """The group begins anew in this topic, if it ever does."""
 
@@ -300,6 +310,7 @@ QueueRecord: TypeAlias = (
     | Died
     | Buried
     | FloorMoved
+    | LogShortened
     | LedgersForgotten
     | Forgotten
     | LettersMoving

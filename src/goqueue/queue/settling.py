@@ -107,7 +107,7 @@ def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> Qu
     if offset in ledger.held:
         return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over, another follows")
     if lease_id < ledger.fence:
-        return ReceiptExpired(f"{shown}: the group was moved back since")
+        return ReceiptExpired(f"{shown}: the group was moved back since, or the log lost its end")
     if offset >= max(ledger.cursors):
         return ReceiptUnknown(f"{shown} was never handed out")
     if is_ack and ledger.settled.get(offset, lease_id) == lease_id:

@@ -20,6 +20,7 @@ from goqueue.queue.leases import Lease
 from goqueue.queue.ledger import DEAD, NEVER
 from goqueue.queue.settling import Verdict
 from tests.unit.queue.harness import (
+    TOPIC_ID,
     WHERE,
     Bench,
     attempt_of,
@@ -203,6 +204,15 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 message.state, message.owner = "done", ""
             if is_back and offset >= floor:
                 self.messages[offset] = Message()
+
+    @rule(data=st.data())
+    def lose_end(self, data: st.DataObject) -> None:
+        """The log lost its end, and as many messages were written there since."""
+        end = data.draw(st.integers(0, len(self.messages)))
+        self.bench.submit(
+            lambda machine: machine.shorten_log(WHERE.topic, WHERE.partition, TOPIC_ID, Offset(end))
+        )
+        self.messages[end:] = [Message() for _ in self.messages[end:]]
 
     @rule()
     def crash(self) -> None:

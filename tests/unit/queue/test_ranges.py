@@ -30,3 +30,5 @@ def test_a_range_set_is_a_set(spans, floor, asked):
     assert ours.count(floor, asked) == len([o for o in plain if floor <= o < asked])
     ours.forget_below(floor)
     assert set(each_offset(ours.ranges)) == {offset for offset in plain if offset >= floor}
+    ours.forget_from(asked)
+    assert set(each_offset(ours.ranges)) == {each for each in plain if floor <= each < asked}

@@ -330,7 +330,7 @@ def _posted(summary: str, operation: Callable[..., Any], path: str, *old_paths: 
         "tags": ["groups"],
         "summary": summary,
         "status_code": 200,
-        "responses": group_write_responses(404, 409, 422, 507),
+        "responses": group_write_responses(404, 409, 416, 422, 507),
     }
     return [
         post(f"/groups/{{group:str}}/{path}", **options)(operation),
