@@ -3,8 +3,12 @@
 Partitions count for themselves (a few integer additions a batch); a scrape adds them up by
 topic, so it costs nothing between scrapes and looks only at partitions that are open.  A count
 never goes backwards while its topic lives: what a closed partition had counted is kept.
+
+Series with a topic's name are kept to a bound, topics in use first; `goqueue_topics_left_out` and
+`goqueue_partitions_left_out` say how many had no room.  Names follow `promtool check metrics`.
 """
 
+import copy
 import time
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -33,6 +37,8 @@ BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.0, 5.0),
 )
+TOPICS_SHOWN_MAX: Final = 500
+PARTITIONS_SHOWN_MAX: Final = 2_000
 Counts = tuple[int, int, int, int]  # messages in, bytes in, messages out, bytes out
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -40,7 +46,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """Cheap to call from anywhere on the event loop."""
 
-    def __init__(self, broker: Broker, *, per_partition: bool = False) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self._started = time.monotonic()
         self._kafka_seconds = self._histogram(
@@ -73,7 +79,13 @@ class Metrics:
             ["error_type"],
             registry=self.registry,
         )
-        self.registry.register(_BrokerCollector(broker, self._started, per_partition))
+        self._disk_free = Gauge(
+            "goqueue_disk_free_bytes",
+            "Room on the file system of the data directory.",
+            registry=self.registry,
+        )
+        self._broker = broker
+        self.registry.register(_BrokerCollector(broker, self._started))
         self.registry.register(GroupCollector(broker))
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
@@ -116,9 +128,34 @@ class Metrics:
     def connection_closed(self, listener: str) -> None:
         self._connections.labels(listener).dec()
 
+    async def look(self) -> None:
+        """Learn what the next scrape tells and nobody counts."""
+        await self.queues.look()
+        disk, data_dir = self._broker.doors.disk, self._broker.config.data_dir
+        self._disk_free.set(await disk.in_background(lambda: disk.free_bytes(data_dir)))
+
     def scrape(self) -> bytes:
         """Everything in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(_WithoutCreated(self.registry))
+
+
+class _WithoutCreated(CollectorRegistry):
+    """A registry without `…_created`: when a series began doubles their number, and helps nobody.
+
+    `disable_created_metrics` would do it for the whole process, which may not be ours.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__()
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            if any(sample.name.endswith("_created") for sample in family.samples):
+                kept = [each for each in family.samples if not each.name.endswith("_created")]
+                family = copy.copy(family)
+                family.samples = kept
+            yield family
 
 
 class _Totals:
@@ -161,10 +198,9 @@ def _counts(partition: Partition) -> Counts:
 
 
 class _BrokerCollector(Collector):
-    def __init__(self, broker: Broker, started: float, per_partition: bool) -> None:
+    def __init__(self, broker: Broker, started: float) -> None:
         self._broker = broker
         self._started = started
-        self._per_partition = per_partition
         self._build_info = _build_info()
         self._seen: dict[Partition, Counts] = {}  # at the last scrape
         self._retired: dict[str, list[int]] = {}  # what closed partitions of a topic had counted
@@ -184,20 +220,32 @@ class _BrokerCollector(Collector):
                 totals[topic].counts = list(counts)
         for partition in opened:
             totals.setdefault(partition.topic, _Totals()).add(partition)
-        yield from _counter_families(totals)
-        yield from _gauge_families(totals)
-        yield _gauge("topic_count", "Topics.", sum(not topic.is_internal for topic in topics))
+        shown = dict(sorted(totals.items(), key=_shown_first)[:TOPICS_SHOWN_MAX])
+        yield from _counter_families(shown)
+        yield from _gauge_families(shown)
+        yield _gauge("topics", "Topics.", sum(not topic.is_internal for topic in topics))
+        yield _gauge("topics_left_out", "Topics without series.", len(totals) - len(shown))
         partitions = GaugeMetricFamily(
             "goqueue_topic_partitions", "Partitions of a topic.", labels=["topic"]
         )
         for each in topics:
-            partitions.add_metric([each.name], each.partitions)
+            if each.name in shown:
+                partitions.add_metric([each.name], each.partitions)
         yield partitions
+        yield from _partition_families(opened)
+        yield _gauge(
+            "partitions_read_only",
+            "Open partitions that take no writes since the disk failed.",
+            len(broker.partitions.read_only()),
+        )
+        yield _gauge(
+            "disk_free_bytes_min",
+            "Writes are refused when less room is left (storage.free_bytes_min).",
+            broker.config.storage.free_bytes_min,
+        )
         yield from _transaction_families(broker.transactions)
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
         yield self._build_info
-        if self._per_partition:
-            yield from _partition_families(opened)
 
     def _retire(self, current: dict[Partition, Counts]) -> None:
         """Keep what partitions had counted that are no longer open, while their topic lives."""
@@ -256,7 +304,7 @@ def _gauge_families(totals: dict[str, _Totals]) -> Iterator[Metric]:
         ("log_size_bytes", "Bytes of log in the open partitions.", "size"),
         ("log_start_offset", "Sum of the first offsets of the open partitions.", "start_offset"),
         ("log_end_offset", "Sum of the next offsets of the open partitions.", "end_offset"),
-        ("segments_total", "Segment files of the open partitions.", "segments"),
+        ("log_segments", "Segment files of the open partitions.", "segments"),
         ("open_partitions", "Partitions in use since the start.", "open"),
     ):
         family = GaugeMetricFamily(f"goqueue_{name}", meaning, labels=["topic"])
@@ -266,12 +314,22 @@ def _gauge_families(totals: dict[str, _Totals]) -> Iterator[Metric]:
 
 
 def _partition_families(opened: list[Partition]) -> Iterator[Metric]:
+    shown = sorted(opened, key=lambda each: (each.topic, each.index))[:PARTITIONS_SHOWN_MAX]
     labels = ["topic", "partition"]
     size = GaugeMetricFamily("goqueue_partition_size_bytes", "Bytes of log.", labels=labels)
+    start = GaugeMetricFamily("goqueue_partition_start_offset", "The first offset.", labels=labels)
     end = GaugeMetricFamily("goqueue_partition_end_offset", "The next offset.", labels=labels)
-    for partition in opened:
+    for partition in shown:
         values = [partition.topic, str(partition.index)]
         size.add_metric(values, partition.log.size)
+        start.add_metric(values, partition.log.start_offset)
         end.add_metric(values, partition.log.end_offset)
-    yield size
-    yield end
+    yield from (size, start, end)
+    left_out = len(opened) - len(shown)
+    yield _gauge("partitions_left_out", "Open partitions without series.", left_out)
+
+
+def _shown_first(entry: tuple[str, _Totals]) -> tuple[bool, str]:
+    """Topics that are in use, then by name: the same ones at every scrape."""
+    name, total = entry
+    return not total.open, name

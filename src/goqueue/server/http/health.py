@@ -152,7 +152,7 @@ async def get_stats(broker: TheBroker) -> StatsBody:
 
 @get("/metrics", tags=["server"], summary="Metrics for Prometheus", media_type=CONTENT_TYPE)
 async def get_metrics(metrics: TheMetrics) -> bytes:
-    await metrics.queues.look()
+    await metrics.look()
     return metrics.scrape()
 
 

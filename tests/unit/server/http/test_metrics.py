@@ -23,7 +23,7 @@ MOVED_BY_A_READ = (
     'goqueue_bytes_consumed_total{topic="t"}',
 )
 ALWAYS = (
-    "goqueue_topic_count",
+    "goqueue_topics",
     'goqueue_topic_partitions{topic="t"}',
     'goqueue_log_start_offset{topic="t"}',
     'goqueue_active_connections{listener="http"}',
