@@ -23,20 +23,20 @@ PATIENCE_S = 0.2  # for an answer; then this side says that it has no more to se
 GIVE_UP_S = 10.0
 RESIDENT_GROWTH_MAX = 48 * 1024 * 1024
 ROUND_TRIP_S_MAX = 10.0
-LAST = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+LAST = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
 def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
 
 
 def send(method: str, path: str, body: bytes, kind: str = "application/json") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\n"
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 CHUNKED = (
-    b"POST /topics/fuzz/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    b"POST /topics/fuzz/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     b'1a\r\n{"messages":[{"value":"x"}\r\n3\r\n]}\n\r\n0\r\ntrailer: y\r\n\r\n'
 )
 SOUND = (

@@ -257,7 +257,7 @@ def test_a_dropped_connection_frees_what_it_would_have_got(
     member = HttpMember(server, group, topic)
     with socket.create_connection((server.host, server.port)) as dropped:
         path = f"/groups/{group}/poll?member_id={member.member_id}&generation=1&timeout=30s"
-        dropped.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        dropped.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         dropped.settimeout(0.3)
         with pytest.raises(TimeoutError):
             dropped.recv(1)

@@ -452,7 +452,8 @@ def test_events_come_as_they_are_published_and_stop_when_too_many_are_held(make_
     queue.publish("a", "b", "c")
     query = {"group": queue.group, "consumer": "page", "at_once": "1"}
     path = f"/queues/{queue.topic}/stream"
-    with queue.server.client.stream("GET", path, params=query) as stream:
+    headers = {"accept": "text/event-stream"}
+    with queue.server.client.stream("GET", path, params=query, headers=headers) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
         first, second = _event(lines), _event(lines)
@@ -460,7 +461,8 @@ def test_events_come_as_they_are_published_and_stop_when_too_many_are_held(make_
         assert len(queue.held()) == 2
         queue.settle("ack", first)
         assert _event(lines)["value"] == "c"
-    assert queue.server.client.get("/queues/nowhere/stream", params=query).status_code == 404
+    nowhere = queue.server.client.get("/queues/nowhere/stream", params=query, headers=headers)
+    assert nowhere.status_code == 404
 
 
 def _event(lines: Iterator[str]) -> dict[str, Any]:

@@ -134,6 +134,12 @@ def _tables() -> frozenset[str]:
     return frozenset(path for path, kind in setting_types().items() if kind == dict[str, str])
 
 
+@functools.cache
+def _lists() -> frozenset[str]:
+    """Settings that are lists of texts; with commas between them in a variable or flag."""
+    return frozenset(path for path, kind in setting_types().items() if kind == list[str])
+
+
 def _is_known(path: str) -> bool:
     return path in setting_types() or any(path.startswith(f"{table}.") for table in _tables())
 
@@ -161,7 +167,7 @@ def _from_file(file: Path, problems: list[str]) -> dict[str, Given]:
     for path, value in flattened(tree):
         if not _is_known(path):
             problems.append(f"{file}: there is no setting {path!r}{_hint(path, setting_types())}")
-        elif _is_scalar(value):
+        elif _is_scalar(value) or path in _lists():
             found[path] = Given(_scalar(path, value), str(file))
         else:
             problems.append(f"{file}: {path}: {value!r} is not a text, number, true or false")
@@ -224,14 +230,17 @@ def _from_flags(flags: Mapping[str, Any], problems: list[str]) -> dict[str, Give
 
 
 def _from_text(path: str, text: str, origin: str, problems: list[str]) -> dict[str, Given]:
+    if path in _lists():
+        entries = [entry.strip() for entry in text.split(",")]
+        return {path: Given(list(filter(None, entries)), origin)}
     if path not in _tables():
         return {path: Given(text, origin, is_text=True)}
     try:
-        entries = _table_from(text)
+        table = _table_from(text)
     except ValueError as error:
         problems.append(f"{origin}: {error}")
         return {}
-    return {f"{path}.{name}": Given(value, origin) for name, value in entries.items()}
+    return {f"{path}.{name}": Given(value, origin) for name, value in table.items()}
 
 
 def _table_from(text: str) -> dict[str, str]:

@@ -4,6 +4,8 @@ Defaults < TOML file < `GOQUEUE_…` variables < flags; `goqueue.cli` merges the
 docstring is its reference text: unit, trade-off, when to change it.
 """
 
+import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -70,6 +72,20 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Longest wait a client may ask for in a read or poll."""
     idle_seconds: int = 75
     """A kept-alive connection without a request for so long is closed."""
+    hosts: list[str] = []
+    """Names that the server answers to beside its own: `mq.example.com`, `*.example.com`. Requests
+    with another `Host` get 421, which protects against DNS rebinding. A listener on loopback
+    answers to loopback names and `http.advertised`; any other listener also to IP addresses and to
+    names without a dot."""
+    cors_origins: list[str] = []
+    """Origins whose pages may call this server from a browser, as in `https://app.example.com`.
+    They may do everything, so list only pages that you trust. Empty: none."""
+    root_path: str = ""
+    """Path prefix below which a reverse proxy serves this server, as in `/mq`. Requests are
+    answered with it and without it."""
+    trusted_proxies: list[str] = []
+    """Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-Host`, `-Proto`
+    and `-Prefix` are believed. Empty: none. List only proxies that set these headers themselves."""
 
 
 class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -239,6 +255,7 @@ def problems_of(config: Config) -> list[str]:
                 f"{name}: {address.host} can be reached from other machines and there is no"
                 " authentication; listen on 127.0.0.1, or say --insecure"
             )
+    found.extend(_http_problems(config.http))
     try:
         topic_settings(config.topics.settings)
     except InvalidSetting as error:
@@ -254,3 +271,24 @@ def problems_of(config: Config) -> list[str]:
     if config.log_format not in ("auto", "console", "json"):
         found.append("log_format: must be auto, console or json")
     return found
+
+
+_ORIGIN: Final = re.compile(r"https?://[^/\s*?#@]+")
+_HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
+_ROOT_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+
+
+def _http_problems(http: HttpConfig) -> Iterator[str]:
+    for host in http.hosts:
+        if not _HOST_NAME.fullmatch(host):
+            yield f"http.hosts: {host!r} is not a host name: write mq.example.com or *.example.com"
+    for origin in http.cors_origins:
+        if not _ORIGIN.fullmatch(origin):
+            yield f"http.cors_origins: {origin!r} is not an origin: write https://app.example.com"
+    if not _ROOT_PATH.fullmatch(http.root_path):
+        yield f"http.root_path: {http.root_path!r} is not a path: write /mq, or nothing"
+    for proxy in http.trusted_proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError as error:
+            yield f"http.trusted_proxies: {error}"

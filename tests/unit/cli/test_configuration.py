@@ -85,6 +85,37 @@ def test_variables_are_text_and_become_what_the_setting_is():
     assert config.shutdown_seconds == 2.5
 
 
+def test_lists_are_given_as_lists_in_files_and_with_commas_elsewhere(tmp_path: Path):
+    path = tmp_path / "lists.toml"
+    path.write_text('[http]\nhosts = ["mq.example", "*.corp.example"]\n')
+    environment = {"GOQUEUE_HTTP_CORS_ORIGINS": "https://a.example, http://b.example:3000"}
+    merged = merge({"http.trusted_proxies": "127.0.0.1,10.0.0.0/8"}, environment, path)
+    http = merged.config.http
+    assert http.hosts == ["mq.example", "*.corp.example"]
+    assert http.cors_origins == ["https://a.example", "http://b.example:3000"]
+    assert http.trusted_proxies == ["127.0.0.1", "10.0.0.0/8"]
+    saved = tmp_path / "saved.toml"
+    saved.write_text(as_toml(merged))
+    assert merge({}, {}, saved).config == merged.config
+
+
+def test_lists_are_checked_entry_by_entry(tmp_path: Path):
+    found = problems(
+        environment={
+            "GOQUEUE_HTTP_HOSTS": "mq.example:80",
+            "GOQUEUE_HTTP_CORS_ORIGINS": "*,app.example,https://app.example/",
+            "GOQUEUE_HTTP_ROOT_PATH": "mq/",
+            "GOQUEUE_HTTP_TRUSTED_PROXIES": "proxy.example",
+        }
+    )
+    assert [each.partition(":")[0] for each in found] == [
+        "http.hosts",
+        *["http.cors_origins"] * 3,
+        "http.root_path",
+        "http.trusted_proxies",
+    ]
+
+
 def test_all_problems_are_reported_at_once(tmp_path: Path):
     path = tmp_path / "bad.toml"
     path.write_text('[kafka]\nlisen = "127.0.0.1:1"\nidle_ms = "soon"\n')

@@ -42,6 +42,7 @@ from goqueue.server.http import (
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
+from goqueue.server.http.sent_events import SentEvents
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -87,6 +88,7 @@ def create_app(
         "health": readiness,
         "polls": polls,
         "server_log": server_log,
+        "sent_events": SentEvents(),
     }
 
     def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:

@@ -105,8 +105,10 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
 # Words for what never reached a handler.
 _HTTP_CODES: Final = {
     400: "invalid_request",
+    403: "foreign_origin",
     404: "no_such_path",
     405: "method_not_allowed",
+    406: "not_acceptable",
     413: "request_too_large",
     415: "unsupported_media_type",
 }
@@ -166,7 +168,7 @@ def retry_headers(error: errors.GoQueueError) -> dict[str, str]:
 
 def responses(*statuses: int) -> dict[int, ResponseSpec]:
     """For the API document: what else an operation may answer."""
-    everywhere = (400, 503)
+    everywhere = (400, 403, 421, 503)
     return {
         status: ResponseSpec(ErrorBody, description=_MEANINGS[status], generate_examples=False)
         for status in sorted({*everywhere, *statuses})
@@ -175,17 +177,19 @@ def responses(*statuses: int) -> dict[int, ResponseSpec]:
 
 def write_responses(*statuses: int) -> dict[int, ResponseSpec]:
     """The same for an operation that changes something."""
-    return responses(403, 413, *statuses)
+    return responses(413, *statuses)
 
 
 _MEANINGS: Final = {
     400: "The request is malformed; `message` says where.",
     403: "A page of another origin made a browser send this.",
     404: "No such topic or partition.",
+    406: "The request does not accept what this operation answers with.",
     409: "It exists already.",
     413: "Larger than this server or topic takes.",
     415: "A body of this type is not understood.",
     416: "The offset is before the first or after the last one; `details` has both.",
+    421: "The server does not answer to this `Host`: see its setting `http.hosts`.",
     422: "Well-formed, but this server's limits or switches say no.",
     429: "The consumer or its group holds as many messages as it may: ack some first.",
     500: "Stored data is damaged; `details.continue_at` is the offset to go on from.",

@@ -1,7 +1,7 @@
 """What every request passes, whatever its route: bounds, origin, headers, timing.
 
 too many requests or bytes of bodies at once       503, with Retry-After
-a write from a page of another origin              403: a browser must not be used against us
+a name that is not ours, a page of another origin  400, 421, 403: see `access`
 /v1/…                                              the same as without it
 every answer                                       security headers
 every request                                      its time in the metrics, by route, and in the log
@@ -14,6 +14,7 @@ import msgspec
 
 from goqueue.model.errors import Overloaded
 from goqueue.runtime import Clock
+from goqueue.server.http.access import Access
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
@@ -28,12 +29,12 @@ VERSION_PREFIX: Final = "/v1/"
 ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})
 BODY_BYTES_AT_ONCE_MAX: Final = 256 * 1024 * 1024  # of all requests together
 CLIENT_LEFT: Final = 499  # in the metrics, for a request whose client did not wait for the answer
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _STRICT_POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 
@@ -45,6 +46,7 @@ class Gate:
         self,
         app: App,
         *,
+        access: Access,
         clock: Clock,
         metrics: Metrics,
         server_log: ServerLog,
@@ -54,6 +56,7 @@ class Gate:
         allowed_methods: Callable[[str], list[str]],
     ) -> None:
         self._app = app
+        self.access = access
         self._clock = clock
         self._metrics = metrics
         self._server_log = server_log
@@ -68,12 +71,13 @@ class Gate:
         assert scope["type"] == "http", "there is no other kind of connection here"
         if scope["method"] == "HEAD":  # as GET; the server below leaves the body out
             scope = {**scope, "method": "GET"}
+        refused = self.access.refusal(scope)
         scope["path"] = self._unversioned(scope["path"])
         passing = _Passing(scope, receive, send, self)
         started = self._clock.instant()
         self._requests += 1
         try:
-            refusal = self._refusal(scope)
+            refusal = refused or self._refusal(scope)
             if refusal is not None:
                 await _answer(passing.send, *refusal)
             elif scope["method"] == "OPTIONS":
@@ -113,16 +117,14 @@ class Gate:
                 " (setting http.connections_max)"
             )
             return 503, problem_of(error)
-        if scope["method"] not in _SAFE_METHODS and _is_foreign(scope["headers"]):
-            text = "writes from pages of another origin are refused"
-            return 403, Problem("foreign_origin", text)
         return None
 
     async def _answer_options(self, scope: Scope, send: Send) -> None:
         if not self._allowed_methods(scope["path"]):
             await _answer(send, 404, Problem("no_such_path", "Not Found"))
             return
-        headers = [self.allow_header(scope["path"])]
+        allow = self.allow_header(scope["path"])
+        headers = [allow, *self.access.preflight_headers(scope, allow[1])]
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 
@@ -147,6 +149,7 @@ class _Passing:
         self._send = send
         self._gate = gate
         self._path = scope["path"]
+        self._cors_headers = gate.access.cors_headers(scope)
 
     async def receive(self) -> Event:
         event = await self._receive()
@@ -161,7 +164,7 @@ class _Passing:
     async def send(self, event: Event) -> None:
         if event["type"] == "http.response.start":
             self.status = self.status or event["status"]
-            headers = [*event["headers"], *_HEADERS]
+            headers = [*event["headers"], *_HEADERS, *self._cors_headers]
             if not any(name == b"content-security-policy" for name, _ in headers):
                 headers.append(_STRICT_POLICY)
             if event["status"] == 405:
@@ -175,21 +178,6 @@ def _method(scope: Scope) -> str:
     """As it is, when it is one of the usual: a label must not take any value."""
     method: str = scope["method"]
     return method if method in ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD") else "other"
-
-
-def _is_foreign(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a browser says that a page from somewhere else made it send this."""
-    origin = host = site = None
-    for name, value in headers:
-        if name == b"origin":
-            origin = value
-        elif name == b"host":
-            host = value
-        elif name == b"sec-fetch-site":
-            site = value
-    if site is not None and site in (b"cross-site", b"same-site"):
-        return True
-    return origin is not None and origin.partition(b"://")[2] != host
 
 
 async def _answer(send: Send, status: int, problem: Problem) -> None:

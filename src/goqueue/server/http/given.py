@@ -15,6 +15,7 @@ from goqueue.broker.transaction_messages import TransactionMessages
 from goqueue.server.http.document import ApiDocument
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.readiness import Health
+from goqueue.server.http.sent_events import SentEvents
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -30,3 +31,4 @@ TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
 TheServerLog: TypeAlias = NamedDependency[SkipValidation[ServerLog]]
 ThePolls: TypeAlias = NamedDependency[SkipValidation[LongPolls]]
+TheSentEvents: TypeAlias = NamedDependency[SkipValidation[SentEvents]]

@@ -22,6 +22,7 @@ from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name
 from goqueue.model.record import Record
 from goqueue.server.http import queue_members
+from goqueue.server.http.access import refuse_unproven_browser
 from goqueue.server.http.given import (
     TheBroker,
     TheGroupOverview,
@@ -351,6 +352,7 @@ HANDLERS = [
         "/groups/{group:str}/poll",
         tags=["groups"],
         summary="Read as a member",
+        guards=[refuse_unproven_browser],
         responses=group_responses(404, 409, 429, 507),
     )(poll),
     get(

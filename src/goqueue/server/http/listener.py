@@ -8,6 +8,7 @@ from uvicorn.server import ServerState
 from goqueue.broker import Broker
 from goqueue.model.config import Address, HttpConfig, parse_address
 from goqueue.runtime import Listener
+from goqueue.server.http.access import Access
 from goqueue.server.http.app import API_ROOTS, allowed_methods, create_app
 from goqueue.server.http.connection import HttpConnection, server_config
 from goqueue.server.http.gate import Gate
@@ -40,6 +41,7 @@ class HttpListener:
         app = create_app(broker, config, metrics, self.health, self._polls, server_log)
         gate = Gate(
             app,  # type: ignore[arg-type] # litestar has its own names for ASGI's types
+            access=Access(config),
             clock=broker.doors.clock,
             metrics=metrics,
             server_log=server_log,

@@ -6,12 +6,18 @@
 
 Each event is a delivery: ack it by its receipt with another request.  No more come than the group
 lets a consumer hold.  A comment every few seconds shows that the line is alive.
+
+A browser that lost the connection comes back after `retry` with the last id as `Last-Event-ID`.
+What was sent after that never arrived: it is released at once, counts as no failure, and comes
+again on the new connection.  The old connection ends, if it had not yet.
 """
 
+import asyncio
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import get
+from litestar import Request, get
+from litestar.exceptions import HTTPException
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
@@ -20,10 +26,11 @@ from litestar.types import Receive, Scope, Send
 from goqueue.broker.queues import Queues
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import topic_name
-from goqueue.queue import Delivered, TooManyInFlight
+from goqueue.queue import TooManyInFlight
 from goqueue.queue.parcels import Parcel
+from goqueue.server.http.access import refuse_unproven_browser
 from goqueue.server.http.errors import problem_of
-from goqueue.server.http.given import TheBroker, ThePolls, TheQueues
+from goqueue.server.http.given import TheBroker, ThePolls, TheQueues, TheSentEvents
 from goqueue.server.http.group_bodies import NAME_LENGTH_MAX, group_name
 from goqueue.server.http.message_bodies import ReadEncoding
 from goqueue.server.http.messages import EncodingQuery
@@ -31,14 +38,18 @@ from goqueue.server.http.notation import WAIT_PATTERN, parse_wait
 from goqueue.server.http.polls import LongPolls
 from goqueue.server.http.queue_bodies import (
     GroupQuery,
+    QueueMessage,
     queue_message,
     queue_responses,
     visibility_ms,
 )
 from goqueue.server.http.queues import hand_out
+from goqueue.server.http.sent_events import SentEvents
 from goqueue.server.http.topics import TopicPath
 
+EVENT_STREAM: Final = "text/event-stream"
 HEARTBEAT_MS: Final = 10_000
+RETRY_MS: Final = 1_000  # a client that lost the connection waits so long before it comes back
 AT_ONCE_MAX: Final = 100  # messages that one write takes
 HEARTBEAT: Final = b": still here\n\n"
 FULL: Final = b": waiting for acks\n\n"
@@ -51,6 +62,7 @@ class EventStream(ASGIResponse):
         self,
         queues: Queues,
         polls: LongPolls,
+        sent: SentEvents,
         *,
         topic: str,
         group: str,
@@ -58,21 +70,54 @@ class EventStream(ASGIResponse):
         visibility: int | None,
         encoding: ReadEncoding,
         at_once: int,
+        last_id: str,
     ) -> None:
-        super().__init__(media_type="text/event-stream")
+        super().__init__(media_type=EVENT_STREAM)
         self._queues = queues
         self._polls = polls
+        self._sent = sent
         self._topic = topic
         self._group = group
         self._consumer = consumer
         self._visibility = visibility
         self._encoding = encoding
         self._at_once = at_once
+        self._last_id = last_id
+        self._time: asyncio.Timeout | None = None  # while it runs
+
+    @property
+    def queue(self) -> tuple[str, str]:
+        return self._topic, self._group
+
+    def end(self) -> None:
+        """Its client has another connection."""
+        if self._time is not None:
+            self._time.reschedule(0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": head})
-        await _write(send, HEARTBEAT)
+        await self._resume(send)
+        try:
+            async with asyncio.timeout(None) as self._time:
+                await self._run(receive, send)
+        except TimeoutError:  # `end` was called
+            pass
+        finally:
+            self._time = None
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _resume(self, send: Send) -> None:
+        """Release what got lost, and say how to come back."""
+        lost = self._sent.take_lost(self._last_id, self.queue) if self._last_id else []
+        receipts = [each for each in lost if each != self._last_id]
+        if receipts:
+            await self._queues.release(receipts)
+        opening = self._sent.opening_id()
+        self._sent.note(self, [opening])
+        await _write(send, b"retry: %d\nid: %s\n\n" % (RETRY_MS, opening.encode()))
+
+    async def _run(self, receive: Receive, send: Send) -> None:
         is_gone = False
 
         async def client() -> Any:
@@ -92,10 +137,14 @@ class EventStream(ASGIResponse):
             except GoQueueError as error:
                 body = msgspec.json.encode(problem_of(error))
                 await _write(send, b"event: error\ndata: %s\n\n" % body)
-                break
-            events = [self._event(each) for parcel in found for each in parcel.messages()]
-            await _write(send, b"".join(events) or HEARTBEAT)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            messages = [
+                queue_message(each, self._encoding)
+                for parcel in found
+                for each in parcel.messages()
+            ]
+            self._sent.note(self, [each.receipt_handle for each in messages])
+            await _write(send, b"".join(map(_event, messages)) or HEARTBEAT)
 
     async def _receive(self, wait_ms: int) -> list[Parcel]:
         return await self._queues.receive_parcels(
@@ -107,10 +156,10 @@ class EventStream(ASGIResponse):
             visibility_ms=self._visibility,
         )
 
-    def _event(self, delivered: Delivered) -> bytes:
-        body = queue_message(delivered, self._encoding)
-        receipt = body.receipt_handle.encode()
-        return b"id: %s\nevent: message\ndata: %s\n\n" % (receipt, msgspec.json.encode(body))
+
+def _event(message: QueueMessage) -> bytes:
+    data = msgspec.json.encode(message)
+    return b"id: %s\nevent: message\ndata: %s\n\n" % (message.receipt_handle.encode(), data)
 
 
 async def _write(send: Send, data: bytes) -> None:
@@ -121,21 +170,24 @@ async def _write(send: Send, data: bytes) -> None:
     "/queues/{topic:str}/stream",
     tags=["queues"],
     summary="Receive messages as they come",
-    media_type="text/event-stream",
+    media_type=EVENT_STREAM,
+    guards=[refuse_unproven_browser],
     responses={
-        **queue_responses(404),
+        **queue_responses(404, 406),
         200: ResponseSpec(
             str,
-            media_type="text/event-stream",
+            media_type=EVENT_STREAM,
             description="Server-sent events: `message` with a message and its receipt, `error`.",
             generate_examples=False,
         ),
     },
 )
 async def stream_queue(
+    request: Request[Any, Any, Any],
     broker: TheBroker,
     queues: TheQueues,
     polls: ThePolls,
+    sent_events: TheSentEvents,
     topic: TopicPath,
     group: GroupQuery,
     consumer: Annotated[
@@ -156,19 +208,27 @@ async def stream_queue(
     """As server-sent events, which a browser's `EventSource` reads.
 
     Each is a delivery, to be acked by its receipt.  No more come than the group lets a consumer
-    hold.  When the connection breaks, what was not yet sent goes back at once, and what was sent
-    when its time is over.
+    hold.  `Accept: text/event-stream` is required.
+
+    When the connection breaks, connect again with the last event's id as `Last-Event-ID`, as an
+    `EventSource` does: what was sent after it comes again at once and counts as no failure.  What
+    arrived stays yours until its visibility time-out is over.
     """
+    if EVENT_STREAM not in request.headers.get("accept", "").lower():
+        # Whoever loads it as an image or a script of a page does not say so.
+        raise HTTPException(status_code=406, detail=f"send the header Accept: {EVENT_STREAM}")
     broker.topic(topic_name(topic))
     return EventStream(
         queues,
         polls,
+        sent_events,
         topic=topic_name(topic),
         group=group_name(group),
         consumer=consumer,
         visibility=None if visibility is None else visibility_ms(parse_wait(visibility)),
         encoding=encoding,
         at_once=at_once,
+        last_id=request.headers.get("last-event-id", ""),
     )
 
 

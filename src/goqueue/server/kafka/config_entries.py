@@ -195,6 +195,8 @@ def _config_text(path: str, value: Any) -> str:
             return absolute(value)
         case "kafka.listen":
             return f"PLAINTEXT://{value}"
+        case _ if isinstance(value, list):
+            return ",".join(value)
         case _:
             return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -212,6 +214,8 @@ def _type_of(value: Any) -> ValueType:
             return ValueType.LONG
         case float():
             return ValueType.DOUBLE
+        case list():
+            return ValueType.LIST
         case _:
             return ValueType.STRING
 

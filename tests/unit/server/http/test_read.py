@@ -189,7 +189,7 @@ async def test_a_wait_is_cut_at_the_servers_limit(serving):
 async def test_a_client_that_leaves_ends_its_wait(server, path: str):
     partition = await server.broker.partition("t", 0)
     _, writer = await asyncio.open_connection(*server.address)
-    writer.write(f"GET {path}?wait=60s HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    writer.write(f"GET {path}?wait=60s HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     await until(lambda: partition._waiters)
     writer.close()
     await writer.wait_closed()

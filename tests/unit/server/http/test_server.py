@@ -161,12 +161,16 @@ async def test_connections_far_beyond_the_limit_are_closed(serving):
         (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000, b"431"),
         (b"nonsense\r\n\r\n", b"400"),
         (b"\x00\x01\x02\x03", b"400"),
-        (b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nhost: [::1]\r\ncontent-length: -1\r\n\r\n", b"400"),
         (
-            b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"GET / HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 5\r\n"
+            b"transfer-encoding: chunked\r\n\r\n",
             b"400",
         ),
-        (b"POST /topics HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
+        (
+            b"POST /topics HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+            b"400",
+        ),
     ],
 )
 async def test_what_is_no_request_costs_its_connection_only(
@@ -184,7 +188,7 @@ async def test_what_is_no_request_costs_its_connection_only(
 
 async def test_an_endless_header_is_cut_off(client: Client, server):
     reader, writer = await asyncio.open_connection(*server.address)
-    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 1_000_000)
+    writer.write(b"GET / HTTP/1.1\r\nhost: [::1]\r\nx: " + b"y" * 1_000_000)
     async with asyncio.timeout(5):
         with contextlib.suppress(ConnectionResetError):  # when bytes were left unread
             assert (await reader.read()).startswith(b"HTTP/1.1 431")
@@ -195,7 +199,7 @@ async def test_an_endless_header_is_cut_off(client: Client, server):
 async def test_an_upgrade_is_answered_over_http_1(server):
     reader, writer = await asyncio.open_connection(*server.address)
     writer.write(
-        b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade, http2-settings\r\n"
+        b"GET /health HTTP/1.1\r\nhost: [::1]\r\nconnection: upgrade, http2-settings\r\n"
         b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"
     )
     async with asyncio.timeout(5):
@@ -209,7 +213,7 @@ async def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
     for sent in (
         b"",
         b"GET / HT",
-        b"POST /topics HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+        b"POST /topics HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 9\r\n\r\n{",
     ):
         reader, writer = await asyncio.open_connection(*server.address)
         writer.write(sent)
@@ -222,8 +226,8 @@ async def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
 async def test_pipelined_requests_are_answered_in_order(server):
     reader, writer = await asyncio.open_connection(*server.address)
     writer.write(
-        b"GET /version HTTP/1.1\r\nhost: x\r\n\r\nGET /health HTTP/1.1\r\nhost: x\r\n\r\n"
-        b"GET /nowhere HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        b"GET /version HTTP/1.1\r\nhost: [::1]\r\n\r\nGET /health HTTP/1.1\r\nhost: [::1]\r\n\r\n"
+        b"GET /nowhere HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
     )
     async with asyncio.timeout(5):
         answer = await reader.read()
