@@ -1,8 +1,10 @@
 """Commit, fetch, delete and expire offsets.
 
 A commit is fenced: a member of an older generation or epoch has lost its partitions, and its late
-commit would take the new owner's position back.  A group without members takes anybody's commits
-("simple" consumers that assign partitions to themselves, and administrators).
+commit would take the new owner's position back.  In the consumer protocol an older epoch than the
+member's own still counts for partitions that the member has held since that epoch.  A group
+without members takes anybody's commits ("simple" consumers that assign partitions to themselves,
+and administrators).
 """
 
 from collections.abc import Sequence
@@ -41,6 +43,7 @@ from goqueue.groups.records import (
     OffsetsDeleted,
 )
 from goqueue.groups.replies import GroupDecision, Outcome
+from goqueue.groups.slots import Slot
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
 from goqueue.model.machine import Decision
 
@@ -140,7 +143,7 @@ def check_commit(desk: Desk, now: Timestamp, request: CommitRequest) -> None:
     elif isinstance(group, ClassicGroup):
         _check_classic(desk, group, now, request)
     else:
-        _check_epoch(group, request.member_id, request.instance_id, request.generation)
+        _check_consumer(desk, group, request)
 
 
 def _check_classic(desk: Desk, group: ClassicGroup, now: Timestamp, request: CommitRequest) -> None:
@@ -149,6 +152,26 @@ def _check_classic(desk: Desk, group: ClassicGroup, now: Timestamp, request: Com
         desk.touch(group.group_id, member.member_id, member.session_timeout_ms, now)
     if group.state is ClassicState.COMPLETING:
         raise RebalanceInProgress("the generation has no assignment yet")
+
+
+def _check_consumer(desk: Desk, group: ConsumerGroup, request: CommitRequest) -> None:
+    member = find_member(group, request.member_id, request.instance_id)
+    is_older = request.generation < group.current[request.member_id].epoch
+    if member.classic is None and is_older and _held_since(desk, group, request):
+        return
+    _check_epoch(group, request.member_id, request.instance_id, request.generation)
+
+
+def _held_since(desk: Desk, group: ConsumerGroup, request: CommitRequest) -> bool:
+    """Has the member held all that it commits since the epoch that it names?"""
+    topics = {name: desk.topics.named(name) for name in {each.topic for each in request.offsets}}
+    return all(
+        (topic := topics[each.topic]) is not None
+        and group.has_held_since(
+            request.member_id, Slot(topic.topic_id, each.partition), request.generation
+        )
+        for each in request.offsets
+    )
 
 
 def _check_epoch(group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int) -> None:

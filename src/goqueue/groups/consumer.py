@@ -16,6 +16,10 @@ target on its own, at its own heartbeats, so those whose partitions stay never s
        │                                                        └──▶ WAITING, if others still
        └──────────────────── the last one was released ──────────────┘       hold some
 
+A slot also has an *assignment epoch*: that of its owner when the owner was given it.  A commit of
+an older epoch than the owner's counts if it is not older than this (KIP-1251): the answer that told
+the owner its new epoch may be on its way, or lost, and nobody else had the slot meanwhile.
+
 Invariant: a slot has at most one owner, who has it in `assigned` or in `revoking`.  It is handed
 out only after its owner released it: by saying so, by leaving, or by being expelled.
 """
@@ -38,7 +42,7 @@ from goqueue.groups.records import (
     TargetSet,
     Wish,
 )
-from goqueue.groups.slots import NO_SLOTS, Slot, Slots, pack, unpack
+from goqueue.groups.slots import NO_SLOTS, Packed, Slot, Slots, pack, unpack
 from goqueue.groups.topics import TopicFacts
 from goqueue.model.ids import GroupId, Timestamp
 
@@ -86,6 +90,7 @@ class ConsumerGroup:
         self.current: dict[str, Current] = {}
         self.static: dict[str, str] = {}  # instance id -> member id
         self.owners: dict[Slot, str] = {}
+        self.assignment_epochs: dict[Slot, int] = {}  # invariant: of every slot with an owner
         self.wishes: Counter[Wish] = Counter()  # how many members have each
         self.classic_count = 0  # members that speak the classic protocol
         self.settled_count = 0  # members that stand at the target
@@ -99,6 +104,7 @@ class ConsumerGroup:
         twin.current = self.current.copy()
         twin.static = self.static.copy()
         twin.owners = self.owners.copy()
+        twin.assignment_epochs = self.assignment_epochs.copy()
         twin.wishes = self.wishes.copy()
         return twin
 
@@ -123,6 +129,10 @@ class ConsumerGroup:
 
     def is_free(self, slot: Slot) -> bool:
         return slot not in self.owners
+
+    def has_held_since(self, member_id: str, slot: Slot, epoch: int) -> bool:
+        """Does the member own the slot, and did it at this epoch of its own?"""
+        return self.owners.get(slot) == member_id and self.assignment_epochs[slot] <= epoch
 
     # --- the only writer --------------------------------------------------------------------------
 
@@ -161,9 +171,7 @@ class ConsumerGroup:
         self._unwish(member.wish)
         current = self.current.pop(member_id)
         self.settled_count -= self.stands_at_target(current)
-        for slot in current.owned:
-            del self.owners[slot]
-        self.released_count += len(current.owned)
+        self._release(current.owned)
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static[member.instance_id] == member_id:
             del self.static[member.instance_id]
@@ -190,15 +198,24 @@ class ConsumerGroup:
             unpack(record.assigned),
             unpack(record.revoking),
         )
-        released = before.owned - after.owned
-        for slot in released:
-            del self.owners[slot]
-        self.released_count += len(released)
-        for slot in after.owned - before.owned:
+        self._release(before.owned - after.owned)
+        given = after.owned - before.owned
+        for slot in given:
             assert slot not in self.owners, f"{slot} of {self.owners[slot]} given again"
             self.owners[slot] = record.member_id
+        # One that it gave up and was given again in one step counts from now on, too.
+        for slot in given | (after.assigned - before.assigned):
+            self.assignment_epochs[slot] = record.epoch
+        for epoch, packed in record.assignment_epochs.items():
+            self.assignment_epochs.update(dict.fromkeys(unpack(packed), epoch))
         self.current[record.member_id] = after
         self.settled_count += self.stands_at_target(after) - self.stands_at_target(before)
+
+    def _release(self, slots: Slots) -> None:
+        for slot in slots:
+            del self.owners[slot]
+            del self.assignment_epochs[slot]
+        self.released_count += len(slots)
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -230,4 +247,15 @@ class ConsumerGroup:
         yield TargetSet(self.group_id, self.target_epoch, self.assignor, targets)
         for member_id, current in self.current.items():
             if current != NEWCOMER:
-                yield self.moved(member_id, current)
+                yield msgspec.structs.replace(
+                    self.moved(member_id, current), assignment_epochs=self._older_epochs(current)
+                )
+
+    def _older_epochs(self, current: Current) -> dict[int, Packed]:
+        """The slots whose assignment epoch is not the member's epoch."""
+        older: dict[int, list[Slot]] = {}
+        for slot in current.owned:
+            epoch = self.assignment_epochs[slot]
+            if epoch != current.epoch:
+                older.setdefault(epoch, []).append(slot)
+        return {epoch: pack(older[epoch]) for epoch in sorted(older)}

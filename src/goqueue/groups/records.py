@@ -180,6 +180,7 @@ class MemberMoved(msgspec.Struct, frozen=True, tag="member_moved"):
     state: MemberState
     assigned: Packed
     revoking: Packed
+    assignment_epochs: dict[int, Packed] = {}  # only in snapshots: a replay finds them by itself
 
 
 # --- both ---------------------------------------------------------------------------------------

@@ -293,8 +293,9 @@ def test_commits_are_fenced_by_the_epoch(host: Host) -> None:
     first.beat()
     host.commit(5, member_id=first.member_id, generation=1)
     settle(first, second)
+    (lost, *_) = second.owned
     with pytest.raises(StaleMemberEpoch):
-        host.commit(6, member_id=first.member_id, generation=1)
+        host.commit(6, partition=lost.partition, member_id=first.member_id, generation=1)
     with pytest.raises(UnknownMember):
         host.commit(6, member_id="gone", generation=1)
     with pytest.raises(UnknownMember):

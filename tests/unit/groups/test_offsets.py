@@ -1,5 +1,9 @@
 """Committed offsets: who may move them, and how long they live."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
 import pytest
 
 from goqueue.groups import FetchRequest, GroupsConfig
@@ -15,8 +19,9 @@ from goqueue.groups.errors import (
     StaleMemberEpoch,
     UnknownMember,
 )
+from goqueue.groups.records import MemberMoved
 from goqueue.model.ids import GroupId, Offset, TopicName
-from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
+from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, settle, topic
 
 ORDERS, PAYMENTS = topic("orders", 2), topic("payments", 1)
 WEEK = 7 * 24 * 3_600_000
@@ -103,6 +108,97 @@ def test_only_a_consumer_group_looks_at_who_fetches_its_offsets(host: Host) -> N
         assert found.offset == 7
     assert missing.error is None
     assert missing.offsets == {KEY: None}
+
+
+class Regained(NamedTuple):
+    """A member at epoch 3 that has held one partition since epoch 1, the other one since 3."""
+
+    member_id: str
+    kept: int
+    regained: int
+
+
+@pytest.fixture
+def holder(host: Host) -> Regained:
+    member, guest = ConsumerClient(host), ConsumerClient(host)
+    member.beat()
+    settle(guest, member)
+    (kept,) = member.owned
+    guest.leave()
+    settle(member)
+    assert (member.epoch, len(member.owned)) == (3, 2)
+    return Regained(member.member_id, kept.partition, 1 - kept.partition)
+
+
+def after_restart(host: Host) -> None:
+    host.restart()
+
+
+def from_snapshot(host: Host) -> None:
+    records = host.machine.snapshot()
+    host.log = [host.machine.encode(record) for record in records]
+    host.restart()
+
+
+@pytest.mark.parametrize("first", [lambda host: None, after_restart, from_snapshot])
+def test_a_commit_of_an_older_epoch_counts_where_the_partition_was_held_since(
+    host: Host, holder: Regained, first: Callable[[Host], None]
+) -> None:
+    """The answer that told it the new epoch may have been lost; it commits all the same."""
+    first(host)
+    for epoch in (1, 2, 3):
+        host.commit(epoch, partition=holder.kept, member_id=holder.member_id, generation=epoch)
+        assert host.committed(partition=holder.kept) == epoch
+    for epoch in (1, 2):
+        with pytest.raises(StaleMemberEpoch):
+            host.commit(9, partition=holder.regained, member_id=holder.member_id, generation=epoch)
+    host.commit(5, partition=holder.regained, member_id=holder.member_id, generation=3)
+    assert host.committed(partition=holder.regained) == 5
+
+
+def test_an_older_epoch_commits_all_partitions_or_none(host: Host, holder: Regained) -> None:
+    wanted = tuple(OffsetToCommit(KEY[0], partition, Offset(4)) for partition in (0, 1))
+    request = CommitRequest(
+        group_id=GROUP, offsets=wanted, member_id=holder.member_id, generation=2
+    )
+    with pytest.raises(StaleMemberEpoch):
+        host.run(host.machine.commit(host.now, request))
+    assert host.committed(partition=holder.kept) is None
+
+
+@pytest.mark.parametrize(("topic", "epoch"), [("orders", 4), ("payments", 2), ("gone", 2)])
+def test_an_epoch_to_come_and_partitions_of_others_are_refused(
+    host: Host, holder: Regained, topic: str, epoch: int
+) -> None:
+    with pytest.raises(StaleMemberEpoch):
+        host.commit(1, topic, partition=holder.kept, member_id=holder.member_id, generation=epoch)
+
+
+def test_a_partition_that_another_member_has_by_now_is_refused(host: Host) -> None:
+    member, guest = ConsumerClient(host), ConsumerClient(host)
+    member.beat()
+    settle(guest, member)
+    (given,) = guest.owned
+    with pytest.raises(StaleMemberEpoch):
+        host.commit(1, partition=given.partition, member_id=member.member_id, generation=1)
+
+
+def test_records_without_assignment_epochs_are_read_as_assigned_at_the_members_epoch(
+    host: Host, holder: Regained
+) -> None:
+    """Snapshots that an earlier version wrote."""
+    host.log = [
+        host.machine.encode(
+            msgspec.structs.replace(record, assignment_epochs={})
+            if isinstance(record, MemberMoved)
+            else record
+        )
+        for record in host.machine.snapshot()
+    ]
+    host.restart()
+    with pytest.raises(StaleMemberEpoch):
+        host.commit(1, partition=holder.kept, member_id=holder.member_id, generation=2)
+    host.commit(1, partition=holder.kept, member_id=holder.member_id, generation=3)
 
 
 def test_one_partitions_metadata_may_be_too_large(host: Host) -> None:

@@ -318,6 +318,23 @@ async def test_a_stale_epoch_is_told_only_to_those_who_know_the_word(broker, top
     assert refused.error_code is ErrorCode.stale_member_epoch
 
 
+async def test_a_member_may_commit_with_an_older_epoch_what_it_has_held_since(broker, topic):
+    await beat(broker)
+    await beat(broker, member_id="reader-2")
+    moved = await beat(broker, member_epoch=1)
+    assert moved.member_epoch == 2
+    (assigned,) = moved.assignment.topic_partitions
+    kept = assigned.partitions[0]
+    lost = ({0, 1, 2, 3} - set(assigned.partitions)).pop()
+    older: dict[str, Any] = {
+        "group_id": "readers",
+        "member_id": "reader-1",
+        "generation_id_or_member_epoch": 1,
+    }
+    assert await commit(broker, {kept: 3}, 9, **older) == [ErrorCode.none]
+    assert await commit(broker, {lost: 3}, 9, **older) == [ErrorCode.stale_member_epoch]
+
+
 async def test_offsets_of_topics_in_use_cannot_be_deleted(broker, topic):
     await beat(broker)
     epoch: dict[str, Any] = {
