@@ -241,7 +241,7 @@ def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Reco
         return False
     if aborted.restore(saved.aborted_entries):
         return True
-    report.problems.append(f"{aborted.file.path}: damaged, made anew from the whole log")
+    report.problems.append(f"{aborted.file.path}: damaged or old, made anew from the whole log")
     return False
 
 

@@ -1,13 +1,16 @@
 """The abort index against a list; cut, dropped from the front, and damaged."""
 
+import struct
+
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.log import open_log
-from goqueue.log.aborted import DEAD_ENTRIES_MAX, AbortedRange, AbortIndex
+from goqueue.log import Log, open_log
+from goqueue.log.aborted import DEAD_ENTRIES_MAX, HEAD_BYTES, AbortedRange, AbortIndex
 from goqueue.model import batch as batches
-from goqueue.model.errors import CorruptBatch
+from goqueue.model.errors import CorruptBatch, CorruptData
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.markers import decode, encode
 from goqueue.model.record import Record
@@ -94,6 +97,76 @@ def test_a_damaged_index_is_made_anew_from_the_log():
     assert reopened.stable_offset == 2
 
 
+def log_with_aborts(disk: SimDisk) -> Log:
+    log = opened(disk)
+    for number in range(8):
+        write(log, 1, sequence=number)
+        write(log, 2, sequence=number)
+        mark(log, 1, commits=number % 3 == 0)
+        mark(log, 2, commits=number % 2 == 0)
+    show_all(log)
+    log.run_checkpoint(log.checkpoint_point())
+    return log
+
+
+def test_a_flipped_byte_anywhere_in_the_index_changes_nothing():
+    """Neither is an aborted record shown nor a committed one hidden, whatever byte it is."""
+    disk = SimDisk(1)
+    before = aborted_ranges(log_with_aborts(disk))
+    assert len(before) == 9
+    disk = disk.kill()
+    content = disk.read_file("/log/aborted")
+    assert content is not None
+    for position in range(len(content)):
+        disk.flip_bit("/log/aborted", position)
+        assert aborted_ranges(opened(disk)) == before, position
+        assert disk.read_file("/log/aborted") == content, position  # made anew
+
+
+def test_damage_that_comes_later_is_refused_and_never_believed():
+    disk = SimDisk(1)
+    log = log_with_aborts(disk)
+    before = aborted_ranges(log)
+    size = log.aborted.file.size
+    for position in range(HEAD_BYTES, size):
+        for bit in range(8):
+            disk.flip_bit("/log/aborted", position, bit)
+            with pytest.raises(CorruptData, match="restart"):
+                aborted_ranges(log)
+            disk.flip_bit("/log/aborted", position, bit)
+    assert aborted_ranges(log) == before
+
+
+def test_retention_goes_on_with_a_damaged_index():
+    disk = SimDisk(1)
+    log = log_with_aborts(disk)
+    disk.flip_bit("/log/aborted", HEAD_BYTES + 40)
+    disk.flip_bit("/log/aborted", HEAD_BYTES + 170)
+    log.run_removal(log.remove_before(Offset(20)))
+    assert log.start_offset == 20
+
+
+def test_an_index_of_the_format_without_checksums_is_made_anew():
+    disk = SimDisk(1)
+    log = log_with_aborts(disk)
+    before = aborted_ranges(log)
+    entries = log.aborted.between(Offset(0), log.end_offset)
+    disk = disk.kill()
+    head = struct.pack(">4sq", b"GQA\x01", 0)
+    disk.replace_file(
+        "/log/aborted",
+        head
+        + struct.pack(">I", crc32c(head))
+        + b"".join(
+            struct.pack(">qqqq", e.producer_id, e.first_offset, e.marker_offset, e.stable_offset)
+            for e in entries
+        ),
+    )
+    assert aborted_ranges(opened(disk)) == before
+    _, recovery = open_log(disk, "/log", topic_settings({}))
+    assert not recovery.problems
+
+
 def test_a_head_that_a_crash_tore_is_no_damage():
     disk = SimDisk(1)
     write(opened(disk), 1)
@@ -128,7 +201,7 @@ def test_entries_before_the_start_go_and_the_checkpoint_still_counts_right():
     before = aborted_ranges(log)
     start = Offset(2 * (DEAD_ENTRIES_MAX + 50))
     removal = log.remove_before(start)
-    assert log.aborted.file.size < 60 * 32
+    assert log.aborted.file.size < 60 * 36
     write(log, 1, sequence=DEAD_ENTRIES_MAX + 100)
     mark(log, 1, commits=False)
     for fate in range(10):  # the power goes before the new checkpoint is written
