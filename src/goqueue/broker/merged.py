@@ -12,7 +12,7 @@ import asyncio
 import base64
 import binascii
 import heapq
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -29,6 +29,9 @@ PARTITIONS_MAX: Final = 1_000  # a topic with more is read a partition at a time
 READ_AHEAD_RECORDS: Final = 100  # from each partition
 READ_AHEAD_BYTES_MIN: Final = 16_384
 CURSOR_BYTES_MAX: Final = 32_768  # as text
+
+# In each partition: an offset, or a negative number, which counts back from the end.
+Position = int | Literal["earliest", "latest"]
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -67,23 +70,34 @@ class MergedReader:
         self._messages = messages
 
     async def start(
-        self, name: str, *, from_time: Timestamp | None, to_time: Timestamp | None, latest: bool
+        self,
+        name: str,
+        *,
+        from_time: Timestamp | None,
+        to_time: Timestamp | None,
+        position: Position,
     ) -> Cursor:
-        """A cursor at a time, at the end, or at the beginning."""
+        """A cursor at a time, or at a position."""
         topic = self._topic(name)
         offsets: list[int] = []
         ends: list[int] = []
         for partition in await self._partitions(topic):
             if from_time is not None:
                 offsets.append(await self._messages.offset_for_time(partition, from_time))
-            elif latest:
-                newest = await self._broker.latest_offset(partition, committed_only=True)
-                offsets.append(newest.offset)
             else:
-                offsets.append(partition.log.start_offset)
+                offsets.append(await self._offset(partition, position))
             if to_time is not None:
                 ends.append(await self._messages.offset_for_time(partition, to_time))
         return Cursor(topic.topic_id, offsets, ends if to_time is not None else None)
+
+    async def _offset(self, partition: Partition, position: Position) -> int:
+        first = partition.log.start_offset
+        if position == "earliest":
+            return first
+        if isinstance(position, int) and position >= 0:
+            return position
+        end = (await self._broker.latest_offset(partition, committed_only=True)).offset
+        return end if position == "latest" else max(first, end + position)
 
     async def read(
         self,

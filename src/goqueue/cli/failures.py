@@ -22,6 +22,8 @@ class ExitCode(enum.IntEnum):
 
 SPARK_EXTRA: Final = {"deltalake", "numpy", "py4j", "pyarrow", "pyiceberg", "pyspark"}
 
+NO_SERVER_HINT: Final = "start one with `goqueue server`, or name another one with --server"
+
 
 class Failure(Exception):
     """Ends a command with a text for people and a code for scripts."""
@@ -56,7 +58,7 @@ def explained(error: Exception) -> Failure | None:
         case client.BadRequest():
             return Failure(str(error), ExitCode.USAGE)
         case client.ServerUnreachable():
-            return Failure(str(error), ExitCode.UNREACHABLE)
+            return Failure(f"{error}\n{NO_SERVER_HINT}", ExitCode.UNREACHABLE)
         case client.ClientError() | GoQueueError():
             return Failure(str(error))
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] in SPARK_EXTRA:

@@ -2,9 +2,10 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -12,6 +13,7 @@ from goqueue.client import calls, exchange, group_calls
 from goqueue.client.async_queue_verbs import AsyncQueueVerbs
 from goqueue.client.async_transactions import AsyncTransactionalProducer
 from goqueue.client.calls import Call
+from goqueue.client.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, AsyncConnectionPool
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_calls import ResetTo
 from goqueue.client.group_reading import MemberReading, MessageT
@@ -26,9 +28,10 @@ from goqueue.client.messages import Message, Received
 from goqueue.client.outcomes import all_published, results_in
 from goqueue.client.reading import (
     PAGE_MESSAGES,
-    PartitionReading,
     Position,
     Reading,
+    following_partition,
+    following_topic,
     page_of,
     partitions_of,
 )
@@ -46,7 +49,6 @@ from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
 from goqueue.client.transactions import TIMEOUT_MS
 
 T = TypeVar("T")
-PAGES_AHEAD: Final = 4  # fetched by `follow` and not yet taken
 
 
 class AsyncClient(AsyncQueueVerbs):
@@ -59,20 +61,29 @@ class AsyncClient(AsyncQueueVerbs):
         api_key: str | None = None,
         timeout: float = exchange.TIMEOUT_SECONDS,
         retries: int = Retries().count_max,
+        connections_max: int = CONNECTIONS_MAX,
+        long_polls_max: int = LONG_POLLS_MAX,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """`timeout` is in seconds and for a call as a whole: a free connection, the answer, and up
+        to `retries` repetitions.  A call that waits on purpose (`wait_ms`) has that on top.
+
+        Up to `connections_max` calls are under way at once, and beside them up to
+        `long_polls_max` that wait for messages; further ones wait for their turn.
+        """
         self.base_url = base_url.rstrip("/")
         self._timeout = timeout
         self._retries = Retries(retries)
         with exchange.named_errors(self.base_url, timeout):
-            self._http = httpx.AsyncClient(
-                transport=transport,
-                limits=httpx.Limits(max_connections=None),  # a long poll holds one a partition
-                **exchange.options(self.base_url, api_key),
+            self._pool = AsyncConnectionPool(
+                transport,
+                exchange.options(self.base_url, api_key),
+                connections_max=connections_max,
+                long_polls_max=long_polls_max,
             )
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._pool.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -230,37 +241,20 @@ class AsyncClient(AsyncQueueVerbs):
         offset: Position | None = None,
         from_time: int | None = None,
     ) -> AsyncGenerator[Received, None]:
-        """Messages as they come, without end, and through a restart of the server."""
-        chosen = partitions_of(await self.topic(topic), partition, offset, from_time=from_time)
-        pages: asyncio.Queue[list[Received] | ClientError] = asyncio.Queue(PAGES_AHEAD)
-        failure: ClientError | None = None
-        async with asyncio.TaskGroup() as tasks:
-            following = [tasks.create_task(self._follow_one(each, pages)) for each in chosen]
-            try:
-                while failure is None:
-                    page = await pages.get()
-                    if isinstance(page, ClientError):
-                        failure = page
-                    else:
-                        for message in page:
-                            yield message
-            except GeneratorExit:  # the reader has enough; a task group would wrap it
-                return
-            finally:
-                for task in following:
-                    task.cancel()
-        raise failure
+        """Messages as they come, without end, and through a restart of the server.
 
-    async def _follow_one(
-        self, reading: PartitionReading, pages: asyncio.Queue[list[Received] | ClientError]
-    ) -> None:
-        try:
-            while True:
-                reading.take(await self.send(reading.call(exchange.LONG_POLL_MS), FOLLOWING))
-                if messages := list(reading.drain()):
-                    await pages.put(messages)
-        except ClientError as error:
-            await pages.put(error)
+        Holds one connection, whatever the number of partitions.  Messages that retention deleted
+        before they were read are skipped with a warning in the log `goqueue.client`.
+        """
+        if partition is None:
+            following = following_topic(topic, offset, from_time)
+        else:
+            found = await self.topic(topic)
+            following = following_partition(found, partition, offset, from_time)
+        while True:
+            call = following.call(exchange.LONG_POLL_MS)
+            for message in following.take(await self.send(call, FOLLOWING)):
+                yield message
 
     # --- consumer groups --------------------------------------------------------------------------
 
@@ -347,16 +341,21 @@ class AsyncClient(AsyncQueueVerbs):
     async def send(self, call: Call[T], retries: Retries | None = None) -> T:
         """Carry out a call; repeats it where that is safe (see `goqueue.client.retries`)."""
         retries = retries or self._retries
+        allowed = self._timeout + call.wait_seconds
+        end = time.monotonic() + allowed
         repetitions = 0
         while True:
             try:
-                return await self._send_once(call)
+                return await self._send_once(
+                    call, end - time.monotonic() if retries.within_timeout else allowed
+                )
             except ClientError as error:
                 delay = delay_before_retry(
                     error,
                     repetitions=repetitions,
                     is_repeatable=call.is_repeatable,
                     retries=retries,
+                    left_seconds=end - time.monotonic() - call.wait_seconds,
                     jitter=random.uniform,
                 )
                 if delay is None:
@@ -364,7 +363,10 @@ class AsyncClient(AsyncQueueVerbs):
             repetitions += 1
             await asyncio.sleep(delay)
 
-    async def _send_once(self, call: Call[T]) -> T:
-        with exchange.named_errors(self.base_url, self._timeout):
-            response = await self._http.request(**exchange.request_of(call, self._timeout))
+    async def _send_once(self, call: Call[T], seconds: float) -> T:
+        begun = time.monotonic()
+        async with self._pool.connection(call, seconds - call.wait_seconds) as http:
+            left = seconds - (time.monotonic() - begun)
+            with exchange.named_errors(self.base_url, left):
+                response = await http.request(**exchange.request_of(call, left))
         return exchange.result_of(call, response)

@@ -25,6 +25,7 @@ from goqueue.client.results import (
     TopicPage,
     TopicSummary,
     WirePage,
+    WireTopicMessages,
 )
 
 T = TypeVar("T")
@@ -42,6 +43,11 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """Statuses beyond 2xx that come with a result and not with an error."""
     wait_seconds: float = 0.0
     """How long the server may take on purpose, beyond what a request may take anyway."""
+
+    @property
+    def is_long_poll(self) -> bool:
+        """Whether it holds its connection on purpose."""
+        return self.wait_seconds > 0
 
 
 # --- the server -----------------------------------------------------------------------------------
@@ -190,6 +196,33 @@ def fetch(
         method="GET",
         path=_topic(name, "partitions", str(partition), "messages"),
         result=WirePage,
+        query={key: str(value) for key, value in query.items() if value is not None},
+        is_repeatable=True,
+        wait_seconds=wait_ms / 1000,
+    )
+
+
+def read_topic(
+    name: str,
+    *,
+    cursor: str | None = None,
+    start: int | str | None = None,
+    from_time: int | None = None,
+    limit: int | None = None,
+    wait_ms: int = 0,
+) -> Call[WireTopicMessages]:
+    """All partitions in one request; `cursor` is that of the answer before."""
+    query = {
+        "cursor": cursor,
+        "start": start,
+        "from_time": from_time,
+        "limit": limit,
+        "wait": wait_ms or None,
+    }
+    return Call(
+        method="GET",
+        path=_topic(name, "messages"),
+        result=WireTopicMessages,
         query={key: str(value) for key, value in query.items() if value is not None},
         is_repeatable=True,
         wait_seconds=wait_ms / 1000,

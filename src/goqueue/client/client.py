@@ -1,6 +1,5 @@
 """The client for programs that wait."""
 
-import itertools
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ import httpx
 
 from goqueue.client import calls, exchange, group_calls
 from goqueue.client.calls import Call
+from goqueue.client.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, ConnectionPool
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.group_calls import ResetTo
 from goqueue.client.group_reading import MemberReading, MessageT
@@ -24,7 +24,15 @@ from goqueue.client.group_results import (
 from goqueue.client.messages import Message, Received
 from goqueue.client.outcomes import all_published, results_in
 from goqueue.client.queue_verbs import QueueVerbs
-from goqueue.client.reading import PAGE_MESSAGES, Position, Reading, page_of, partitions_of
+from goqueue.client.reading import (
+    PAGE_MESSAGES,
+    Position,
+    Reading,
+    following_partition,
+    following_topic,
+    page_of,
+    partitions_of,
+)
 from goqueue.client.results import (
     Health,
     Page,
@@ -39,7 +47,6 @@ from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
 from goqueue.client.transactions import TIMEOUT_MS, TransactionalProducer
 
 T = TypeVar("T")
-TURN_MS = 250  # how long one partition is waited for, when several are followed
 
 
 class Client(QueueVerbs):
@@ -52,18 +59,29 @@ class Client(QueueVerbs):
         api_key: str | None = None,
         timeout: float = exchange.TIMEOUT_SECONDS,
         retries: int = Retries().count_max,
+        connections_max: int = CONNECTIONS_MAX,
+        long_polls_max: int = LONG_POLLS_MAX,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        """`timeout` is in seconds and for a call as a whole: a free connection, the answer, and up
+        to `retries` repetitions.  A call that waits on purpose (`wait_ms`) has that on top.
+
+        Up to `connections_max` calls are under way at once, and beside them up to
+        `long_polls_max` that wait for messages; further ones wait for their turn.
+        """
         self.base_url = base_url.rstrip("/")
         self._timeout = timeout
         self._retries = Retries(retries)
         with exchange.named_errors(self.base_url, timeout):
-            self._http = httpx.Client(
-                transport=transport, **exchange.options(self.base_url, api_key)
+            self._pool = ConnectionPool(
+                transport,
+                exchange.options(self.base_url, api_key),
+                connections_max=connections_max,
+                long_polls_max=long_polls_max,
             )
 
     def close(self) -> None:
-        self._http.close()
+        self._pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -218,14 +236,17 @@ class Client(QueueVerbs):
     ) -> Iterator[Received]:
         """Messages as they come, without end, and through a restart of the server.
 
-        Of several partitions each is waited for in turn; `AsyncClient` waits for all at once.
+        Holds one connection, whatever the number of partitions.  Messages that retention deleted
+        before they were read are skipped with a warning in the log `goqueue.client`.
         """
-        chosen = partitions_of(self.topic(topic), partition, offset, from_time=from_time)
-        turn_ms = exchange.LONG_POLL_MS if len(chosen) == 1 else TURN_MS
-        for each in itertools.cycle(chosen):
-            idle = not any(one.has_moved for one in chosen)
-            each.take(self.send(each.call(turn_ms if idle else 0), FOLLOWING))
-            yield from each.drain()
+        if partition is None:
+            following = following_topic(topic, offset, from_time)
+        else:
+            found = self.topic(topic)
+            following = following_partition(found, partition, offset, from_time)
+        while True:
+            call = following.call(exchange.LONG_POLL_MS)
+            yield from following.take(self.send(call, FOLLOWING))
 
     # --- consumer groups --------------------------------------------------------------------------
 
@@ -312,16 +333,21 @@ class Client(QueueVerbs):
     def send(self, call: Call[T], retries: Retries | None = None) -> T:
         """Carry out a call; repeats it where that is safe (see `goqueue.client.retries`)."""
         retries = retries or self._retries
+        allowed = self._timeout + call.wait_seconds
+        end = time.monotonic() + allowed
         repetitions = 0
         while True:
             try:
-                return self._send_once(call)
+                return self._send_once(
+                    call, end - time.monotonic() if retries.within_timeout else allowed
+                )
             except ClientError as error:
                 delay = delay_before_retry(
                     error,
                     repetitions=repetitions,
                     is_repeatable=call.is_repeatable,
                     retries=retries,
+                    left_seconds=end - time.monotonic() - call.wait_seconds,
                     jitter=random.uniform,
                 )
                 if delay is None:
@@ -329,7 +355,10 @@ class Client(QueueVerbs):
             repetitions += 1
             time.sleep(delay)
 
-    def _send_once(self, call: Call[T]) -> T:
-        with exchange.named_errors(self.base_url, self._timeout):
-            response = self._http.request(**exchange.request_of(call, self._timeout))
+    def _send_once(self, call: Call[T], seconds: float) -> T:
+        begun = time.monotonic()
+        with self._pool.connection(call, seconds - call.wait_seconds) as http:
+            left = seconds - (time.monotonic() - begun)
+            with exchange.named_errors(self.base_url, left):
+                response = http.request(**exchange.request_of(call, left))
         return exchange.result_of(call, response)

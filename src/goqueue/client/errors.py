@@ -23,6 +23,10 @@ class ServerUnreachable(ClientError):
     """Nothing was sent: no server is there, or it could not be reached in time."""
 
 
+class NoFreeConnection(ServerUnreachable):
+    """Nothing was sent: the client itself had too many calls under way."""
+
+
 class NoAnswer(ClientError):
     """The request was sent and no whole answer came.  It may or may not have been carried out."""
 

@@ -42,8 +42,9 @@ def options(base_url: str, api_key: str | None) -> dict[str, Any]:
         "headers": headers,
         # A proxy cannot reach this machine's own loopback.
         "trust_env": not is_loopback(base_url),
-        # Reading the machine's certificates takes longer than most requests.
-        "verify": not base_url.startswith("http:"),
+        # Made once for all connections.  Reading the machine's certificates takes longer than
+        # most requests, and plain HTTP needs none.
+        "verify": httpx.create_ssl_context(verify=not base_url.startswith("http:")),
     }
 
 
@@ -60,7 +61,7 @@ def request_of(call: Call[T], timeout: float) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "method": call.method,
         "url": call.path,
-        "timeout": timeout + call.wait_seconds,
+        "timeout": timeout,
     }
     if call.query:
         arguments["params"] = call.query
@@ -123,19 +124,17 @@ def _raise_from(error: Exception, base_url: str, timeout: float) -> NoReturn:
     match error:
         case httpx.ConnectTimeout():
             raise ServerUnreachable(
-                f"no answer from {base_url} within {timeout:g} s: is the address right?"
-            ) from error
-        case httpx.PoolTimeout():
-            raise ServerUnreachable(
-                f"no free connection to {base_url} within {timeout:g} s"
+                f"no answer from {base_url} within {timeout:.3g} s: is the address right?"
             ) from error
         case httpx.ConnectError():
             raise ServerUnreachable(
-                f"no GoQueue server at {base_url}: start one with `goqueue server`"
-                f" or set --server ({_reason(error)})"
+                f"no GoQueue server at {base_url}: is it running, and is the address right?"
+                f" ({_reason(error)})"
             ) from error
         case httpx.TimeoutException():
-            raise NoAnswer(f"{base_url} took the request and did not answer in time") from error
+            raise NoAnswer(
+                f"{base_url} took the request and did not answer within {timeout:.3g} s"
+            ) from error
         case httpx.InvalidURL() | httpx.UnsupportedProtocol() | ValueError():
             raise ServerUnreachable(
                 f"{base_url!r} is not the address of a server: write http://HOST:PORT"

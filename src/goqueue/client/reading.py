@@ -6,16 +6,18 @@ Up to the end the messages of all partitions are merged by their time (a partiti
 never changed), so one is given when every partition that is not finished has one to compare.
 """
 
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from goqueue.client import calls
 from goqueue.client.calls import Call
 from goqueue.client.messages import Received, from_wire
-from goqueue.client.results import Page, Topic, WirePage
+from goqueue.client.results import Page, Topic, WirePage, WireTopicMessages
 
 PAGE_MESSAGES: Final = 1000
+log = logging.getLogger("goqueue.client")
 Position = int | Literal["earliest", "latest"]  # a negative number counts back from the end
 
 
@@ -96,6 +98,54 @@ class Reading:
             yield min(held, key=_first_time).popleft()
 
 
+class Following(Protocol):
+    """What `follow` asks next, and the messages in the answer."""
+
+    def call(self, wait_ms: int) -> Call[Any]: ...
+
+    def take(self, wire: Any) -> list[Received]: ...
+
+
+class TopicFollowing:
+    """All partitions of a topic from a position on, without end, with one request at a time."""
+
+    def __init__(self, topic: str, start: Position | None, from_time: int | None) -> None:
+        self._topic = topic
+        self._start = None if from_time is not None else start
+        self._from_time = from_time
+        self._cursor: str | None = None
+
+    def call(self, wait_ms: int) -> Call[WireTopicMessages]:
+        """The first one does not wait: `latest` is settled as soon as it is answered."""
+        if self._cursor is None:
+            return calls.read_topic(
+                self._topic, start=self._start, from_time=self._from_time, limit=PAGE_MESSAGES
+            )
+        return calls.read_topic(
+            self._topic, cursor=self._cursor, limit=PAGE_MESSAGES, wait_ms=wait_ms
+        )
+
+    def take(self, wire: WireTopicMessages) -> list[Received]:
+        self._cursor = wire.cursor
+        for problem in wire.problems:
+            log.warning("messages of topic %s were skipped: %s", self._topic, problem)
+        return [from_wire(message, self._topic, 0) for message in wire.messages]
+
+
+class PartitionFollowing:
+    """The same of one partition."""
+
+    def __init__(self, reading: PartitionReading) -> None:
+        self._reading = reading
+
+    def call(self, wait_ms: int) -> Call[WirePage]:
+        return self._reading.call(0 if self._reading.has_moved else wait_ms)
+
+    def take(self, wire: WirePage) -> list[Received]:
+        self._reading.take(wire)
+        return list(self._reading.drain())
+
+
 def _first_time(buffer: deque[Received]) -> tuple[int, int]:
     return buffer[0].timestamp, buffer[0].partition
 
@@ -131,6 +181,17 @@ def _start_of(topic: Topic, partition: int, start: Position | None) -> Position:
     if isinstance(start, int) and start < 0 and offsets is not None:
         return max(offsets.earliest, offsets.next_offset + start)
     return start
+
+
+def following_topic(topic: str, start: Position | None, from_time: int | None) -> Following:
+    return TopicFollowing(topic, start, from_time)
+
+
+def following_partition(
+    topic: Topic, partition: int, start: Position | None, from_time: int | None
+) -> Following:
+    (chosen,) = partitions_of(topic, partition, start, from_time=from_time)
+    return PartitionFollowing(chosen)
 
 
 def page_of(wire: WirePage, topic: str, partition: int) -> Page:

@@ -103,6 +103,12 @@ class WirePage(msgspec.Struct, frozen=True):
     at_end: bool = False
 
 
+class WireTopicMessages(msgspec.Struct, frozen=True):
+    messages: list[WireMessage]
+    cursor: str
+    problems: list[str] = []
+
+
 class Page(msgspec.Struct, frozen=True):
     """Messages in order, and the offset to go on from."""
 

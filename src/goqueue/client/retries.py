@@ -3,6 +3,8 @@
 A request is repeated only when that cannot do the same thing twice: nothing was sent, or the
 server said that it did nothing and when to come again, or doing it twice is the same as once.
 A publish that may have happened is never repeated: its caller is told (`NoAnswer`).
+
+All tries together take no longer than the client's time-out; only `follow` goes on beyond it.
 """
 
 from collections.abc import Callable
@@ -10,7 +12,13 @@ from typing import Final
 
 import msgspec
 
-from goqueue.client.errors import ClientError, NoAnswer, Overloaded, ServerUnreachable
+from goqueue.client.errors import (
+    ClientError,
+    NoAnswer,
+    NoFreeConnection,
+    Overloaded,
+    ServerUnreachable,
+)
 
 
 class Retries(msgspec.Struct, frozen=True):
@@ -20,9 +28,13 @@ class Retries(msgspec.Struct, frozen=True):
     """Before the first repetition; each further one waits twice as long."""
     delay_seconds_max: float = 5.0
     """Longest wait.  A server that asks for more is not asked again."""
+    within_timeout: bool = True
+    """Whether the time-out is for all tries together, or for each of them."""
 
 
-FOLLOWING: Final = Retries(count_max=12)  # some 40 seconds: a server may be started again meanwhile
+FOLLOWING: Final = Retries(
+    count_max=12, within_timeout=False
+)  # some 40 seconds: a server may be started again meanwhile
 
 
 def delay_before_retry(
@@ -31,14 +43,33 @@ def delay_before_retry(
     repetitions: int,
     is_repeatable: bool,
     retries: Retries,
+    left_seconds: float,
     jitter: Callable[[float, float], float],
 ) -> float | None:
-    """Seconds to wait before sending it again; None: give the error to the caller."""
+    """Seconds to wait before sending it again; None: give the error to the caller.
+
+    `left_seconds` is how long the wait may be for the next try to end within the time-out.
+    """
+    delay = _delay(error, repetitions, is_repeatable, retries, jitter)
+    if delay is not None and retries.within_timeout and delay >= left_seconds:
+        return None
+    return delay
+
+
+def _delay(
+    error: ClientError,
+    repetitions: int,
+    is_repeatable: bool,
+    retries: Retries,
+    jitter: Callable[[float, float], float],
+) -> float | None:
     if repetitions >= retries.count_max:
         return None
     backoff = min(retries.delay_seconds * 2.0**repetitions, retries.delay_seconds_max)
     delay = backoff * jitter(0.5, 1.0)
     match error:
+        case NoFreeConnection():
+            return None  # it has waited long enough
         case ServerUnreachable():
             return delay
         case Overloaded(retry_after_seconds=float() | int() as asked):

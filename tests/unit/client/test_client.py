@@ -1,5 +1,7 @@
 """The client against a scripted server: requests, results, errors, repetition."""
 
+import asyncio
+import itertools
 from collections.abc import Iterator
 
 import httpx
@@ -117,10 +119,10 @@ def test_an_answer_of_another_program_is_told_apart():
             client_of(FakeServer(answer)).version()
 
 
-def test_no_server_says_how_to_start_one():
+def test_without_a_server_the_error_names_the_address():
     with (
         Client("http://127.0.0.1:1", retries=0) as client,
-        pytest.raises(errors.ServerUnreachable, match="start one with `goqueue server`"),
+        pytest.raises(errors.ServerUnreachable, match=r"no GoQueue server at http://127.0.0.1:1"),
     ):
         client.version()
 
@@ -160,6 +162,69 @@ def test_repetition_ends(waits: list[float]):
     with pytest.raises(errors.ServerUnreachable):
         client_of(server, retries=3).version()
     assert len(server.requests) == 4
+
+
+def test_repetition_ends_with_the_time_out(waits: list[float]):
+    busy = refused(503, "overloaded")
+    busy.headers["Retry-After"] = "2"
+    server = FakeServer(busy)
+    with pytest.raises(errors.Overloaded):
+        client_of(server, timeout=1.5).version()
+    assert (len(server.requests), waits) == (1, [])
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+class Held:
+    """A server that answers `/version`, and holds long polls until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.polling = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.transport = httpx.MockTransport(self._answer)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        if "wait" not in request.url.params:
+            return said(200, {"version": "1"})
+        self.polling.set()
+        await self.go_on.wait()
+        return page(0)
+
+
+async def test_a_long_poll_takes_no_connection_from_short_calls():
+    server = Held()
+    async with AsyncClient(
+        "http://queue.test", transport=server.transport, connections_max=1, long_polls_max=1
+    ) as client:
+        poll = asyncio.create_task(client.fetch("t", 0, wait_ms=60_000))
+        await server.polling.wait()
+        assert (await client.version()).version == "1"
+        server.go_on.set()
+        assert [each.offset for each in (await poll).messages] == [0]
+
+
+async def test_a_call_that_finds_no_free_connection_says_what_to_raise():
+    server = Held()
+    async with AsyncClient(
+        "http://queue.test", transport=server.transport, long_polls_max=1, timeout=0.01
+    ) as client:
+        poll = asyncio.create_task(client.fetch("t", 0, wait_ms=60_000))
+        await server.polling.wait()
+        with pytest.raises(errors.NoFreeConnection, match="1 long polls under way; raise its long"):
+            await client.fetch("t", 0, wait_ms=60_000)
+        server.go_on.set()
+        await poll
+
+
+def test_the_synchronous_client_says_it_too():
+    def answer(_: httpx.Request) -> httpx.Response:
+        with pytest.raises(errors.NoFreeConnection, match="raise its connections_max"):
+            client.health()
+        return said(200, {"version": "1"})
+
+    client = client_of(FakeServer(answer), connections_max=1, timeout=0.01)
+    assert client.version().version == "1"
 
 
 # --- publishing -----------------------------------------------------------------------------------
@@ -250,32 +315,48 @@ def test_a_time_is_asked_for_once_and_offsets_after_that():
     assert (second["offset"], second.get("from_time"), second["to_time"]) == ("4", None, "2000")
 
 
+def merged_page(*places: tuple[int, int], cursor: str, **more: object) -> httpx.Response:
+    """By partition and offset."""
+    messages = [{"partition": index, "offset": offset, "value": "v"} for index, offset in places]
+    return said(200, {"messages": messages, "cursor": cursor, "at_end": True, **more})
+
+
 def follow_script() -> Iterator[httpx.Response]:
-    yield said(200, TOPIC)
-    yield page(0, 1)
-    yield page(next_offset=2)
-    yield page(2)
+    yield merged_page((0, 0), (1, 5), cursor="first")
+    yield merged_page(cursor="second")
+    yield merged_page((1, 6), cursor="third", problems=["partition 0: 3 are gone"])
 
 
-def test_following_waits_when_nothing_moves():
+FOLLOWED = [(0, 0), (1, 5), (1, 6)]
+
+
+def test_a_topic_is_followed_with_one_request_at_a_time(caplog: pytest.LogCaptureFixture):
     server = FakeServer(*follow_script())
+    messages = client_of(server).follow("t", offset=-3)
+    assert [(m.partition, m.offset) for m in itertools.islice(messages, 3)] == FOLLOWED
+    asked = [dict(request.url.params) for request in server.requests]
+    assert {request.url.path for request in server.requests} == {"/topics/t/messages"}
+    assert [each.get("start") for each in asked] == ["-3", None, None]
+    assert [each.get("cursor") for each in asked] == [None, "first", "second"]
+    assert [each.get("wait") for each in asked] == [None, "10000", "10000"]
+    assert "topic t were skipped: partition 0: 3 are gone" in caplog.text
+
+
+async def test_the_asynchronous_client_follows_too():
+    server = FakeServer(*follow_script())
+    async with AsyncClient("http://queue.test", transport=server.transport) as client:
+        messages = client.follow("t")
+        assert [(m.partition, m.offset) for m in [await anext(messages) for _ in "abc"]] == FOLLOWED
+        await messages.aclose()
+
+
+def test_following_a_partition_waits_when_nothing_moves():
+    script = (said(200, TOPIC), page(0, 1), page(next_offset=2), page(2))
+    server = FakeServer(*script)
     messages = client_of(server).follow("t", partition=0)
     assert [next(messages).offset for _ in range(3)] == [0, 1, 2]
     waits = [request.url.params.get("wait") for request in server.requests[1:]]
     assert waits == [None, None, "10000"]
-
-
-async def test_the_asynchronous_client_reads_and_follows_too():
-    server = FakeServer(*follow_script())
-    async with AsyncClient("http://queue.test", transport=server.transport) as client:
-        found = []
-        messages = client.follow("t", partition=0)
-        async for message in messages:
-            found.append(message.offset)
-            if message.offset == 2:
-                break
-        await messages.aclose()
-    assert found == [0, 1, 2]
 
 
 async def test_following_ends_with_the_server_s_refusal():

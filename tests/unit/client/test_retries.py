@@ -5,12 +5,13 @@ import pytest
 from goqueue.client.errors import (
     ClientError,
     NoAnswer,
+    NoFreeConnection,
     Overloaded,
     ServerFailed,
     ServerUnreachable,
     TopicNotFound,
 )
-from goqueue.client.retries import Retries, delay_before_retry
+from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
 
 
 def overloaded(retry_after_seconds: float | None = None) -> Overloaded:
@@ -25,6 +26,7 @@ def delay(error: ClientError, *, is_repeatable: bool, repetitions: int = 0) -> f
         repetitions=repetitions,
         is_repeatable=is_repeatable,
         retries=Retries(3),
+        left_seconds=60.0,
         jitter=lambda _, high: high,
     )
 
@@ -33,6 +35,7 @@ def delay(error: ClientError, *, is_repeatable: bool, repetitions: int = 0) -> f
     ("error", "is_repeatable", "expected"),
     [
         pytest.param(ServerUnreachable(""), False, 0.1, id="nothing-was-sent"),
+        pytest.param(NoFreeConnection(""), True, None, id="the-client-itself-is-busy"),
         pytest.param(NoAnswer(""), False, None, id="a-publish-may-have-happened"),
         pytest.param(NoAnswer(""), True, 0.1, id="a-read-may-be-repeated"),
         pytest.param(overloaded(2.0), False, 2.0, id="the-server-says-when"),
@@ -52,6 +55,36 @@ def test_waits_double_up_to_a_bound_and_end():
     assert waits == [0.1, 0.2, 0.4, None]
     many = Retries(100)
     far = delay_before_retry(
-        NoAnswer(""), repetitions=50, is_repeatable=True, retries=many, jitter=lambda _, high: high
+        NoAnswer(""),
+        repetitions=50,
+        is_repeatable=True,
+        retries=many,
+        left_seconds=60.0,
+        jitter=lambda _, high: high,
     )
     assert far == many.delay_seconds_max
+
+
+@pytest.mark.parametrize(("left_seconds", "expected"), [(0.2, 0.1), (0.1, None), (-1.0, None)])
+def test_tries_together_keep_the_time_out(left_seconds: float, expected: float | None):
+    found = delay_before_retry(
+        ServerUnreachable(""),
+        repetitions=0,
+        is_repeatable=True,
+        retries=Retries(3),
+        left_seconds=left_seconds,
+        jitter=lambda _, high: high,
+    )
+    assert found == expected
+
+
+def test_who_follows_a_topic_goes_on_beyond_the_time_out():
+    found = delay_before_retry(
+        ServerUnreachable(""),
+        repetitions=9,
+        is_repeatable=True,
+        retries=FOLLOWING,
+        left_seconds=-30.0,
+        jitter=lambda _, high: high,
+    )
+    assert found == FOLLOWING.delay_seconds_max

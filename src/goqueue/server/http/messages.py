@@ -1,7 +1,7 @@
 """Messages of a topic: publish, read, wait for more, delete the oldest."""
 
 import asyncio
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Request, Response, delete, get, post
@@ -9,7 +9,7 @@ from litestar.exceptions import HTTPException
 from litestar.params import Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
-from goqueue.broker.merged import cursor_from_text
+from goqueue.broker.merged import Position, cursor_from_text
 from goqueue.broker.messages import Acks, Outcome, OutgoingMessage, Published
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange, PolicyViolation
@@ -41,6 +41,7 @@ from goqueue.server.http.message_bodies import (
 from goqueue.server.http.notation import (
     OFFSET_PATTERN,
     OFFSET_TIME_PATTERN,
+    START_PATTERN,
     TIME_PATTERN,
     WAIT_PATTERN,
     parse_offset,
@@ -340,7 +341,12 @@ async def read_topic(
         ),
     ] = None,
     start: Annotated[
-        Literal["earliest", "latest"], Parameter(description="Where to start without a cursor.")
+        str,
+        Parameter(
+            schema_extra={"pattern": START_PATTERN},
+            description="Where to start in each partition without a cursor: `earliest`, `latest`,"
+            " an offset, or a negative number, which counts back from the end.",
+        ),
     ] = "earliest",
     from_time: FromTimeQuery = None,
     to_time: ToTimeQuery = None,
@@ -364,7 +370,7 @@ async def read_topic(
             name,
             from_time=None if from_time is None else parse_time(from_time, "from_time"),
             to_time=None if to_time is None else parse_time(to_time, "to_time"),
-            latest=start == "latest",
+            position=_position(start),
         )
     page = await polls.run(
         request,
@@ -379,6 +385,17 @@ async def read_topic(
         page.at_end,
         page.problems,
     )
+
+
+def _position(text: str) -> Position:
+    match text:
+        case "earliest":
+            return "earliest"
+        case "latest":
+            return "latest"
+        case _:
+            offset = parse_offset(text.removeprefix("-"), "start")
+            return -offset if text.startswith("-") else offset
 
 
 # --- offsets and deletion -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ TIME_PATTERN: Final = r"^(\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
 OFFSET_TIME_PATTERN: Final = r"^(earliest|latest|newest|\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
 WAIT_PATTERN: Final = r"^\d{1,9}(ms|s|m|h)?$"
 OFFSET_PATTERN: Final = r"^(earliest|latest|\d{1,19})$"
+START_PATTERN: Final = r"^(earliest|latest|-?\d{1,19})$"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}

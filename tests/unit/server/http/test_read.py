@@ -273,6 +273,29 @@ async def test_a_merged_wait_ends_with_the_first_message(server, client: Client)
     assert values(waiting.result()) == ["now"]
 
 
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("earliest", {"0-0", "0-1", "1-0", "1-1"}),
+        ("1", {"0-1", "1-1"}),
+        ("-1", {"0-1", "1-1"}),
+        ("-9", {"0-0", "0-1", "1-0", "1-1"}),
+        ("latest", set()),
+    ],
+)
+async def test_a_topic_is_read_from_a_position(client: Client, start: str, expected: set[str]):
+    await client.post("/topics", json={"name": "m", "num_partitions": 2})
+    messages = [{"value": f"{p}-{n}", "partition": p} for p in (0, 1) for n in (0, 1)]
+    await publish(client, *messages, topic="m")
+    assert set(values(await client.get(f"/topics/m/messages?start={start}"))) == expected
+
+
+@pytest.mark.parametrize(("start", "status"), [("soon", 400), ("-", 400), ("3", 416)])
+async def test_a_bad_start_is_refused(client: Client, start: str, status: int):
+    await publish(client, "a")
+    assert (await client.get(f"/topics/t/messages?start={start}")).status_code == status
+
+
 async def test_a_cursor_steps_over_what_was_deleted_and_says_so(client: Client):
     await publish(client, "a", "b", "c")
     cursor = (await client.get("/topics/t/messages?limit=1")).json()["cursor"]
