@@ -24,7 +24,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
-	format bench sim soak spark-chaos clean FORCE
+	format bench sim soak spark-chaos strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,10 @@ soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while 
 spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors and brokers: exactly once?
 	@echo "==> Spark under fire, compiled (half an hour)"
 	@$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/spark/crashes tests/spark/lake_crashes $(ARGS)
+
+strangers: $(VENV)/dev $(VENV)/installed ## run franz-go's, librdkafka's and kafka-python's own tests
+	@echo "==> strangers' test-suites, compiled (half an hour; fetched the first time)"
+	@$(COMPILED) $(BIN)/python -m strangers $(ARGS)
 
 # --- set up ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -84,15 +85,16 @@ class GoQueue(Broker):
         "acks=all, no fsync": {"flush": "never"},
     }
 
-    def __init__(self, directory: Path, executable: str) -> None:
+    def __init__(self, directory: Path, executable: str, arguments: Sequence[str] = ()) -> None:
         super().__init__(directory)
         self._executable = executable
+        self._arguments = arguments
         self.facts = installed_facts(executable)
         self.version = str(self.facts["version"])
 
     def start(self) -> None:
         argv = [self._executable, "server", "--data-dir", str(self.directory / "data")]
-        argv += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        argv += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", *self._arguments]
         log = self.directory / "goqueue.log"
         self._process = process = Process(argv, log, env=environment_without_src())
         while not (line := READY_LINE.search(log.read_text(errors="replace"))):
