@@ -8,7 +8,7 @@
                                     reconcile: how a member gets there
                                     standings: members that the broker walks there
     conversion, mixed: both protocols in one group
-    offsets, commits: positions     descriptions: for administrators
+    offsets, commits: positions     descriptions, settings: for administrators
 
 `draft`, `desk`, `lobby` and `timers` are what they share; `records` is what is on disk.
 """
@@ -39,6 +39,7 @@ from goqueue.groups.replies import (
     Token,
     Wakeup,
 )
+from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.slots import NO_SLOTS, Slot, Slots
 from goqueue.groups.standings import Changes, Standing
 from goqueue.groups.statistics import RebalanceStatistics, Statistics
@@ -46,6 +47,7 @@ from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
 __all__ = [
     "NO_SLOTS",
+    "UNSET",
     "AssignmentPace",
     "Beat",
     "BeatRequest",
@@ -59,6 +61,7 @@ __all__ = [
     "GroupListing",
     "GroupMachine",
     "GroupRecord",
+    "GroupSettings",
     "GroupsConfig",
     "JoinRequest",
     "Joined",

@@ -7,7 +7,6 @@ epoch >0: I am here; this is what I own, if it changed; this is what I want, if 
 import msgspec
 
 from goqueue.groups.assignors import check_assignor
-from goqueue.groups.config import GroupsConfig
 from goqueue.groups.consumer import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -234,15 +233,19 @@ def _reconcile(
     return Beat(
         member_id,
         after.epoch,
-        _heartbeat_interval_ms(desk.config, len(group.members)),
+        _heartbeat_interval_ms(desk, group),
         after.assigned if tell else None,
     )
 
 
-def _heartbeat_interval_ms(config: GroupsConfig, members: int) -> int:
+def _heartbeat_interval_ms(desk: Desk, group: ConsumerGroup) -> int:
     """Short for a small group, since a rebalance is only noticed at the next heartbeat."""
-    wanted = max(config.heartbeat_interval_ms_min, members * HEARTBEAT_MS_A_MEMBER)
-    return min(config.heartbeat_interval_ms, wanted)
+    given = desk.settings_of(group.group_id).heartbeat_interval_ms
+    if given is not None:
+        return given
+    wanted = len(group.members) * HEARTBEAT_MS_A_MEMBER
+    wanted = max(desk.config.heartbeat_interval_ms_min, wanted)
+    return min(desk.config.heartbeat_interval_ms, wanted)
 
 
 def _leave(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:

@@ -44,7 +44,10 @@ def check_size(desk: Desk, draft: Draft) -> None:
 def touch(desk: Desk, group: ConsumerGroup, member_id: str, now: Timestamp) -> None:
     member = group.members[member_id]
     traits = member.classic or member.reader
-    timeout_ms = traits.session_timeout_ms if traits else desk.config.session_timeout_ms
+    if traits is not None:
+        timeout_ms = traits.session_timeout_ms
+    else:
+        timeout_ms = desk.settings_of(group.group_id).session_ms(desk.config)
     desk.touch(group.group_id, member_id, timeout_ms, now)
 
 

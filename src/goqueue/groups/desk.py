@@ -1,7 +1,8 @@
 """What the verbs of all protocols share.
 
-`groups` and `offsets` are the durable state and change by `apply` alone.  Beside them stands what a
-restart may forget: deadlines, parked callers, counters, the newest view of the topics.
+`groups`, `settings` and `offsets` are the durable state and change by `apply` alone.  Beside them
+stands what a restart may forget: deadlines, parked callers, counters, the newest view of the
+topics.
 """
 
 from goqueue.groups.config import AssignmentPace, GroupsConfig
@@ -9,6 +10,7 @@ from goqueue.groups.draft import Draft, Group
 from goqueue.groups.lobby import Lobby, Place, Room, Waiting
 from goqueue.groups.offsets import OffsetStore
 from goqueue.groups.replies import Parked, Token
+from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.timers import Timer, TimerKind, Timers
 from goqueue.groups.topics import TopicsView
@@ -21,6 +23,7 @@ class Desk:
         self.pace = pace
         self.topics = topics
         self.groups: dict[GroupId, Group] = {}
+        self.settings: dict[GroupId, GroupSettings] = {}  # of groups for which something is set
         self.offsets = OffsetStore()
         self.timers = Timers()
         self.lobby = Lobby()
@@ -29,6 +32,9 @@ class Desk:
 
     def draft(self, group_id: GroupId) -> Draft:
         return Draft(self.groups, group_id)
+
+    def settings_of(self, group_id: GroupId) -> GroupSettings:
+        return self.settings.get(group_id, UNSET)
 
     def room(self, group_id: GroupId) -> Room:
         return self.lobby.room(group_id)

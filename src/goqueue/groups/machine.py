@@ -47,6 +47,7 @@ from goqueue.groups.records import (
     ClassicState,
     CommittedOffset,
     ConsumerMember,
+    GroupConfigured,
     GroupDeleted,
     GroupRecord,
     MemberState,
@@ -65,6 +66,7 @@ from goqueue.groups.replies import (
     Token,
     Wakeup,
 )
+from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.standings import Changes, Standing
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import on_target_deadline, retarget, topics_differ
@@ -268,6 +270,24 @@ class GroupMachine:
         records = descriptions.delete(self._desk, group_id)
         return self._decided(Decision(records, Outcome(None)))
 
+    def settings(self, group_id: GroupId) -> GroupSettings:
+        """What is set for the group, whether it is there or not."""
+        return self._desk.settings_of(group_id)
+
+    def configured(self) -> Iterable[GroupId]:
+        """The groups for which something is set."""
+        return self._desk.settings
+
+    def configure(
+        self, now: Timestamp, group_id: GroupId, settings: GroupSettings
+    ) -> GroupDecision[None]:
+        """Members learn of it at their next heartbeats; raises `InvalidSetting`."""
+        self._begin(now)
+        settings.check(self._desk.config)
+        is_new = settings != self._desk.settings_of(group_id)
+        records = (GroupConfigured(group_id, settings),) if is_new else ()
+        return self._decided(Decision(records, Outcome(None)))
+
     @property
     def statistics(self) -> Statistics:
         """Rebalances by reason, partitions moved, durations; for metrics."""
@@ -284,6 +304,9 @@ class GroupMachine:
         if isinstance(record, OffsetRecord):
             self._desk.offsets.apply(record)
             return
+        if isinstance(record, GroupConfigured):
+            self._configure(record)
+            return
         before = self._desk.groups.get(record.group_id)
         released_before = standings.released_count(before)
         group = step(before, record)
@@ -293,10 +316,20 @@ class GroupMachine:
         else:
             self._desk.groups[record.group_id] = group
 
+    def _configure(self, record: GroupConfigured) -> None:
+        if record.settings == UNSET:
+            self._desk.settings.pop(record.group_id, None)
+        else:
+            self._desk.settings[record.group_id] = record.settings
+
     def snapshot(self) -> list[GroupRecord]:
         """Records that rebuild this state in a new machine; in order of group id."""
         groups = self._desk.groups
         records = [record for group_id in sorted(groups) for record in groups[group_id].snapshot()]
+        settings = self._desk.settings
+        records.extend(
+            GroupConfigured(group_id, settings[group_id]) for group_id in sorted(settings)
+        )
         records.extend(self._desk.offsets.snapshot())
         return records
 

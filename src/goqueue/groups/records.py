@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from goqueue.groups.settings import GroupSettings
 from goqueue.groups.slots import Packed
 from goqueue.groups.topics import TopicFacts
 from goqueue.model.errors import CorruptData
@@ -186,6 +187,13 @@ class MemberMoved(msgspec.Struct, frozen=True, tag="member_moved"):
 # --- both ---------------------------------------------------------------------------------------
 
 
+class GroupConfigured(msgspec.Struct, frozen=True, tag="group_configured"):
+    """An administrator set these for the group, whether it is there or not."""
+
+    group_id: GroupId
+    settings: GroupSettings
+
+
 class GroupDeleted(msgspec.Struct, frozen=True, tag="group_deleted"):
     """The group's members and epochs are gone.  Its offsets are records of their own."""
 
@@ -225,7 +233,9 @@ ConsumerRecord: TypeAlias = (
     ConsumerMemberSaved | ConsumerMemberRemoved | EpochBumped | TargetSet | MemberMoved
 )
 OffsetRecord: TypeAlias = OffsetsCommitted | OffsetsDeleted
-GroupRecord: TypeAlias = ClassicRecord | ConsumerRecord | GroupDeleted | OffsetRecord
+GroupRecord: TypeAlias = (
+    ClassicRecord | ConsumerRecord | GroupDeleted | GroupConfigured | OffsetRecord
+)
 
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
 _decoder: msgspec.msgpack.Decoder[GroupRecord] = msgspec.msgpack.Decoder(GroupRecord)

@@ -1,88 +1,167 @@
-"""Settings of share groups by Kafka's names; they are settings of the queue group.
+"""Settings of groups by Kafka's names, in two families that are kept in two places.
 
-What Kafka has no name for (backoff, ordering, priorities) is left as it is.
+`share.*` are settings of the queue group; what Kafka has no name for (backoff, ordering,
+priorities) is left as it is.  `consumer.*` are settings of the consumer group.  A group may have
+both before it is there: its first member decides what it is.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from goqueue.broker import Broker
 from goqueue.broker.share_members import DEFAULTS
+from goqueue.groups import UNSET, GroupSettings
 from goqueue.model.errors import InvalidRequest, InvalidSetting
 from goqueue.model.ids import GroupId
 from goqueue.queue import QueueSettings
 from goqueue.server.kafka.config_entries import Entry, Source, Synonym, ValueType
 from goqueue.server.kafka.group_names import named_group
 
-_FIELDS: Final = {
-    "share.auto.offset.reset": "start",
-    "share.record.lock.duration.ms": "visibility_ms",
-    "share.delivery.count.limit": "max_failures",
+
+class _Setting(msgspec.Struct, frozen=True):
+    """One setting: the field that keeps it, and the values that it may have."""
+
+    field: str
+    meaning: str
+    choices: tuple[str, ...] = ()  # none: a whole number
+
+    def parse(self, name: str, text: str) -> Any:
+        if self.choices:
+            if text not in self.choices:
+                raise InvalidSetting(f"{name}={text!r}: must be {' or '.join(self.choices)}")
+            return text
+        try:
+            return int(text)
+        except ValueError as error:
+            raise InvalidSetting(f"{name}={text!r}: must be a number") from error
+
+
+_SHARE: Final = {  # fields of QueueSettings
+    "share.auto.offset.reset": _Setting(
+        "start",
+        "Where the group begins in a partition that is new to it.",
+        ("earliest", "latest"),
+    ),
+    "share.record.lock.duration.ms": _Setting(
+        "visibility_ms", "How long a consumer has for a record."
+    ),
+    "share.delivery.count.limit": _Setting(
+        "max_failures", "Failed deliveries after which a record is a dead letter."
+    ),
 }
-_MEANINGS: Final = {
-    "share.auto.offset.reset": "Where the group begins in a partition that is new to it.",
-    "share.record.lock.duration.ms": "How long a consumer has for a record.",
-    "share.delivery.count.limit": "Failed deliveries after which a record is a dead letter.",
+_CONSUMER: Final = {  # fields of GroupSettings, and of the server's GroupsConfig
+    "consumer.session.timeout.ms": _Setting(
+        "session_timeout_ms",
+        "Silence after which a member of the consumer protocol is taken for dead.",
+    ),
+    "consumer.heartbeat.interval.ms": _Setting(
+        "heartbeat_interval_ms",
+        "How often members of the consumer protocol are told to come. Unless it is set, it is"
+        " shorter in small groups.",
+    ),
 }
+_ALL: Final = {**_SHARE, **_CONSUMER}
+
+Changes = Mapping[str, str | None]
+SettingsT = TypeVar("SettingsT", QueueSettings, GroupSettings)
+
+
+# --- looked at --------------------------------------------------------------------------------
 
 
 def group_entries(broker: Broker, name: str) -> list[Entry]:
     """Of a group that may not be there yet: those that it would begin with."""
-    settings = _settings(broker, named_group(name))
-    return [_entry(setting, settings) for setting in _FIELDS]
+    group_id = named_group(name)
+    share, consumer = _share_settings(broker, group_id), broker.groups.settings(group_id)
+    entries = [
+        _entry(name, setting, getattr(share, setting.field), getattr(DEFAULTS, setting.field))
+        for name, setting in _SHARE.items()
+    ]
+    for name, setting in _CONSUMER.items():
+        default = getattr(broker.config.groups, setting.field)
+        entries.append(_entry(name, setting, getattr(consumer, setting.field), default))
+    return entries
 
 
-def _settings(broker: Broker, group_id: GroupId) -> QueueSettings:
+def configured_groups(broker: Broker) -> set[GroupId]:
+    """The groups for which something is set."""
+    queues = broker.queues.machine.groups
+    return {
+        *broker.groups.configured(),
+        *(group_id for group_id in queues if _is_configured(broker, group_id)),
+    }
+
+
+def _is_configured(broker: Broker, group_id: GroupId) -> bool:
+    settings = _share_settings(broker, group_id)
+    return any(
+        getattr(settings, setting.field) != getattr(DEFAULTS, setting.field)
+        for setting in _SHARE.values()
+    )
+
+
+def _share_settings(broker: Broker, group_id: GroupId) -> QueueSettings:
     group = broker.queues.machine.groups.get(group_id)
     return DEFAULTS if group is None else group.settings
 
 
-def _entry(name: str, settings: QueueSettings) -> Entry:
-    value, default = (str(getattr(each, _FIELDS[name])) for each in (settings, DEFAULTS))
-    layers: tuple[Synonym, ...] = (Synonym(f"group.{name}", default, Source.DEFAULT),)
-    if value != default:
-        layers = (Synonym(name, value, Source.GROUP), *layers)
+def _entry(name: str, setting: _Setting, value: object, default: object) -> Entry:
+    """`value` is None, or the default, where nothing is set."""
+    layers: tuple[Synonym, ...] = (Synonym(f"group.{name}", str(default), Source.DEFAULT),)
+    if value is not None and value != default:
+        layers = (Synonym(name, str(value), Source.GROUP), *layers)
     return Entry(
         name=name,
-        value=value,
+        value=layers[0].value,
         source=layers[0].source,
-        type=ValueType.STRING if name == "share.auto.offset.reset" else ValueType.INT,
+        type=ValueType.STRING if setting.choices else ValueType.INT,
         synonyms=layers,
-        documentation=_MEANINGS[name],
+        documentation=setting.meaning,
     )
+
+
+# --- changed ----------------------------------------------------------------------------------
 
 
 async def change_group(
     broker: Broker,
     name: str,
-    changes: Mapping[str, str | None],
+    changes: Changes,
     *,
     replace: bool = False,
     validate_only: bool = False,
 ) -> None:
     """Set, or with None unset; with `replace` the others are unset too."""
     group_id = named_group(name)
-    unset: dict[str, str | None] = dict.fromkeys(_FIELDS) if replace else {}
-    fields = dict(_parsed(setting, value) for setting, value in (unset | dict(changes)).items())
-    changed = msgspec.structs.replace(_settings(broker, group_id), **fields)
-    changed.check()
-    if not validate_only:
-        await broker.queues.configure(group_id, changed)
+    unknown = sorted(changes.keys() - _ALL.keys())
+    if unknown:
+        raise InvalidRequest(
+            f"a group has no setting {', '.join(unknown)}; it has {', '.join(_ALL)}"
+        )
+    unset: dict[str, str | None] = dict.fromkeys(_ALL) if replace else {}
+    wanted = unset | dict(changes)
+    share = _changed(_share_settings(broker, group_id), _SHARE, wanted, DEFAULTS)
+    share.check()
+    consumer = _changed(broker.groups.settings(group_id), _CONSUMER, wanted, UNSET)
+    consumer.check(broker.config.groups)
+    if validate_only:
+        return
+    if wanted.keys() & _SHARE.keys():
+        await broker.queues.configure(group_id, share)
+    if wanted.keys() & _CONSUMER.keys():
+        await broker.groups.configure(group_id, consumer)
 
 
-def _parsed(name: str, value: str | None) -> tuple[str, Any]:
-    field = _FIELDS.get(name)
-    if field is None:
-        raise InvalidRequest(f"a group has no setting {name!r}; it has {', '.join(_FIELDS)}")
-    if value is None:
-        return field, getattr(DEFAULTS, field)
-    if field == "start":
-        if value not in ("earliest", "latest"):
-            raise InvalidSetting(f"{name}={value!r}: must be earliest or latest")
-        return field, value
-    try:
-        return field, int(value)
-    except ValueError as error:
-        raise InvalidSetting(f"{name}={value!r}: must be a number") from error
+def _changed(
+    settings: SettingsT, family: Mapping[str, _Setting], wanted: Changes, defaults: SettingsT
+) -> SettingsT:
+    """What one family of settings is afterwards; all of the family that is not named stays."""
+    fields = {}
+    for name, text in wanted.items():
+        setting = family.get(name)
+        if setting is not None:
+            unset = getattr(defaults, setting.field)
+            fields[setting.field] = unset if text is None else setting.parse(name, text)
+    return msgspec.structs.replace(settings, **fields)

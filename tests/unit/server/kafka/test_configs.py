@@ -11,11 +11,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as incremental
 
 from goqueue.broker import Broker
+from goqueue.groups import GroupSettings
 from goqueue.model.config import Config, TopicsConfig
+from goqueue.model.ids import GroupId
 from goqueue.model.settings import SETTINGS
 from goqueue.runtime import real_doors
 from goqueue.server.kafka.config_entries import Source, ValueType
-from goqueue.server.kafka.configs import BROKER, TOPIC, Operation
+from goqueue.server.kafka.configs import BROKER, GROUP, TOPIC, Operation
 from goqueue.wire.apis import VERSIONS, ApiKey
 from goqueue.wire.messages import build
 from tests.unit.server.kafka.asking import ask
@@ -45,6 +47,57 @@ async def shown(broker: Broker, kind: int, name: str, **fields: Any) -> dict[str
     result = await describe(broker, kind, name, **fields)
     assert result.error_code is ErrorCode.none
     return {config.name: config for config in result.configs}
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+async def test_a_consumer_groups_sessions_and_heartbeats_are_set_by_kafkas_names(broker: Broker):
+    async def alter_group(**values: str | None) -> ErrorCode:
+        changes = tuple(
+            build(
+                incremental.AlterableConfig,
+                name=name.replace("_", "."),
+                config_operation=Operation.DELETE if value is None else Operation.SET,
+                value=value,
+            )
+            for name, value in values.items()
+        )
+        resource = build(
+            incremental.AlterConfigsResource,
+            resource_type=GROUP,
+            resource_name="readers",
+            configs=changes,
+        )
+        answer = await ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=(resource,))
+        code: ErrorCode = answer.responses[0].error_code
+        return code
+
+    async def told() -> dict[str, tuple[str, int]]:
+        configs = await shown(broker, GROUP, "readers")
+        return {
+            name: (configs[name].value, configs[name].config_source)
+            for name in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+        }
+
+    assert await told() == {
+        "consumer.session.timeout.ms": ("30000", Source.DEFAULT),
+        "consumer.heartbeat.interval.ms": ("3000", Source.DEFAULT),
+    }
+    code = await alter_group(
+        consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="5000"
+    )
+    assert code is ErrorCode.none
+    assert await told() == {
+        "consumer.session.timeout.ms": ("60000", Source.GROUP),
+        "consumer.heartbeat.interval.ms": ("5000", Source.GROUP),
+    }
+    assert broker.groups.settings(GroupId("readers")) == GroupSettings(60_000, 5_000)
+    assert await alter_group(consumer_session_timeout_ms="soon") is ErrorCode.invalid_config
+    assert await alter_group(consumer_session_timeout_ms="5") is ErrorCode.invalid_config
+    assert await alter_group(consumer_session_timeout_ms=None) is ErrorCode.none
+    assert broker.groups.settings(GroupId("readers")) == GroupSettings(None, 5_000)
+    assert not broker.queues.machine.groups, "no queue group is made of it"
 
 
 # --- DescribeConfigs --------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""Settings of one group: sessions and heartbeats of the consumer protocol."""
+
+import pytest
+
+from goqueue.groups import UNSET, GroupsConfig, GroupSettings
+from goqueue.model.errors import InvalidSetting
+from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
+
+ORDERS = topic("orders", 2)
+CONFIG = GroupsConfig(initial_rebalance_delay_ms=0)
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host(CONFIG, ORDERS)
+
+
+def configure(host: Host, settings: GroupSettings) -> None:
+    host.run(host.machine.configure(host.now, GROUP, settings))
+
+
+def from_snapshot(host: Host) -> None:
+    host.log = [host.machine.encode(record) for record in host.machine.snapshot()]
+    host.restart()
+
+
+def test_a_group_has_a_session_of_its_own_also_after_a_restart(host: Host) -> None:
+    configure(host, GroupSettings(session_timeout_ms=90_000))
+    from_snapshot(host)
+    member = ConsumerClient(host)
+    member.beat()
+    host.advance(89_999)
+    assert host.group().members
+    host.restart()
+    host.advance(0)
+    host.advance(89_999)
+    assert host.group().members, "a session begins anew at a restart"
+    host.advance(1)
+    assert not host.group().members
+
+
+def test_a_changed_session_counts_from_the_next_heartbeat(host: Host) -> None:
+    member = ConsumerClient(host)
+    member.beat()
+    configure(host, GroupSettings(session_timeout_ms=10_000))
+    member.beat()
+    host.advance(10_000)
+    assert not host.group().members
+
+
+def test_members_that_name_a_session_keep_it(host: Host) -> None:
+    configure(host, GroupSettings(session_timeout_ms=6_000))
+    classic, modern = ClassicClient(host), ConsumerClient(host)
+    classic.join()
+    classic.sync({classic: {"orders": [0, 1]}})
+    modern.beat()
+    host.advance(9_999)
+    described = host.run(host.machine.describe(GROUP))
+    assert [member.member_id for member in described.members] == [classic.member_id]
+
+
+def test_members_are_told_the_groups_heartbeat_interval(host: Host) -> None:
+    member = ConsumerClient(host)
+    assert member.beat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
+    configure(host, GroupSettings(heartbeat_interval_ms=7_000))
+    assert member.beat().heartbeat_interval_ms == 7_000
+    configure(host, UNSET)
+    assert member.beat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
+    assert not list(host.machine.configured())
+
+
+def test_settings_outlive_the_group(host: Host) -> None:
+    wanted = GroupSettings(session_timeout_ms=45_000, heartbeat_interval_ms=5_000)
+    configure(host, wanted)
+    member = ConsumerClient(host)
+    member.beat()
+    member.leave()
+    host.run(host.machine.delete_group(host.now, GROUP))
+    host.restart()
+    assert host.machine.settings(GROUP) == wanted
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GroupSettings(session_timeout_ms=5_999),
+        GroupSettings(session_timeout_ms=1_800_001),
+        GroupSettings(heartbeat_interval_ms=299),
+        GroupSettings(heartbeat_interval_ms=30_000),
+        GroupSettings(session_timeout_ms=6_000, heartbeat_interval_ms=6_000),
+    ],
+)
+def test_what_cannot_work_is_refused(host: Host, settings: GroupSettings) -> None:
+    with pytest.raises(InvalidSetting):
+        configure(host, settings)
+    assert host.machine.settings(GROUP) == UNSET
