@@ -19,6 +19,12 @@ from typing import Final, Literal
 import msgspec
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.idempotency import (
+    KEYED_EPOCH,
+    IdempotencyKeyReused,
+    fingerprint_of,
+    producer_id_of,
+)
 from goqueue.broker.partition import Partition, Waiter
 from goqueue.cluster import Topic
 from goqueue.log import Appended
@@ -33,6 +39,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     InvalidTimestamp,
     OffsetOutOfRange,
+    OutOfOrderSequence,
     PartitionNotFound,
     PolicyViolation,
     TopicNotFound,
@@ -48,6 +55,10 @@ RECORD_OVERHEAD_MAX: Final = 36  # bytes of a record beside key, value and heade
 HEADER_OVERHEAD_MAX: Final = 10  # bytes of a header beside its name and value
 READ_BYTES_MIN: Final = 65_536
 RECORD_BYTES_GUESS: Final = 512
+INT32_MAX: Final = 2**31 - 1
+NO_TIME: Final = -1
+NO_PRODUCER: Final = (-1, -1, -1)
+KEY_REUSED: Final = "this idempotency key was used with other messages: take a new one"
 REMEMBERED_TOPICS_MAX: Final = 10_000  # whose next partition for keyless messages is known
 
 Acks = Literal["all", "leader"]
@@ -65,6 +76,7 @@ class Published(msgspec.Struct, frozen=True, gc=False):
     partition: int
     offset: int
     timestamp: int
+    is_repeat: bool = False  # it was published before, under the same idempotency key
 
 
 Outcome = Published | GoQueueError
@@ -91,6 +103,7 @@ class DamagedRecords(CorruptData):
 class _Batch(msgspec.Struct):
     records: list[Record]
     data: bytearray
+    is_keyed: bool = False  # by an idempotency key
 
 
 class Patience:
@@ -130,10 +143,16 @@ class Messages:
     # --- publish ---------------------------------------------------------------------------------
 
     async def publish(
-        self, topic: str, messages: Sequence[OutgoingMessage], *, acks: Acks = "all"
+        self,
+        topic: str,
+        messages: Sequence[OutgoingMessage],
+        *,
+        acks: Acks = "all",
+        idempotency_key: str | None = None,
     ) -> list[Outcome]:
         """What became of each message, in order.  With acks=all they are durable on return.
 
+        Under an `idempotency_key` a repeated publish is not written again (`idempotency`).
         Raises when the topic cannot be published to at all.
         """
         if is_internal(topic):
@@ -141,29 +160,42 @@ class Messages:
         target = await self._broker.ensure_topic(topic)
         outcomes: list[Outcome | None] = [None] * len(messages)
         waiting: list[tuple[asyncio.Future[None], list[int]]] = []
-        for index, places in self._assign(target, messages, outcomes).items():
+        assigned = self._assign(target, messages, outcomes, idempotency_key)
+        for index, places in assigned.items():
             try:
                 partition = await self._broker.partition(topic, index)
             except GoQueueError as error:
                 _fill(outcomes, places, error)
                 continue
             bytes_max = target.settings.max_message_bytes
-            for some, batch in self._batches(messages, places, bytes_max, outcomes):
+            if idempotency_key is None:
+                made = self._batches(messages, places, bytes_max, outcomes)
+            else:
+                made = self._keyed_batch(messages, places, bytes_max, outcomes, idempotency_key)
+            for some, batch in made:
                 last = self._append(partition, some, batch, outcomes)
                 if last is not None and acks == "all":
                     waiting.append((partition.committed(last), some))
         await _settle(waiting, outcomes)
+        if idempotency_key is not None:
+            await self._restore_times(topic, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _assign(
-        self, topic: Topic, messages: Sequence[OutgoingMessage], outcomes: list[Outcome | None]
+        self,
+        topic: Topic,
+        messages: Sequence[OutgoingMessage],
+        outcomes: list[Outcome | None],
+        idempotency_key: str | None,
     ) -> dict[int, list[int]]:
         """Partition to places in the request; what this topic cannot take gets its outcome here."""
         check = MessageCheck(topic, self._broker.doors.clock.now())
-        if not check.needs_key and _are_plain(messages):
+        if idempotency_key is None and not check.needs_key and _are_plain(messages):
             return {self._draw(topic): list(range(len(messages)))}
         count = topic.partitions
         drawn: int | None = None
+        if idempotency_key is not None:  # a repeat must find it again
+            drawn = murmur2_partition(idempotency_key.encode(), count)
         assigned: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
             problem = check.problem(message)
@@ -208,6 +240,47 @@ class Messages:
         except GoQueueError as error:  # what the record format cannot hold
             _fill(outcomes, [place for place in places if outcomes[place] is None], error)
 
+    def _keyed_batch(
+        self,
+        messages: Sequence[OutgoingMessage],
+        places: list[int],
+        bytes_max: int,
+        outcomes: list[Outcome | None],
+        key: str,
+    ) -> Iterator[tuple[list[int], _Batch]]:
+        """One batch, whose producer and sequence say which key and which messages it is."""
+        chosen = [messages[place] for place in places]
+        producer = (producer_id_of(key), KEYED_EPOCH, fingerprint_of(chosen))
+        try:
+            batch = _encoded(chosen, self._broker.doors.clock.now(), producer)
+            if len(batch.data) > bytes_max:
+                raise BatchTooLarge(
+                    f"batch of {len(batch.data)} bytes, {bytes_max} allowed (topic setting"
+                    " max.message.bytes): under an idempotency key the messages of a partition"
+                    " must fit one batch"
+                )
+            yield places, batch
+        except GoQueueError as error:
+            _fill(outcomes, places, error)
+
+    async def _restore_times(self, topic: str, outcomes: list[Outcome | None]) -> None:
+        """A repeat is answered with the times of the first publish, as long as they are there."""
+        repeats: dict[int, dict[int, Published]] = {}
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome, Published) and outcome.is_repeat:
+                repeats.setdefault(outcome.partition, {})[place] = outcome
+        for index, some in repeats.items():
+            first = Offset(min(each.offset for each in some.values()))
+            try:
+                partition = await self._broker.partition(topic, index)
+                page = await read_page(partition, first, limit=len(some), bytes_max=INT32_MAX)
+                times = {record.offset: record.timestamp for record in page.records}
+            except GoQueueError:  # deleted or damaged since
+                times = {}
+            for place, outcome in some.items():
+                time = times.get(outcome.offset, NO_TIME)
+                outcomes[place] = msgspec.structs.replace(outcome, timestamp=time)
+
     def _append(
         self,
         partition: Partition,
@@ -221,7 +294,8 @@ class Messages:
                 raise TopicNotFound(f"topic {partition.topic!r} was deleted")
             appended = self._broker.append(partition, batch.data)
         except GoQueueError as error:
-            _fill(outcomes, places, error)
+            is_reused = batch.is_keyed and isinstance(error, OutOfOrderSequence)
+            _fill(outcomes, places, IdempotencyKeyReused(KEY_REUSED) if is_reused else error)
             return None
         _note_published(outcomes, places, partition.index, appended, batch.records)
         return appended.last_offset
@@ -331,14 +405,19 @@ def _size_max(message: OutgoingMessage) -> int:
     return size
 
 
-def _encoded(messages: list[OutgoingMessage], now: Timestamp) -> _Batch:
+def _encoded(
+    messages: list[OutgoingMessage],
+    now: Timestamp,
+    producer: tuple[int, int, int] = NO_PRODUCER,
+) -> _Batch:
     records = [
         Record(
             0, now if each.timestamp is None else each.timestamp, each.key, each.value, each.headers
         )
         for each in messages
     ]
-    return _Batch(records, batches.encode(records))
+    data = batches.encode(records, producer=producer)
+    return _Batch(records, data, producer is not NO_PRODUCER)
 
 
 def _note_published(
@@ -353,7 +432,7 @@ def _note_published(
         times = [appended.append_time] * len(records)
     offsets = range(appended.first_offset, appended.first_offset + len(records))
     for place, offset, timestamp in zip(places, offsets, times, strict=True):
-        outcomes[place] = Published(partition, offset, timestamp)
+        outcomes[place] = Published(partition, offset, timestamp, appended.is_repeat)
 
 
 def _fill(outcomes: list[Outcome | None], places: list[int], error: GoQueueError) -> None:

@@ -15,8 +15,12 @@ A producer that was silent for a day is forgotten, and may go on with any sequen
 broker's, not the records': after a restart a producer counts as seen at the first look.  One whose
 transaction ends with the last epoch there is never comes back, and is forgotten at once: engines
 take a new producer for each piece of work.
+
+Ids from `KEYED_PRODUCER_MIN` on stand for idempotency keys: a producer for each request, so only
+the newest are kept.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -36,6 +40,8 @@ SEQUENCE_MAX: Final = 2**31 - 1
 EPOCH_MAX: Final = 2**15 - 1
 EXPIRY_MS: Final = 24 * 3_600_000
 NOT_SEEN: Final = Timestamp(-1)  # by this process
+KEYED_PRODUCER_MIN: Final = 1 << 62  # ids that are given out count up from 0
+KEYED_PRODUCERS_MAX: Final = 10_000  # of a partition; 6 MB of memory, 0.5 MB of a checkpoint
 
 
 class WrittenBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -68,6 +74,9 @@ class Producers:
         self, known: Iterable[Producer] = (), unsettled: Iterable[EndedTransaction] = ()
     ) -> None:
         self._by_id = {producer.producer_id: producer for producer in known}
+        self._keyed = OrderedDict.fromkeys(
+            producer_id for producer_id in self._by_id if producer_id >= KEYED_PRODUCER_MIN
+        )  # the newest last
         # Ended, but their markers are not visible yet: readers must not pass them either.
         self._unsettled = list(unsettled)
         starts = [
@@ -161,9 +170,18 @@ class Producers:
             )
             del producer.batches[:-BATCHES_KEPT]
         producer.last_seen = max(producer.last_seen, now)
+        if header.producer_id >= KEYED_PRODUCER_MIN:
+            self._keep_newest_keyed(header.producer_id)
         if header.is_transactional and producer.transaction_start is None:
             producer.transaction_start = Offset(first)
             self._open[header.producer_id] = Offset(first)
+
+    def _keep_newest_keyed(self, producer_id: int) -> None:
+        self._keyed[producer_id] = None
+        if len(self._keyed) > KEYED_PRODUCERS_MAX:
+            oldest, _ = self._keyed.popitem(last=False)
+            if oldest not in self._open:  # a stranger may have taken the id for a transaction
+                self._by_id.pop(oldest, None)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         producer = self._by_id.get(producer_id)
@@ -220,6 +238,7 @@ class Producers:
         ]
         for producer_id in gone:
             del self._by_id[producer_id]
+            self._keyed.pop(producer_id, None)
         return len(gone)
 
     def _current(self, producer_id: int, epoch: int) -> Producer:

@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.log import Log
-from goqueue.log.producers import BATCHES_KEPT, EPOCH_MAX, EXPIRY_MS, SEQUENCE_MAX, Producers
+from goqueue.log import Log, producers
+from goqueue.log.producers import (
+    BATCHES_KEPT,
+    EPOCH_MAX,
+    EXPIRY_MS,
+    KEYED_PRODUCER_MIN,
+    SEQUENCE_MAX,
+    Producers,
+)
 from goqueue.model.errors import (
     DiskFull,
     InvalidProducerEpoch,
@@ -308,3 +315,30 @@ def test_recovery_knows_what_the_log_knew(steps):
         stable = log.stable_offset
         for each in writers.open:
             assert log.producers.open_transactions[each] >= stable
+
+
+# --- idempotency keys -------------------------------------------------------------------------
+
+
+def test_only_the_newest_keyed_producers_are_known(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(producers, "KEYED_PRODUCERS_MAX", 3)
+    log = opened(SimDisk(1))
+    append(log, batch(7, sequence=0))
+    for number in range(5):
+        append(log, batch(KEYED_PRODUCER_MIN + number, sequence=number * 100))
+    assert [each.producer_id - KEYED_PRODUCER_MIN for each in log.producers.all()[1:]] == [2, 3, 4]
+    assert log.producers.find(7) is not None
+    assert append(log, batch(KEYED_PRODUCER_MIN + 2, sequence=200)).is_repeat
+    assert not append(log, batch(KEYED_PRODUCER_MIN, sequence=0)).is_repeat
+    known = [each.producer_id for each in log.producers.all()]
+    assert [each.producer_id for each in Producers(log.producers.all()).all()] == known
+
+
+def test_keyed_producers_from_a_checkpoint_go_in_the_same_order(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(producers, "KEYED_PRODUCERS_MAX", 3)
+    log = opened(SimDisk(1))
+    for number in range(3):
+        append(log, batch(KEYED_PRODUCER_MIN + number, sequence=0))
+    log.producers = Producers(*log.producers.snapshot())
+    append(log, batch(KEYED_PRODUCER_MIN + 9, sequence=0))
+    assert [each.producer_id - KEYED_PRODUCER_MIN for each in log.producers.all()] == [1, 2, 9]

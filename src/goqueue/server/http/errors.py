@@ -17,6 +17,7 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from goqueue.broker.group_membership import NotAssigned
 from goqueue.broker.group_sessions import PollSuperseded
+from goqueue.broker.idempotency import IdempotencyKeyReused
 from goqueue.broker.messages import DamagedRecords
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
@@ -98,6 +99,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     txn_errors.UnknownProducer: 404,
     txn_errors.TransactionalIdNotFound: 404,
     txn_errors.InvalidTransactionTimeout: 400,
+    IdempotencyKeyReused: 422,
     NotAssigned: 403,
     PollSuperseded: 409,
 }

@@ -1,12 +1,13 @@
 """Messages of a topic: publish, read, wait for more, delete the oldest."""
 
 import asyncio
+import re
 from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.exceptions import HTTPException
-from litestar.params import Parameter, PathParameter
+from litestar.params import HeaderParameter, Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
 from goqueue.broker.merged import Position, cursor_from_text
@@ -57,6 +58,9 @@ LIMIT_MAX: Final = 10_000
 READ_BYTES_DEFAULT: Final = 1024 * 1024
 READ_BYTES_MAX: Final = 16 * 1024 * 1024
 RAW_HEADER_PREFIX: Final = "x-gq-header-"
+IDEMPOTENCY_KEY_PATTERN: Final = "^[!-~]{1,255}$"
+
+_IDEMPOTENCY_KEY: Final = re.compile(IDEMPOTENCY_KEY_PATTERN)
 
 # curl says the second one when told nothing, and an absent type says nothing.
 _JSON_TYPES: Final = ("application/json", "application/x-www-form-urlencoded", "")
@@ -169,6 +173,15 @@ async def publish(
         str | None, Parameter(schema_extra={"pattern": TIME_PATTERN}, description="Of a raw body.")
     ] = None,
     priority: Annotated[str | None, Parameter(description="Of a raw body.")] = None,
+    idempotency_key: Annotated[
+        str | None,
+        HeaderParameter(
+            name="Idempotency-Key",
+            schema_extra={"pattern": IDEMPOTENCY_KEY_PATTERN},
+            description="Of your choice, one for each request: a repetition with the same key is"
+            " answered with the first answer's offsets and not written again.",
+        ),
+    ] = None,
 ) -> Response[PublishResponse] | Response[ErrorBody]:
     """Publish a batch as JSON, or one message as a raw body.
 
@@ -176,11 +189,16 @@ async def publish(
     of one message; its key, partition, timestamp and priority come from the query and its headers
     from `X-GQ-Header-*`.
 
+    A repetition with the same `Idempotency-Key` has the header `Idempotency-Replayed: true`.  Each
+    partition knows the newest 10,000 keys for a day, also after a restart.
+
     200 when all messages were taken.  207 when some were refused: `results` has an `error` for
     those.  When all were refused the answer is the first one's error, with `details.results`.
     """
     started = asyncio.get_running_loop().time()
     name = topic_name(topic)
+    if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+        raise InvalidRequest("Idempotency-Key: 1 to 255 visible ASCII characters")
     kind, _ = request.content_type
     body = await request.body()
     if kind in _JSON_TYPES or kind.endswith("+json"):
@@ -193,7 +211,7 @@ async def publish(
         raise HTTPException(status_code=415, detail=f"a body of type {kind} is not understood")
     else:
         messages = [_raw_message(request, body, key, partition, timestamp, priority)]
-    outcomes = await verbs.publish(name, messages, acks=acks)
+    outcomes = await verbs.publish(name, messages, acks=acks, idempotency_key=idempotency_key)
     metrics.observe_publish("http", asyncio.get_running_loop().time() - started)
     return _publish_response(outcomes, metrics)
 
@@ -234,16 +252,24 @@ def _publish_response(
         if isinstance(outcome, Published)
     ]
     if len(published) == len(outcomes):
-        return Response(PublishResponse(published))
+        return Response(PublishResponse(published), headers=_replay_headers(outcomes))
     failures = [outcome for outcome in outcomes if isinstance(outcome, GoQueueError)]
     results = [_result(outcome) for outcome in outcomes]
     for failure in failures:
         metrics.messages_failed(failure)
     if len(failures) < len(outcomes):
-        return Response(PublishResponse(results), status_code=207)
+        return Response(
+            PublishResponse(results), status_code=207, headers=_replay_headers(outcomes)
+        )
     first = problem_of(failures[0])
     problem = Problem(first.code, first.message, {**first.details, "results": results})
     return error_response(status_of(failures[0]), problem, retry_headers(failures[0]))
+
+
+def _replay_headers(outcomes: list[Outcome]) -> dict[str, str] | None:
+    if any(isinstance(each, Published) and each.is_repeat for each in outcomes):
+        return {"Idempotency-Replayed": "true"}
+    return None
 
 
 def _result(outcome: Outcome) -> PublishResult:
