@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from goqueue.broker.messages import DamagedRecords, count_read, read_page
+from goqueue.broker.messages import DamagedRecords, UnreadableRecords, count_read, read_page
 from goqueue.broker.partition import Partition
 from goqueue.groups import Slot
 from goqueue.model.errors import OffsetOutOfRange, TopicNotFound
@@ -87,7 +87,7 @@ async def _portion(
             page = await read_page(source.partition, offset, limit=limit, bytes_max=bytes_max)
         except TopicNotFound:
             return None  # it is being deleted; the group will hear of it
-        except DamagedRecords as error:
+        except (DamagedRecords, UnreadableRecords) as error:
             problem, offset = str(error), error.continue_at
         except OffsetOutOfRange as error:
             problem, offset = str(error), _within(source, offset)

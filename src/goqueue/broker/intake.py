@@ -1,12 +1,16 @@
 """What a batch from outside must pass before it is appended, whichever door it came in by."""
 
+from typing import Final
+
 from goqueue.model import batch as batches
 from goqueue.model import compression, records
-from goqueue.model.batch import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, BatchHeader, Buffer
+from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.compression import Codec
-from goqueue.model.errors import InvalidRecord, InvalidTimestamp
+from goqueue.model.errors import InvalidRecords, InvalidTimestamp
 from goqueue.model.ids import Timestamp
 from goqueue.model.settings import TopicSettings
+
+RECORD_ERRORS_MAX: Final = 10_000  # records of a refused batch that are named as the bad ones
 
 Prepared = tuple[bytearray | memoryview, list[BatchHeader]]
 
@@ -39,8 +43,12 @@ def _check_timestamps(headers: list[BatchHeader], settings: TopicSettings, now: 
 
 def _demand_keys(data: Buffer, headers: list[BatchHeader]) -> None:
     for header in headers:
-        if records.has_null_key(_block(data, header), header.count):
-            raise InvalidRecord("a compacted topic takes only records with a key")
+        block = batches.record_block(data, header)
+        without_key = records.null_keys(
+            block, header.count, RECORD_ERRORS_MAX, header.last_offset_delta
+        )
+        if without_key:
+            raise InvalidRecords("a compacted topic takes only records with a key", without_key)
 
 
 def _recompressed(data: bytearray | memoryview, headers: list[BatchHeader], name: str) -> Prepared:
@@ -53,7 +61,7 @@ def _recompressed(data: bytearray | memoryview, headers: list[BatchHeader], name
             output += memoryview(data)[header.position : header.end]
             continue
         output += batches.assemble(
-            _block(data, header),
+            batches.record_block(data, header),
             base_offset=0,
             last_offset_delta=header.last_offset_delta,
             base_timestamp=header.base_timestamp,
@@ -63,8 +71,3 @@ def _recompressed(data: bytearray | memoryview, headers: list[BatchHeader], name
             producer=(header.producer_id, header.producer_epoch, header.base_sequence),
         )
     return output, batches.verified_headers(output)
-
-
-def _block(data: Buffer, header: BatchHeader) -> Buffer:
-    block = memoryview(data)[header.position + HEADER_BYTES : header.end]
-    return compression.decompress(header.codec, block, DECOMPRESSED_BYTES_MAX)

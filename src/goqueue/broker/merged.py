@@ -18,7 +18,14 @@ from uuid import UUID
 import msgspec
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.messages import DamagedRecords, Messages, Patience, count_read, read_page
+from goqueue.broker.messages import (
+    DamagedRecords,
+    Messages,
+    Patience,
+    UnreadableRecords,
+    count_read,
+    read_page,
+)
 from goqueue.broker.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.model.errors import InvalidRequest, OffsetOutOfRange, PolicyViolation
@@ -208,7 +215,7 @@ class _Source:
                     bytes_max=self._ahead_bytes,
                     end=self._end,
                 )
-            except DamagedRecords as error:
+            except (DamagedRecords, UnreadableRecords) as error:
                 self._skip_to(error.continue_at, problems, str(error))
                 continue
             except OffsetOutOfRange as error:

@@ -100,6 +100,19 @@ class DamagedRecords(CorruptData):
         self.continue_at = continue_at
 
 
+class UnreadableRecords(CorruptBatch):
+    """Records that cannot be decoded, stored as their producer sent them: nothing is damaged.
+
+    `continue_at` is the first offset behind them.
+    """
+
+    code = "unreadable_records"
+
+    def __init__(self, text: str, continue_at: Offset) -> None:
+        super().__init__(text)
+        self.continue_at = continue_at
+
+
 class _Batch(msgspec.Struct):
     records: list[Record]
     data: bytearray
@@ -314,7 +327,8 @@ class Messages:
     ) -> Page:
         """Records from `offset`, at most `limit` and about `bytes_max` bytes, all below `end`.
 
-        Raises `OffsetOutOfRange`, `DamagedRecords`, or `TopicNotFound` once it is deleted.
+        Raises `OffsetOutOfRange`, `DamagedRecords`, `UnreadableRecords`, or `TopicNotFound` once
+        it is deleted.
         """
         page = await read_page(partition, offset, limit=limit, bytes_max=bytes_max, end=end)
         if page.records or patience is None or _reached(page.next_offset, end):
@@ -496,8 +510,8 @@ async def read_page(
         try:
             chunk = await partition.read(filling.offset, filling.bytes_wanted, stop)
             aborted = log.aborted.between(filling.offset, chunk.next_offset)
-            filling.take(chunk.data, chunk.next_offset, aborted)
-        except CorruptData as error:
+            await filling.take(partition, chunk.data, chunk.next_offset, aborted)
+        except (CorruptData, UnreadableRecords) as error:
             if filling.records:
                 break  # the reader gets what is sound, and the error when it comes back
             raise _described(error, partition, filling.offset) from error
@@ -530,31 +544,48 @@ class _Filling:
         missing = self._limit - len(self.records)
         return min(self.bytes_left, max(READ_BYTES_MIN, missing * RECORD_BYTES_GUESS))
 
-    def take(self, data: Buffer, next_offset: Offset, aborted: list[AbortedRange]) -> None:
+    async def take(
+        self, partition: Partition, data: Buffer, next_offset: Offset, aborted: list[AbortedRange]
+    ) -> None:
         """Take what fits from whole batches that end before `next_offset`."""
         position = 0
         while position < len(data):
             header = batches.header_at(data, position)
             position = header.end
             if not header.is_control and not _is_aborted(header, aborted):
-                self._take_batch(data, header)
+                await self._take_batch(partition, data, header)
             if self.is_full or self.offset >= self._stop:
                 return
             self.offset = header.next_offset
             self.bytes_left -= HEADER_BYTES
         self.offset = next_offset
 
-    def _take_batch(self, data: Buffer, header: BatchHeader) -> None:
-        for record in _decoded(data, header):
-            if record.offset < self.offset:
-                continue
-            if record.offset >= self._stop:
-                return
-            self.records.append(record)
-            self.offset = Offset(record.offset + 1)
-            self.bytes_left -= len(record.key or b"") + len(record.value or b"")
-            if self.is_full:
-                return
+    async def _take_batch(self, partition: Partition, data: Buffer, header: BatchHeader) -> None:
+        """Its bytes are sound, but what a producer put into them may be not."""
+        try:
+            reader = await partition.record_reader(data, header)
+            while not reader.is_done:
+                wanted = min(self._limit - len(self.records), batches.SLICE_OBJECTS)
+                for record in reader.read(self.offset, wanted):
+                    if record.offset >= self._stop or not self._add(record):
+                        return
+                if not reader.is_done:
+                    await asyncio.sleep(0)  # let others have their turn
+        except (CorruptBatch, UnsupportedBatch, BatchTooLarge) as error:
+            raise UnreadableRecords(
+                f"offsets {self.offset} to {header.last_offset} cannot be decoded, although they"
+                f" are as the producer sent them: {error}; continue at offset {header.next_offset}",
+                header.next_offset,
+            ) from error
+
+    def _add(self, record: Record) -> bool:
+        """Whether there is room for more after it."""
+        self.records.append(record)
+        self.offset = Offset(record.offset + 1)
+        self.bytes_left -= len(record.key or b"") + len(record.value or b"")
+        if record.headers:
+            self.bytes_left -= sum(len(name) + len(value or b"") for name, value in record.headers)
+        return not self.is_full
 
 
 def _is_aborted(header: BatchHeader, aborted: list[AbortedRange]) -> bool:
@@ -565,20 +596,10 @@ def _is_aborted(header: BatchHeader, aborted: list[AbortedRange]) -> bool:
     )
 
 
-def _decoded(data: Buffer, header: BatchHeader) -> list[Record]:
-    """A batch's records.  Its bytes are sound, but what a producer put into them may be not."""
-    try:
-        return batches.decode(data, header)
-    except (CorruptBatch, UnsupportedBatch, BatchTooLarge) as error:
-        raise DamagedRecords(
-            f"offsets {header.base_offset} to {header.last_offset} cannot be decoded: {error};"
-            f" continue at offset {header.next_offset}",
-            header.next_offset,
-        ) from error
-
-
-def _described(error: CorruptData, partition: Partition, offset: Offset) -> DamagedRecords:
-    if isinstance(error, DamagedRecords):
+def _described(
+    error: GoQueueError, partition: Partition, offset: Offset
+) -> DamagedRecords | UnreadableRecords:
+    if isinstance(error, DamagedRecords | UnreadableRecords):
         return error
     last = partition.log.damaged.get(offset)
     continue_at = Offset(offset + 1) if last is None else Offset(last + 1)

@@ -13,12 +13,19 @@ from typing import Final
 from goqueue.log import Appended, Chunk, Log, TimedOffset
 from goqueue.log.compaction import Result
 from goqueue.log.log import CheckpointPoint, SyncPoint
-from goqueue.model.batch import BatchHeader
-from goqueue.model.errors import DiskFull, GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.batch import BatchHeader, Buffer, RecordReader, record_block
+from goqueue.model.errors import (
+    BatchTooLarge,
+    DiskFull,
+    GoQueueError,
+    StorageFailed,
+    TopicNotFound,
+)
 from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp, TopicId
 from goqueue.runtime import Disk
 
 LEADER_EPOCH: Final = Epoch(0)  # of a node that has no peers
+DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
 
 
 class Waiter:
@@ -260,6 +267,17 @@ class Partition:
         if chunk is not None:
             return chunk
         return await self._disk.in_background(lambda: self.log.read(offset, bytes_max, limit))
+
+    async def record_reader(self, data: Buffer, header: BatchHeader) -> RecordReader:
+        """Reads a batch's records; leaves the loop to decompress what unfolds to a lot.
+
+        Raises `CorruptBatch`, `BatchTooLarge` or `UnsupportedBatch`.
+        """
+        try:
+            block = record_block(data, header, DECOMPRESSED_INLINE_BYTES)
+        except BatchTooLarge:
+            block = await self._disk.in_background(lambda: record_block(data, header))
+        return RecordReader(header, block)
 
     async def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
         return await self._disk.in_background(lambda: self.log.offset_for_time(timestamp, limit))

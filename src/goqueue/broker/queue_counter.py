@@ -237,5 +237,5 @@ class Counter:
 def _undo(takes: Takes) -> None:
     """Nothing was chosen after all."""
     for shelf, take in takes.items():
-        take.ledger.put_back([*take.again, *take.outdated, *take.gone])
+        take.ledger.put_back([*take.again, *take.outdated, *take.unreadable, *take.gone])
         shelf.reset()

@@ -12,7 +12,7 @@ laid aside, as far as there is room, since its turn is near.
 from collections import deque
 from typing import Final
 
-from goqueue.broker.queue_stock import SCAN_BYTES_AT_ONCE, Lot, Stock
+from goqueue.broker.queue_stock import SCAN_BYTES_AT_ONCE, Lot, Stock, Unreadable
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
 from goqueue.queue.handing import Take
@@ -25,6 +25,8 @@ from goqueue.queue.settings import QueueSettings
 OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
 ASIDE_BYTES_MAX: Final = 16 * 1024 * 1024  # of records that were passed over, about
 RECORD_BYTES: Final = 300  # of a record in memory beside its key and value, about
+HEADER_BYTES: Final = 100  # of a header in memory beside its name and value, about
+READY_AT_ONCE: Final = 100  # messages that came back and are found in the log in one go
 VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
 
 _NOBODYS: Final = (QueueSettings(), TopicSettings(), QueueSettings())
@@ -194,7 +196,8 @@ class Shelf:
     ) -> None:
         """Those that came back go before those that were never handed out."""
         while budget.count > least and not budget.is_spent:
-            offsets = self.ledger.take_ready(lane, budget.count - least, now)
+            wanted = min(budget.count - least, READY_AT_ONCE)
+            offsets = self.ledger.take_ready(lane, wanted, now)
             if not offsets:
                 return
             try:
@@ -224,6 +227,8 @@ class Shelf:
         self._pick_up(offset, size)
         if record is None:
             take.gone.append(offset)
+        elif isinstance(record, Unreadable):
+            take.unreadable[offset] = record.problem
         elif (record.headers or settings.ttl_ms) and is_outdated(record, settings, now):
             take.outdated.append(offset)
         else:
@@ -258,6 +263,9 @@ class Shelf:
         now: int,
     ) -> bool:
         """Take one fresh message, or pass it over; False when no more may be passed over."""
+        if isinstance(record, Unreadable):
+            take.unreadable[record.offset] = record.problem
+            return True
         if (record.headers or settings.ttl_ms) and is_outdated(record, settings, now):
             take.outdated.append(record.offset)
             return True
@@ -457,12 +465,11 @@ class Shelf:
 def _take_plain(lot: Lot, place: int, wanted: int, lane: int, take: Take, budget: Budget) -> int:
     """Take some of a lot at once; nobody need look at them."""
     records = lot.records[place : place + wanted]
-    lot_size = len(lot.batch)  # about
-    if lot_size > budget.size:
+    if lot.size > budget.size:
         records = _fitting(records, budget.size)
         size = sum(_size(record) for record in records)
     else:
-        size = lot_size * len(records) // len(lot.records)
+        size = lot.size * len(records) // len(lot.records)
     take.add_run(Run(records, lane, lot.batch))
     budget.spend(len(records), size)
     return len(records)
@@ -478,7 +485,10 @@ def _fitting(records: list[Record], size: int) -> list[Record]:
 
 
 def _size(record: Record) -> int:
-    return len(record.key or b"") + len(record.value or b"")
+    size = len(record.key or b"") + len(record.value or b"")
+    if record.headers:
+        size += sum(HEADER_BYTES + len(name) + len(value or b"") for name, value in record.headers)
+    return size
 
 
 def _loaded(lane: Lane) -> int:

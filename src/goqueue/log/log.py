@@ -778,10 +778,11 @@ def note_marker(
 def _timed_records(header: BatchHeader, data: Buffer) -> Iterator[TimedOffset]:
     """The records' offsets and timestamps; the batch's own when they cannot be decoded."""
     try:
-        for record in batches.decode(data, header):
-            yield TimedOffset(
-                Offset(record.offset), Timestamp(record.timestamp), header.leader_epoch
-            )
+        for some in batches.decode_slices(data, header):
+            for record in some:
+                yield TimedOffset(
+                    Offset(record.offset), Timestamp(record.timestamp), header.leader_epoch
+                )
     except GoQueueError:
         yield TimedOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
 

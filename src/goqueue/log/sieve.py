@@ -213,7 +213,7 @@ def _unfolded(data: Buffer, header: BatchHeader) -> tuple[bytes, list[KeyEntry]]
     """The batch's records, decompressed, and what compaction asks of each."""
     packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
     block = compression.decompress(header.attributes & CODEC_MASK, packed, DECOMPRESSED_BYTES_MAX)
-    return block, records.scan_keys(block, header.count)
+    return block, records.scan_keys(block, header.count, header.last_offset_delta)
 
 
 def _is_tombstone(entry: KeyEntry) -> bool:

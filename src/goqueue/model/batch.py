@@ -37,12 +37,15 @@ HEADER_BYTES: Final = 61
 LENGTH_OVERHEAD: Final = 12  # base offset and length itself are not counted by `batch length`
 MAGIC: Final = 2
 DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
+BATCH_RECORDS_MAX: Final = 1_000_000  # of a batch from a producer, as in librdkafka's largest
+SLICE_OBJECTS: Final = 10_000  # records and headers that are built at a time: some milliseconds
 
 CODEC_MASK: Final = 0x07
 APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+KNOWN_ATTRIBUTES: Final = CODEC_MASK | APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
 _HEADER = struct.Struct(">qiiBIhiqqqhii")
 _OFFSET_LENGTH = struct.Struct(">qi")
@@ -196,16 +199,37 @@ def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
                 f"batch of {header.size} bytes, {bytes_max} allowed"
                 " (topic setting max.message.bytes)"
             )
-        if header.count != header.last_offset_delta + 1 or header.count == 0:
-            raise InvalidRecord(
-                f"batch says {header.count} records,"
-                f" and last offset delta {header.last_offset_delta}"
-            )
+        _check_produced_count(header)
         if header.codec > compression.Codec.ZSTD:
             raise UnsupportedBatch(f"compression codec {header.codec} is unknown")
+        if header.attributes & ~(KNOWN_ATTRIBUTES):
+            raise InvalidRecord(
+                f"attributes {header.attributes & 0xFFFF:#06x}: bits 7 to 15 mean nothing in"
+                " record format 2, and must be 0"
+            )
         if header.attributes & (CONTROL | DELETE_HORIZON):
             raise InvalidRecord("control batches and delete horizons are written by brokers only")
     return headers
+
+
+def _check_produced_count(header: BatchHeader) -> None:
+    """Hold the count against what the header tells beside it: no record is looked at."""
+    count = header.count
+    if count != header.last_offset_delta + 1 or count == 0:
+        raise InvalidRecord(
+            f"batch says {count} records, and last offset delta {header.last_offset_delta}"
+        )
+    if count > BATCH_RECORDS_MAX:
+        raise BatchTooLarge(
+            f"batch of {count} records, {BATCH_RECORDS_MAX} allowed: let the producer send"
+            " smaller batches (batch.size; librdkafka: batch.num.messages)"
+        )
+    size = header.size - HEADER_BYTES
+    if not header.codec and count * records.RECORD_BYTES_MIN > size:
+        raise InvalidRecord(
+            f"batch says {count} records in {size} bytes,"
+            f" a record takes {records.RECORD_BYTES_MIN} or more"
+        )
 
 
 def stamp(data: bytearray | memoryview, header: BatchHeader, offset: int, epoch: int) -> None:
@@ -252,18 +276,96 @@ def stamp_producer(
     _renew_checksum(data, header.position, header.size)
 
 
-def decode(data: Buffer, header: BatchHeader, wanted: frozenset[int] | None = None) -> list[Record]:
-    """The records of a batch, or those with `wanted` offsets, decompressed.
+def record_block(data: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The batch's records, decompressed to at most `limit` bytes.
 
-    Raises `CorruptBatch`.
+    Raises `CorruptBatch`, `BatchTooLarge` or `UnsupportedBatch`.
     """
-    block: Buffer = memoryview(data)[header.position + HEADER_BYTES : header.end]
-    if header.codec:
-        block = compression.decompress(header.codec, block, DECOMPRESSED_BYTES_MAX)
-    append_time = header.max_timestamp if header.uses_append_time else -1
+    block = memoryview(data)[header.position + HEADER_BYTES : header.end]
+    return compression.decompress(header.codec, block, limit) if header.codec else bytes(block)
+
+
+def decode(data: Buffer, header: BatchHeader) -> list[Record]:
+    """The records of a batch, decompressed.  Raises as `record_block`.
+
+    Only for batches that this broker wrote itself: others may hold more records than fit memory.
+    """
     return records.decode_records(
-        block, header.count, header.base_offset, header.base_timestamp, append_time, wanted
+        record_block(data, header),
+        header.count,
+        header.base_offset,
+        header.base_timestamp,
+        _append_time(header),
+        None,
+        header.last_offset_delta,
     )
+
+
+class RecordReader:
+    """The records of one batch, some at a time: a small batch may hold very many.
+
+    What comes before damage is given first; `read` raises when nothing but damage is left.
+    """
+
+    def __init__(self, header: BatchHeader, block: bytes) -> None:
+        """`block` is the batch's `record_block`."""
+        self.header = header
+        self._block = block
+        self._position = 0
+        self._index = 0
+        self._delta = -1  # of the last record that was read
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its records, decompressed."""
+        return len(self._block)
+
+    @property
+    def is_done(self) -> bool:
+        return self._index >= self.header.count
+
+    @property
+    def next_offset(self) -> Offset:
+        """Every record below it was given, or passed over."""
+        if self.is_done:
+            return self.header.next_offset
+        return Offset(self.header.base_offset + self._delta + 1)
+
+    def read(
+        self,
+        start_offset: int = 0,
+        objects_max: int = SLICE_OBJECTS,
+        wanted: frozenset[int] | None = None,
+    ) -> list[Record]:
+        """The next records from `start_offset` on, up to `objects_max` with their headers.
+
+        Only those that are `wanted`, if given.  Raises `CorruptBatch`.
+        """
+        header = self.header
+        found, self._position, self._index, self._delta, damage = records.decode_slice(
+            self._block,
+            header.count,
+            header.base_offset,
+            header.base_timestamp,
+            _append_time(header),
+            header.last_offset_delta,
+            self._position,
+            self._index,
+            self._delta,
+            start_offset,
+            objects_max,
+            wanted,
+        )
+        if damage is not None and not found:
+            raise damage
+        return found
+
+
+def decode_slices(data: Buffer, header: BatchHeader) -> Iterator[list[Record]]:
+    """All records of a batch, `SLICE_OBJECTS` or so at a time.  Raises as `record_block`."""
+    reader = RecordReader(header, record_block(data, header))
+    while not reader.is_done:
+        yield reader.read()
 
 
 def decode_all(data: Buffer) -> Iterator[Record]:
@@ -273,7 +375,12 @@ def decode_all(data: Buffer) -> Iterator[Record]:
         header = header_at(data, position)
         position = header.end
         if not header.is_control:
-            yield from decode(data, header)
+            for some in decode_slices(data, header):
+                yield from some
+
+
+def _append_time(header: BatchHeader) -> int:
+    return header.max_timestamp if header.uses_append_time else -1
 
 
 def encode(

@@ -92,6 +92,15 @@ class InvalidRecord(GoQueueError):
     code = "invalid_record"
 
 
+class InvalidRecords(InvalidRecord):
+    """Some records of a batch break a rule of the topic, and the whole batch is refused for it."""
+
+    def __init__(self, rule: str, indexes: list[int]) -> None:
+        super().__init__(f"{rule} (record {indexes[0]} of the batch breaks it)")
+        self.rule = rule
+        self.indexes = indexes  # where these records are in the batch; the first ones if many
+
+
 class InvalidTimestamp(InvalidRecord):
     code = "invalid_timestamp"
 

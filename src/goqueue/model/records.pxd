@@ -7,34 +7,50 @@ cimport cython
 
 cdef long long _RECORD_BYTES_MIN
 cdef long long _HEADER_BYTES_MIN
+cdef long long _HEADERS_MAX
 cdef long long _OFFSET_DELTA_MAX
 cdef long long _INT64_MIN
 cdef long long _INT64_MAX
 
-@cython.locals(
-    raw=bytes,
-    octets="const unsigned char *",
-    end=Py_ssize_t,
-    position=Py_ssize_t,
-    record_start=Py_ssize_t,
-    record_end=Py_ssize_t,
-    length="long long",
-    timestamp_delta="long long",
-    offset_delta="long long",
-    previous_delta="long long",
-    delta_min="long long",
-    delta_max="long long",
-    timestamp="long long",
-    header_count="long long",
-    records=list,
-    _="long long",
-)
 cpdef list decode_records(
     object data,
     long long count,
     long long base_offset,
     long long base_timestamp,
     long long append_timestamp,
+    frozenset wanted=*,
+    long long last_offset_delta=*,
+)
+
+@cython.locals(
+    raw=bytes,
+    octets="const unsigned char *",
+    end=Py_ssize_t,
+    at=Py_ssize_t,
+    record_end=Py_ssize_t,
+    length="long long",
+    offset="long long",
+    timestamp_delta="long long",
+    offset_delta="long long",
+    delta_min="long long",
+    delta_max="long long",
+    timestamp="long long",
+    header_count="long long",
+    objects="long long",
+    records=list,
+)
+cpdef tuple decode_slice(
+    object data,
+    long long count,
+    long long base_offset,
+    long long base_timestamp,
+    long long append_timestamp,
+    long long last_offset_delta,
+    Py_ssize_t position=*,
+    long long index=*,
+    long long previous_delta=*,
+    long long start_offset=*,
+    long long objects_max=*,
     frozenset wanted=*,
 )
 
@@ -50,9 +66,9 @@ cpdef list decode_records(
     offset_delta="long long",
     previous_delta="long long",
     entries=list,
-    _="long long",
+    index="long long",
 )
-cpdef list scan_keys(object data, long long count)
+cpdef list scan_keys(object data, long long count, long long last_offset_delta=*)
 
 @cython.locals(
     raw=bytes,
@@ -63,9 +79,12 @@ cpdef list scan_keys(object data, long long count)
     length="long long",
     _timestamp_delta="long long",
     previous_delta="long long",
-    _="long long",
+    indexes=list,
+    index="long long",
 )
-cpdef bint has_null_key(object data, long long count) except -1
+cpdef list null_keys(
+    object data, long long count, long long indexes_max, long long last_offset_delta=*
+)
 
 @cython.locals(output=bytearray, offset_delta="long long", previous_delta="long long")
 cpdef bytes encode_records(object records, object base_offset=*, object base_timestamp=*)
@@ -93,7 +112,11 @@ cdef (long long, Py_ssize_t) _read_length(
     offset_delta="long long",
 )
 cdef (Py_ssize_t, long long, long long, Py_ssize_t, long long) _read_head(
-    const unsigned char *data, Py_ssize_t position, Py_ssize_t end, long long previous_delta
+    const unsigned char *data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    long long previous_delta,
+    long long delta_max,
 ) except *
 
 @cython.locals(length="long long", headers=list, _="long long")

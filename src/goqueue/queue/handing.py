@@ -31,6 +31,7 @@ class Take:
         self.keys: dict[int, int] = {}  # key to offset, of what was chosen
         self.outdated: list[int] = []  # past their time to live
         self.drops = False  # those, instead of making them dead letters
+        self.unreadable: dict[int, str] = {}  # offset to why it cannot be decoded
         self.gone: list[int] = []  # no longer in the log
         self.cursors = list(ledger.cursors)
 
@@ -68,6 +69,7 @@ class Take:
             or self.passed
             or self.parked
             or self.outdated
+            or self.unreadable
             or self.gone
             or min(self.cursors) > min(self.ledger.cursors)
         )
@@ -89,8 +91,14 @@ def hand(
     if take.outdated and take.drops:
         done += take.outdated
     elif take.outdated:
-        letters = tuple(outdated_letter(ledger, offset, now) for offset in take.outdated)
+        letters = tuple(_unheld_letter(ledger, each, now, "expired") for each in take.outdated)
         records.append(Died(ledger.where, letters, "outdated"))
+    if take.unreadable:
+        letters = tuple(
+            _unheld_letter(ledger, each, now, "unreadable", problem)
+            for each, problem in take.unreadable.items()
+        )
+        records.append(Died(ledger.where, letters, "unreadable"))
     if done:
         records.append(Finished(ledger.where, ranges_of(sorted(done)), is_ack=False))
     if take.chosen or take.passed or take.parked:
@@ -110,6 +118,9 @@ def _mend(take: Take, now: Timestamp) -> None:
             each for each in take.chosen if isinstance(each, Run) or each[0].offset not in lost
         ]
     take.outdated = [each for each in take.outdated if _is_free(ledger, each, now)]
+    take.unreadable = {
+        each: problem for each, problem in take.unreadable.items() if _is_free(ledger, each, now)
+    }
     take.gone = [each for each in take.gone if _is_free(ledger, each, now)]
 
 
@@ -136,13 +147,15 @@ def _handed(
     )
 
 
-def outdated_letter(ledger: Ledger, offset: int, now: Timestamp) -> Letter:
+def _unheld_letter(
+    ledger: Ledger, offset: int, now: Timestamp, reason: Reason, error: str = ""
+) -> Letter:
     """The end of a message that nobody held."""
     history = ledger.history.get(offset)
     return Letter(
         offset=Offset(offset),
-        reason="expired",
-        error=history.error if history else "",
+        reason=reason,
+        error=(error or (history.error if history else ""))[:ERROR_LENGTH_MAX],
         consumer=history.consumer if history else "",
         attempts=history.hand_outs if history else 0,
         failures=history.failures if history else 0,

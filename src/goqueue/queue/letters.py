@@ -5,9 +5,13 @@ A dead letter is the message as it was, key, value, headers and timestamp, and h
     gq-dlq-id                 group/topic/partition/offset of the message; no two are alike
     gq-dlq-topic, -partition, -offset      where it was
     gq-dlq-group, -consumer   whose it was last
-    gq-dlq-reason, -error     max_failures, rejected or expired; what a consumer said
+    gq-dlq-reason, -error     max_failures, rejected, expired or unreadable; what a
+                              consumer said, or why it cannot be decoded
     gq-dlq-attempts, -failures
     gq-dlq-first-delivery, -last-delivery, -time       epoch milliseconds
+
+An unreadable one stands for all messages of a batch from its offset on: its value is the batch, as
+its producer sent it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +23,7 @@ from goqueue.model import batch as batches
 from goqueue.model import records as record_blocks
 from goqueue.model.ids import Offset
 from goqueue.model.names import NAME_LENGTH_MAX
-from goqueue.model.record import Headers, Record
+from goqueue.model.record import RECORD_HEADERS_MAX, Headers, Record
 from goqueue.queue.ranges import Range, Ranges, RangeSet
 from goqueue.queue.records import Letter, Move, Where
 
@@ -133,7 +137,8 @@ def told(where: Where, letter: Letter, record: Record) -> Record:
         "time": letter.died_at,
     }
     headers = tuple((PREFIX + name, str(value).encode()) for name, value in story.items())
-    return msgspec.structs.replace(record, headers=(*record.headers, *headers))
+    own = record.headers[: RECORD_HEADERS_MAX - len(headers)]  # the letter must be readable
+    return msgspec.structs.replace(record, headers=(*own, *headers))
 
 
 def original(record: Record) -> Record:

@@ -29,7 +29,7 @@ from goqueue.queue.settings import QueueSettings
 
 FORMAT_VERSION: Final = 1
 
-Reason = Literal["max_failures", "rejected", "expired"]
+Reason = Literal["max_failures", "rejected", "expired", "unreadable"]
 Cause = Literal["nacked", "expired", "released", "lost"]  # lost: its consumer died
 Cursors = tuple[int, ...]
 
@@ -159,7 +159,7 @@ class PinsEnded(msgspec.Struct, frozen=True, tag="pins_ended"):
 class Died(msgspec.Struct, frozen=True, tag="died"):
     where: Where
     letters: tuple[Letter, ...]
-    cause: Cause | Literal["rejected", "outdated"]
+    cause: Cause | Literal["rejected", "outdated", "unreadable"]
 
 
 class Buried(msgspec.Struct, frozen=True, tag="buried"):

@@ -48,5 +48,5 @@ def count_died(totals: Totals, record: Died) -> None:
             totals.expired += len(record.letters)
         case "rejected":
             totals.rejected += len(record.letters)
-        case "released" | "outdated":
+        case "released" | "outdated" | "unreadable":
             pass

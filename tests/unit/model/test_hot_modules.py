@@ -95,6 +95,20 @@ def test_reading_damaged_records_agrees(records_both_ways: BothWays):
         agree_on_reading(records_both_ways, bytes(damaged), len(EVERY_KIND))
 
 
+def read_in_slices(module: ModuleType, data: bytes, count: int) -> list[object]:
+    """Every slice of two or so objects, and the damage that ended the last one."""
+    slices: list[object] = []
+    place = 0, 0, -1
+    while True:
+        found, *rest, damage = module.decode_slice(
+            data, count, 9, BASE_TIMESTAMP, -1, 2 * count, *place, 10, 2
+        )
+        slices.append((found, rest, damage and str(damage)))
+        if damage is not None or rest[1] >= count:
+            return slices
+        place = rest[0], rest[1], rest[2]
+
+
 def agree_on_reading(modules: BothWays, data: bytes, count: int) -> None:
     modules.agree(lambda module: module.decode_records(data, count, 9, BASE_TIMESTAMP, -1))
     modules.agree(lambda module: module.decode_records(data, count, 9, 2**63 - 1, -1))
@@ -102,7 +116,8 @@ def agree_on_reading(modules: BothWays, data: bytes, count: int) -> None:
     some = frozenset({9, 11, 12})
     modules.agree(lambda module: module.decode_records(data, count, 9, BASE_TIMESTAMP, -1, some))
     modules.agree(lambda module: module.scan_keys(data, count))
-    modules.agree(lambda module: module.has_null_key(data, count))
+    modules.agree(lambda module: module.null_keys(data, count, 2, count - 1))
+    modules.agree(lambda module: read_in_slices(module, data, count))
 
 
 @given(value=st.integers(-(2**63), 2**63 - 1), data=st.binary(max_size=12))

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from goqueue.model import batch as batches
+from goqueue.model.batch import BatchHeader, RecordReader
 from goqueue.model.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
-from goqueue.model.record import Record
+from goqueue.model.record import RECORD_HEADERS_MAX, Record
 from goqueue.model.records import (
     decode_records,
     encode_records,
-    has_null_key,
+    null_keys,
     read_varlong,
     scan_keys,
     select_records,
@@ -81,7 +83,7 @@ def test_any_buffer_is_decoded(wrap: Callable[[bytes], bytes]):
     data = wrap(encode_records(EVERY_KIND))
     assert decode(data, len(EVERY_KIND)) == EVERY_KIND
     assert len(scan_keys(data, len(EVERY_KIND))) == len(EVERY_KIND)
-    assert has_null_key(data, len(EVERY_KIND))
+    assert null_keys(data, len(EVERY_KIND), 9) == [1, 5]
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
@@ -132,9 +134,11 @@ def test_selected_records_keep_offset_and_timestamp(records: list[Record], data:
 
 
 @given(record_lists())
-def test_a_missing_key_is_found(records: list[Record]):
-    missing = any(record.key is None for record in records)
-    assert has_null_key(encode_records(records), len(records)) == missing
+def test_records_without_a_key_are_named(records: list[Record]):
+    missing = [record.offset for record in records if record.key is None]
+    data = encode_records(records)
+    assert null_keys(data, len(records), len(records) + 1) == missing
+    assert null_keys(data, len(records), 1) == missing[:1]
 
 
 # --- damage -----------------------------------------------------------------------------------
@@ -143,7 +147,7 @@ def test_a_missing_key_is_found(records: list[Record]):
 def readings(data: bytes, count: int) -> Iterator[Callable[[], object]]:
     yield lambda: decode(data, count)
     yield lambda: scan_keys(data, count)
-    yield lambda: has_null_key(data, count)
+    yield lambda: null_keys(data, count, 1_000)
 
 
 def reads_or_is_corrupt(data: bytes, count: int) -> None:
@@ -211,7 +215,7 @@ def test_damage_is_named_with_its_place(body: bytes, words: str):
 def test_offsets_that_do_not_ascend_are_refused():
     twice = encode_records([Record(0, BASE_TIMESTAMP, b"k", b"v")]) * 2
     for reading in readings(twice, 2):
-        with pytest.raises(CorruptBatch, match="offset delta 0 after 0"):
+        with pytest.raises(CorruptBatch, match=r"offset delta 0 at byte .*, it must be from 1"):
             reading()
 
 
@@ -247,6 +251,65 @@ def test_what_cannot_be_written_is_refused():
         encode_records([Record(0, -1, None, None), Record(1, 2**63 - 1, None, None)])
     with pytest.raises(InvalidTimestamp):
         encode_records([Record(0, 0, None, None), Record(1, 2**80, None, None)])
+
+
+# --- bounds -----------------------------------------------------------------------------------
+
+
+def with_headers(count: int) -> bytes:
+    """One record with so many headers of two bytes each, as no encoder of ours would write it."""
+    body = HEAD + b"\x01\x01" + write_varlong(count) + b"\x00\x01" * count
+    return write_varlong(len(body)) + body
+
+
+def test_a_record_has_no_more_headers_than_are_allowed():
+    (record,) = decode(with_headers(RECORD_HEADERS_MAX), 1)
+    assert len(record.headers) == RECORD_HEADERS_MAX
+    with pytest.raises(CorruptBatch, match=r"10001 headers .* 10000 allowed"):
+        decode(with_headers(RECORD_HEADERS_MAX + 1), 1)
+    with pytest.raises(InvalidRecord, match="10001 headers, 10000 allowed"):
+        encode_records([Record(0, 0, None, None, (("", None),) * (RECORD_HEADERS_MAX + 1))])
+
+
+@pytest.mark.parametrize("deltas", [(0, 2, 4), (0, 1, 3), (1, 2, 3), (2, 3, 4)])
+def test_records_stay_within_the_offsets_of_their_batch(deltas: tuple[int, ...]):
+    records = [Record(delta, BASE_TIMESTAMP, b"k", b"v") for delta in deltas]
+    data = encode_records(records, 0, BASE_TIMESTAMP)
+    for reading in (
+        lambda: decode_records(data, 3, 0, BASE_TIMESTAMP, -1, None, 2),
+        lambda: scan_keys(data, 3, 2),
+        lambda: null_keys(data, 3, 9, 2),
+    ):
+        with pytest.raises(CorruptBatch, match="offset delta"):
+            reading()
+    assert decode_records(data, 3, 0, BASE_TIMESTAMP, -1, None, 4) == records  # compacted
+
+
+@given(record_lists(min_size=1), st.integers(1, 5), st.integers(0, 9))
+def test_slices_give_the_same_records(records: list[Record], objects_max: int, start: int):
+    reader = RecordReader(*batch_to_read(records))
+    found: list[Record] = []
+    while not reader.is_done:
+        some = reader.read(start, objects_max)
+        assert sum(1 + len(each.headers) for each in some[:-1]) < objects_max
+        found += some
+        assert reader.next_offset > (found[-1].offset if found else -1)
+    assert found == [record for record in records if record.offset >= start]
+
+
+def test_records_before_the_damage_are_read():
+    header, block = batch_to_read(EVERY_KIND)
+    reader = RecordReader(header, block[:-1])
+    assert reader.read() == EVERY_KIND[:-1]
+    assert reader.next_offset == len(EVERY_KIND) - 1
+    with pytest.raises(CorruptBatch):
+        reader.read()
+
+
+def batch_to_read(records: list[Record]) -> tuple[BatchHeader, bytes]:
+    data = batches.encode(records)
+    header = batches.header_at(data, 0)
+    return header, batches.record_block(data, header)
 
 
 # --- other people's code ----------------------------------------------------------------------

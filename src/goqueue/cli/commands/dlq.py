@@ -35,7 +35,9 @@ Place = Annotated[
 Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this key.")]
 Reason = Annotated[
     str | None,
-    typer.Option("--reason", metavar="WORD", help="Only max_failures, rejected or expired."),
+    typer.Option(
+        "--reason", metavar="WORD", help="Only max_failures, rejected, expired or unreadable."
+    ),
 ]
 Group = Annotated[
     str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this group's.")

@@ -63,7 +63,8 @@ class DeadLetterBody(msgspec.Struct, frozen=True):
     source_offset: int | None
     """Where it was in its topic."""
     reason: str
-    """`max_failures`, `rejected` or `expired`; empty when somebody else put it there."""
+    """`max_failures`, `rejected`, `expired` or `unreadable`; empty when another producer wrote
+    it."""
     error: str
     """What the consumer said."""
     attempts: int
@@ -179,7 +180,8 @@ KeyQuery = Annotated[
 ReasonQuery = Annotated[
     str | None,
     QueryParameter(
-        max_length=NAME_LENGTH_MAX, description="Only `max_failures`, `rejected` or `expired`."
+        max_length=NAME_LENGTH_MAX,
+        description="Only `max_failures`, `rejected`, `expired` or `unreadable`.",
     ),
 ]
 GroupQuery = Annotated[

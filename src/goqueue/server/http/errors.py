@@ -18,7 +18,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from goqueue.broker.group_membership import NotAssigned
 from goqueue.broker.group_sessions import PollSuperseded
 from goqueue.broker.idempotency import IdempotencyKeyReused
-from goqueue.broker.messages import DamagedRecords
+from goqueue.broker.messages import DamagedRecords, UnreadableRecords
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors
@@ -41,6 +41,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.PolicyViolation: 422,
     errors.OffsetOutOfRange: 416,
     errors.CorruptBatch: 400,
+    UnreadableRecords: 422,
     errors.UnsupportedBatch: 400,
     errors.InvalidRecord: 400,
     errors.InvalidTimestamp: 400,
@@ -146,7 +147,7 @@ def status_of(error: errors.GoQueueError) -> int:
 
 def problem_of(error: errors.GoQueueError) -> Problem:
     details: dict[str, Any] = {}
-    if isinstance(error, DamagedRecords):
+    if isinstance(error, DamagedRecords | UnreadableRecords):
         details["continue_at"] = error.continue_at
     if error.retriable:
         details["retriable"] = True
@@ -192,7 +193,8 @@ _MEANINGS: Final = {
     415: "A body of this type is not understood.",
     416: "The offset is before the first or after the last one; `details` has both.",
     421: "The server does not answer to this `Host`: see its setting `http.hosts`.",
-    422: "Well-formed, but this server's limits or switches say no.",
+    422: "Well-formed, but this server's limits or switches say no; or a producer sent records that"
+    " cannot be decoded, and `details.continue_at` is the offset to go on from.",
     429: "The consumer or its group holds as many messages as it may: ack some first.",
     500: "Stored data is damaged; `details.continue_at` is the offset to go on from.",
     503: "Overloaded, stopping, or the disk failed; with Retry-After when trying again may help.",

@@ -285,7 +285,7 @@ def _result(outcome: Outcome) -> PublishResult:
     "/topics/{topic:str}/partitions/{partition:int}/messages",
     tags=["messages"],
     summary="Read a partition",
-    responses=responses(404, 416, 500),
+    responses=responses(404, 416, 422, 500),
 )
 async def read_partition(
     request: Request[Any, Any, Any],

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from goqueue.model.batch import Buffer
 from goqueue.model.errors import CorruptBatch
+from goqueue.model.record import RECORD_HEADERS_MAX
 from goqueue.spark.columns.blocks import BlockColumns, Blocks
 from goqueue.spark.columns.fields import Fields, HeaderSlots, Integers, Slots
 from goqueue.spark.columns.layout import Depth
@@ -174,6 +175,8 @@ class _Rows:
         count = self.integers()
         if bool(((count < 0) | (count > (self._ends - self._position) // 2)).any()):
             raise CorruptBatch("more headers than a record has room for")
+        if bool((count > RECORD_HEADERS_MAX).any()):
+            raise CorruptBatch(f"more headers than the {RECORD_HEADERS_MAX} allowed a record")
         return count
 
     def headers_of(self, row: int, data: memoryview, count: int) -> list[tuple[int, int, int, int]]:

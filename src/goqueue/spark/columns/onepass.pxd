@@ -8,6 +8,7 @@
 cimport cython
 
 cdef Py_ssize_t _HEADER_BYTES_MIN
+cdef long long _HEADERS_MAX
 cdef long long _INT64_MAX
 cdef long long _INT64_MIN
 cdef Py_ssize_t _VECTOR_BYTES

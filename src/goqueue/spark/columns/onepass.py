@@ -12,10 +12,12 @@ whatever is read next fails in the same way: one check at the end of several rea
 """
 
 from goqueue.model.errors import CorruptBatch
+from goqueue.model.record import RECORD_HEADERS_MAX
 
 View = memoryview
 
 _HEADER_BYTES_MIN = 2  # an empty name, no value
+_HEADERS_MAX = RECORD_HEADERS_MAX
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _INT64_MIN = -_INT64_MAX - 1
 _VECTOR_BYTES = 16
@@ -91,6 +93,8 @@ def scan(
                 length, position = _read(octets, position, record_end)
                 if length < 0 or length > (record_end - position) // _HEADER_BYTES_MIN:
                     raise _damaged("number of headers", position)
+                if length > _HEADERS_MAX:
+                    raise _damaged("number of headers (too many)", position)
                 if length == 0 and position != record_end:
                     raise _damaged("end of a record", position)
                 slots[4 * rows + row] = position

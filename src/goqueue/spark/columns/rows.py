@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from goqueue.model.errors import InvalidRecord, InvalidRequest, InvalidTimestamp
+from goqueue.model.record import RECORD_HEADERS_MAX
 from goqueue.model.records import write_varlong
 from goqueue.spark.columns.fields import Integers
 from goqueue.spark.columns.varints import varint_array
@@ -146,6 +147,10 @@ def _encoded_headers(batch: pa.RecordBatch) -> Bytes | None:
         parts.append(_encoded_texts(name, texts))
     if not parts:
         return None
+    if counts.size and int(counts.max()) > RECORD_HEADERS_MAX:
+        raise InvalidRecord(
+            f"a row with {int(counts.max())} headers, {RECORD_HEADERS_MAX} allowed a record"
+        )
     return Bytes(pc.binary_join_element_wise(varint_array(counts), *parts, _EMPTY))
 
 
