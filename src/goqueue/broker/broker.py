@@ -29,6 +29,7 @@ from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
 from goqueue.model.config import Config
 from goqueue.model.errors import (
+    CorruptData,
     GoQueueError,
     OffsetOutOfRange,
     PolicyViolation,
@@ -154,7 +155,14 @@ class Broker:
         partition = await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS))
         snapshots = f"{self.config.data_dir}/snapshots/{topic}"
         host = MachineHost(machine, partition, disk, clock, snapshots, on_deadline_reply)
-        await host.open()
+        try:
+            await host.open()
+        except CorruptData as error:
+            raise CorruptData(
+                f"{topic}, a log of the server itself, is damaged: {error}. Restore a backup, or"
+                f" run `goqueue doctor --data-dir {self.config.data_dir} --repair`, which says"
+                " what is lost and keeps the damaged files"
+            ) from error
         return host
 
     def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:

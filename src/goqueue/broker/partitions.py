@@ -333,8 +333,8 @@ class Partitions:
             if not is_internal(name) and self._disk.exists(f"{self._logs}/{name}/{TOPIC_FILE}"):
                 raise CorruptData(
                     f"{self._logs} holds topic {name!r}, and the metadata that should know it is"
-                    " missing: restore logs/__metadata and snapshots/, or start with an empty"
-                    " data directory"
+                    " missing: restore logs/__metadata and snapshots/, run `goqueue doctor"
+                    f" --data-dir {self._data_dir} --repair`, or start with an empty directory"
                 )
 
     def refuse_if_full(self) -> None:

@@ -22,6 +22,7 @@ from goqueue.cli.session import Session
 COMMANDS: Final = {
     "server": "Broker",
     "version": "Broker",
+    "doctor": "Broker",
     "topic": "Topics and messages",
     "produce": "Topics and messages",
     "consume": "Topics and messages",

@@ -57,9 +57,14 @@ def version() -> Call[ServerVersion]:
     return _get("/version", ServerVersion)
 
 
-def health() -> Call[Health]:
+def health(*, verbose: bool = False) -> Call[Health]:
     return Call(
-        method="GET", path="/readyz", result=Health, is_repeatable=True, also_answers=(503,)
+        method="GET",
+        path="/readyz",
+        result=Health,
+        query={"verbose": "true"} if verbose else {},
+        is_repeatable=True,
+        also_answers=(503,),
     )
 
 

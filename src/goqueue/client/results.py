@@ -22,6 +22,9 @@ class LogLevel(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     status: str
     message: str = ""
+    uptime_seconds: float = 0.0
+    checks: dict[str, str] | None = None
+    """Each check by name, when asked for: `pass`, `warning: …`, or what is wrong."""
 
     @property
     def is_ready(self) -> bool:
