@@ -136,9 +136,12 @@ class Partition:
         return marker
 
     def _written(self, was_synced: bool) -> None:
-        if self.log.settings.flush != "commit":
-            self._advance(self.log.end_offset)
+        log = self.log
+        if log.settings.flush != "commit":
+            self._advance(log.end_offset)
         elif self._waiters:
+            self.demand_flush()
+        if log.end_offset - log.synced_offset >= log.settings.flush_messages:
             self.demand_flush()
         if was_synced:
             self._on_dirty(self)

@@ -2,8 +2,14 @@
 
 Clients give text (`{"retention.ms": "3600000"}`); the broker works with a `TopicSettings`.
 What a topic does not set comes from the defaults here.
+
+Some of Kafka's settings are about what is not here: other replicas, tiered storage, preallocated
+files.  Charts, Terraform files and operators set them as a matter of course, so they are taken,
+checked and shown like the others; `IDLE` marks them.  Only a value that promises what would not
+happen is refused.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -15,20 +21,29 @@ HOUR_MS: Final = 3_600_000
 LONG_MAX: Final = 2**63 - 1
 INT_MAX: Final = 2**31 - 1
 
-SettingValue = int | float | str | frozenset[str]
+SettingValue = bool | int | float | str | frozenset[str]
 
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Each field is one setting; `SETTINGS` holds its name, range and meaning."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
     compression_type: str = "producer"
+    compression_zstd_level: int = 3
     delete_retention_ms: int = 24 * HOUR_MS
+    file_delete_delay_ms: int = 60_000
     flush: str = "commit"
+    flush_messages: int = LONG_MAX
     flush_ms: int = 1000
+    follower_replication_throttled_replicas: frozenset[str] = frozenset()
     goqueue_expired: str = "dead_letter"
     goqueue_ttl_ms: int = -1
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: frozenset[str] = frozenset()
+    local_retention_bytes: int = -2
+    local_retention_ms: int = -2
     max_compaction_lag_ms: int = LONG_MAX
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = HOUR_MS
@@ -37,10 +52,17 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
+    preallocate: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    remote_storage_enable: bool = False
     retention_bytes: int = -1
     retention_ms: int = 168 * HOUR_MS
     segment_bytes: int = 64 * 1024 * 1024
+    segment_index_bytes: int = 10 * 1024 * 1024
+    segment_jitter_ms: int = 0
     segment_ms: int = 168 * HOUR_MS
+    unclean_leader_election_enable: bool = False
 
     @property
     def is_compacted(self) -> bool:
@@ -59,7 +81,7 @@ class Setting(msgspec.Struct, frozen=True):
     """One setting as clients see it."""
 
     name: str
-    kind: str  # "int", "long", "double", "string" or "list": Kafka's words
+    kind: str  # "boolean", "int", "long", "double", "string" or "list": Kafka's words
     meaning: str
     parse: Callable[[str], SettingValue]
 
@@ -90,6 +112,44 @@ def _ratio(text: str) -> float:
     return value
 
 
+def _boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError("must be true or false")
+
+
+def _never(reason: str) -> Callable[[str], SettingValue]:
+    """A switch that cannot be on."""
+
+    def parse(text: str) -> bool:
+        if _boolean(text):
+            raise ValueError(f"must be false: {reason}")
+        return False
+
+    return parse
+
+
+def _gzip_level(text: str) -> int:
+    level = int(text)
+    if level != -1 and not 1 <= level <= 9:
+        raise ValueError("must be between 1 and 9, or -1 for the default")
+    return level
+
+
+_THROTTLED = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def _throttled_replicas(text: str) -> frozenset[str]:
+    chosen = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if chosen != {"*"} and not all(map(_THROTTLED.fullmatch, chosen)):
+        raise ValueError("must be * or a list of partition:broker")
+    return chosen
+
+
 def _one_of(*choices: str) -> Callable[[str], SettingValue]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -106,6 +166,9 @@ def _policies(text: str) -> frozenset[str]:
     return chosen
 
 
+IDLE: Final = " Taken and shown for Kafka's tools; without effect here, since "
+_NO_TIERS: Final = f"{IDLE}there is no tiered storage."
+
 _SETTINGS = [
     Setting(
         "cleanup.policy",
@@ -115,6 +178,20 @@ _SETTINGS = [
         _policies,
     ),
     Setting(
+        "compression.gzip.level",
+        "int",
+        "How hard to compress with gzip."
+        f"{IDLE}a batch that is compressed anew gets the broker's own level.",
+        _gzip_level,
+    ),
+    Setting(
+        "compression.lz4.level",
+        "int",
+        "How hard to compress with lz4."
+        f"{IDLE}a batch that is compressed anew gets the broker's own level.",
+        _whole(1, 17),
+    ),
+    Setting(
         "compression.type",
         "string",
         "`producer` keeps batches as they came; a codec's name makes the broker re-compress"
@@ -122,9 +199,22 @@ _SETTINGS = [
         _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     ),
     Setting(
+        "compression.zstd.level",
+        "int",
+        "How hard to compress with zstd."
+        f"{IDLE}a batch that is compressed anew gets the broker's own level.",
+        _whole(-131_072, 22),
+    ),
+    Setting(
         "delete.retention.ms",
         "long",
         "How long a tombstone stays readable in a compacted topic.",
+        _whole(0, LONG_MAX),
+    ),
+    Setting(
+        "file.delete.delay.ms",
+        "long",
+        f"How long files stay after their segment is deleted.{IDLE}they are removed at once.",
         _whole(0, LONG_MAX),
     ),
     Setting(
@@ -135,10 +225,24 @@ _SETTINGS = [
         _one_of("commit", "interval", "never"),
     ),
     Setting(
+        "flush.messages",
+        "long",
+        "An fsync begins as soon as so many messages of a partition are not synced, whatever"
+        " `flush` says. acks=all with `flush=commit` waits for it; acks=1 and the other kinds of"
+        " `flush` do not. Fewer lose less in a power cut, and cost an fsync each time.",
+        _whole(1, LONG_MAX),
+    ),
+    Setting(
         "flush.ms",
         "long",
         "The longest a written batch waits for fsync when nobody waits for it.",
         _whole(1, LONG_MAX),
+    ),
+    Setting(
+        "follower.replication.throttled.replicas",
+        "list",
+        f"Replicas that copy slowly, as partition:broker, or * for all.{IDLE}there is one node.",
+        _throttled_replicas,
     ),
     Setting(
         "goqueue.expired",
@@ -160,6 +264,25 @@ _SETTINGS = [
         "One index entry per so many bytes of log: smaller finds offsets faster, larger saves"
         " room.",
         _whole(64, INT_MAX),
+    ),
+    Setting(
+        "leader.replication.throttled.replicas",
+        "list",
+        "Replicas that are copied from slowly, as partition:broker, or * for all."
+        f"{IDLE}there is one node.",
+        _throttled_replicas,
+    ),
+    Setting(
+        "local.retention.bytes",
+        "long",
+        f"How much stays on local disk beside the tiers; -2: retention.bytes.{_NO_TIERS}",
+        _whole(-2, LONG_MAX),
+    ),
+    Setting(
+        "local.retention.ms",
+        "long",
+        f"How long data stays on local disk beside the tiers; -2: retention.ms.{_NO_TIERS}",
+        _whole(-2, LONG_MAX),
     ),
     Setting(
         "max.compaction.lag.ms",
@@ -210,6 +333,31 @@ _SETTINGS = [
         _whole(1, INT_MAX),
     ),
     Setting(
+        "preallocate",
+        "boolean",
+        f"Reserve a segment's room on disk before it is filled.{IDLE}files grow as they are"
+        " written; `storage.free_bytes_min` of the server keeps room free.",
+        _boolean,
+    ),
+    Setting(
+        "remote.log.copy.disable",
+        "boolean",
+        f"Copy nothing more to the tiers.{_NO_TIERS}",
+        _boolean,
+    ),
+    Setting(
+        "remote.log.delete.on.disable",
+        "boolean",
+        f"Delete what is in the tiers when they are turned off.{_NO_TIERS}",
+        _boolean,
+    ),
+    Setting(
+        "remote.storage.enable",
+        "boolean",
+        "Whether closed segments move to tiered storage. There is none, so it can only be false.",
+        _never("there is no tiered storage; `goqueue pipeline archive` keeps topics as tables"),
+    ),
+    Setting(
         "retention.bytes",
         "long",
         "Delete the oldest segments of a partition beyond this size; -1 for no limit.",
@@ -228,10 +376,29 @@ _SETTINGS = [
         _whole(1024, INT_MAX),
     ),
     Setting(
+        "segment.index.bytes",
+        "int",
+        f"The largest index of a segment.{IDLE}an index grows with its segment.",
+        _whole(4, INT_MAX),
+    ),
+    Setting(
+        "segment.jitter.ms",
+        "long",
+        "Random jitter that is taken off segment.ms, so that segments do not close together."
+        f"{IDLE}idle segments are looked at one after the other.",
+        _whole(0, LONG_MAX),
+    ),
+    Setting(
         "segment.ms",
         "long",
         "Close a segment after this time even if it is not full.",
         _whole(1, LONG_MAX),
+    ),
+    Setting(
+        "unclean.leader.election.enable",
+        "boolean",
+        f"Whether a replica that lags may become the leader.{IDLE}there is one node.",
+        _boolean,
     ),
 ]
 
@@ -259,4 +426,6 @@ def topic_settings(overrides: Mapping[str, str]) -> TopicSettings:
 
 def setting_text(value: SettingValue) -> str:
     """A value as clients write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)

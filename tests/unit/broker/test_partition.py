@@ -52,6 +52,24 @@ def test_a_batch_is_seen_when_it_is_durable():
     told(story)
 
 
+@pytest.mark.parametrize("flush", ["commit", "interval", "never"])
+def test_so_many_messages_are_synced_although_nobody_waits(flush: str):
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk, flush=flush, **{"flush.messages": "3"})
+        syncs = syncs_of(disk)
+        append(partition, "one", "two")
+        await asyncio.sleep(60)
+        assert syncs == []
+        append(partition, "three")
+        await asyncio.sleep(60)
+        assert len(syncs) == 1
+        assert partition.log.synced_offset == 3
+        survivor = LonePartition(disk.crash(1))
+        assert await values_in(survivor) == ["one", "two", "three"]
+
+    told(story)
+
+
 def test_visible_is_durable_at_every_moment(seed: int):
     """Whatever readers see now, they also see if the power goes now."""
 

@@ -61,6 +61,7 @@ class Entry(msgspec.Struct, frozen=True):
 # --- topics -----------------------------------------------------------------------------------
 
 _TYPES: Final = {
+    "boolean": ValueType.BOOLEAN,
     "int": ValueType.INT,
     "long": ValueType.LONG,
     "double": ValueType.DOUBLE,
@@ -70,17 +71,30 @@ _TYPES: Final = {
 
 # What Kafka calls the server's default of a topic setting; `log.` before the name for the others.
 _SERVER_NAMES: Final = {
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
     "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
     "flush.ms": "log.flush.interval.ms",
+    "follower.replication.throttled.replicas": "follower.replication.throttled.replicas",
     "goqueue.expired": "goqueue.expired",
     "goqueue.ttl.ms": "goqueue.ttl.ms",
+    "leader.replication.throttled.replicas": "leader.replication.throttled.replicas",
     "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "max.message.bytes": "message.max.bytes",
     "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
     "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "min.insync.replicas": "min.insync.replicas",
+    "remote.log.copy.disable": "remote.log.copy.disable",
+    "remote.log.delete.on.disable": "remote.log.delete.on.disable",
+    "remote.storage.enable": "remote.storage.enable",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
     "segment.ms": "log.roll.ms",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
 
 
@@ -170,7 +184,7 @@ def _fact_entries(config: Config) -> Iterator[Entry]:
 def _config_entries(config: Config, addresses: Mapping[str, str]) -> Iterator[Entry]:
     defaults = dict(_flattened(Config()))
     for path, value in _flattened(config):
-        is_given = value != defaults[path]
+        is_given = value != defaults[path] or path in addresses  # one that is worked out, too
         yield _read_only(
             _KAFKA_NAMES.get(path, path),
             addresses[path] if path in addresses else _config_text(path, value),

@@ -13,6 +13,7 @@ from kio.schema.incremental_alter_configs.v1 import request as incremental
 from goqueue.broker import Broker
 from goqueue.groups import GroupSettings
 from goqueue.model.config import Config, TopicsConfig
+from goqueue.model.errors import InvalidSetting
 from goqueue.model.ids import GroupId
 from goqueue.model.settings import SETTINGS
 from goqueue.runtime import real_doors
@@ -47,6 +48,70 @@ async def shown(broker: Broker, kind: int, name: str, **fields: Any) -> dict[str
     result = await describe(broker, kind, name, **fields)
     assert result.error_code is ErrorCode.none
     return {config.name: config for config in result.configs}
+
+
+# --- settings without effect here -------------------------------------------------------------
+
+KAFKAS = {  # name, the default, another value, values that are refused
+    "compression.gzip.level": ("-1", "9", "0", "high"),
+    "compression.lz4.level": ("9", "17", "18"),
+    "compression.zstd.level": ("3", "-5", "23"),
+    "file.delete.delay.ms": ("60000", "0", "-1"),
+    "flush.messages": ("9223372036854775807", "1", "0"),
+    "follower.replication.throttled.replicas": ("", "*", "all", "1:"),
+    "leader.replication.throttled.replicas": ("", "0:1,1:1", "*,0:1"),
+    "local.retention.bytes": ("-2", "5000", "-3"),
+    "local.retention.ms": ("-2", "5000", "-3"),
+    "preallocate": ("false", "true", "yes"),
+    "remote.log.copy.disable": ("false", "true", "1"),
+    "remote.log.delete.on.disable": ("false", "true", "1"),
+    "remote.storage.enable": ("false", "FALSE", "true", "maybe"),
+    "segment.index.bytes": ("10485760", "4096", "3"),
+    "segment.jitter.ms": ("0", "1000", "-1"),
+    "unclean.leader.election.enable": ("false", "true", "0"),
+}
+
+
+@pytest.mark.parametrize("name", KAFKAS)
+async def test_settings_for_what_one_node_does_not_have_are_taken_and_shown(
+    broker: Broker, name: str
+):
+    default, other, *refused = KAFKAS[name]
+    assert (await shown(broker, TOPIC, "a"))[name].value == default
+    for value in (default, other):
+        assert await set_one(broker, name, value) is ErrorCode.none
+        found = (await shown(broker, TOPIC, "a"))[name]
+        assert (found.value, found.config_source) == (value.lower(), Source.TOPIC)
+    for value in refused:
+        assert await set_one(broker, name, value) is ErrorCode.invalid_config
+    await broker.create_topic("b", settings={name: default})
+
+
+async def set_one(broker: Broker, name: str, value: str) -> ErrorCode:
+    change = build(
+        incremental.AlterableConfig, name=name, config_operation=Operation.SET, value=value
+    )
+    resource = build(
+        incremental.AlterConfigsResource, resource_type=TOPIC, resource_name="a", configs=(change,)
+    )
+    answer = await ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=(resource,))
+    code: ErrorCode = answer.responses[0].error_code
+    return code
+
+
+async def test_a_promise_that_would_not_be_kept_is_refused_with_the_reason(broker: Broker):
+    with pytest.raises(InvalidSetting, match="there is no tiered storage"):
+        await broker.create_topic("tiered", settings={"remote.storage.enable": "true"})
+
+
+# --- the server's addresses -------------------------------------------------------------------
+
+
+async def test_the_address_that_clients_are_told_counts_as_given(broker: Broker):
+    configs = await shown(broker, BROKER, "1")
+    advertised = configs["advertised.listeners"]
+    assert advertised.value == "PLAINTEXT://127.0.0.1:9092"
+    assert advertised.config_source == Source.STATIC_BROKER
 
 
 # --- groups -----------------------------------------------------------------------------------
