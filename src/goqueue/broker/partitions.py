@@ -474,6 +474,8 @@ async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]
     """One log's trouble must not stop the upkeep of the others; False when there was some."""
     try:
         await work()
+    except TopicNotFound:  # deleted meanwhile: nothing is wrong
+        _log.debug(f"{what} skipped, the topic was deleted", partition=str(where))
     except GoQueueError as error:
         _log.error(f"{what} failed", partition=str(where), problem=str(error))
         return False

@@ -36,6 +36,12 @@ class InvalidReplication(InvalidRequest):
     code = "invalid_replication_factor"
 
 
+class InvalidReplicaAssignment(InvalidRequest):
+    """Replicas on nodes that are not there, or not one list for each partition."""
+
+    code = "invalid_replica_assignment"
+
+
 class InvalidSetting(InvalidRequest):
     """A topic or server setting has an unknown name or a value outside its range."""
 

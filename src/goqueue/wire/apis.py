@@ -162,14 +162,23 @@ def versions_of(api_key: int) -> Versions | None:
 
 
 def advertised_versions(api_key: ApiKey) -> Versions:
-    """What to say in ApiVersions: `VERSIONS`, but Produce from 0, as Apache Kafka itself says.
+    """What to say in ApiVersions: `VERSIONS`, with two exceptions, which are Apache Kafka's.
 
-    Many librdkafkas take a missing Produce v0 for a broker that cannot compress, and send batches
-    uncompressed.  They use the newest version that both know all the same; a request that really is
-    older than version 3 is refused like any other.
+    Produce from 0: many librdkafkas take a missing Produce v0 for a broker that cannot compress,
+    and send batches uncompressed.  They use the newest version that both know all the same; a
+    request that really is older than version 3 is refused like any other.
+
+    InitProducerId up to 5: version 6 is that of two-phase commit, which is not there.  A client
+    that wants it says so itself, instead of being told that it may not.
     """
     versions = VERSIONS[api_key]
-    return versions._replace(min=0) if api_key is ApiKey.PRODUCE else versions
+    match api_key:
+        case ApiKey.PRODUCE:
+            return versions._replace(min=0)
+        case ApiKey.INIT_PRODUCER_ID:
+            return versions._replace(max=5)
+        case _:
+            return versions
 
 
 def is_flexible(api_key: int, version: int) -> bool:

@@ -32,6 +32,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.InvalidName: 400,
     errors.InvalidPartitions: 400,
     errors.InvalidReplication: 400,
+    errors.InvalidReplicaAssignment: 400,
     errors.InvalidSetting: 400,
     errors.UnsupportedVersion: 400,
     errors.TopicNotFound: 404,

@@ -16,6 +16,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.InvalidName: ErrorCode.invalid_topic_exception,
     errors.InvalidPartitions: ErrorCode.invalid_partitions,
     errors.InvalidReplication: ErrorCode.invalid_replication_factor,
+    errors.InvalidReplicaAssignment: ErrorCode.invalid_replica_assignment,
     errors.InvalidSetting: ErrorCode.invalid_config,
     errors.UnsupportedVersion: ErrorCode.unsupported_version,
     errors.TopicNotFound: ErrorCode.unknown_topic_or_partition,

@@ -66,7 +66,7 @@ async def _partition(broker: Broker, key: Key) -> Partition | GoQueueError:
             topic = broker.topic_by_id(name)
         else:
             opened = broker.partitions.opened(name, index)
-            if opened is not None:
+            if opened is not None and opened.topic_id is not None:  # else it is the broker's own
                 return opened
             topic = broker.topic(name)
         return await broker.partitions.get(topic, index)

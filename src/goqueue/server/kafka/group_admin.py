@@ -1,7 +1,5 @@
 """ListGroups, DescribeGroups, DeleteGroups: what administrators see of groups, and remove."""
 
-from typing import Final
-
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
@@ -19,18 +17,16 @@ from goqueue.groups import GroupDescription, MemberDescription
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId
+from goqueue.server.kafka import authorized_operations as allowed
+from goqueue.server.kafka.authorized_operations import operations_if
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.wire.messages import build
 
-READ, DELETE, DESCRIBE = 3, 6, 8  # the protocol's numbers of operations; a bit each
-GROUP_OPERATIONS: Final = 1 << READ | 1 << DELETE | 1 << DESCRIBE
-NOT_ASKED: Final = -(2**31)
-
 
 def authorized_operations(*, asked: bool) -> int:
-    """What the caller may do to a group: all there is, until there are permissions."""
-    return GROUP_OPERATIONS if asked else NOT_ASKED
+    """What the caller may do to a group."""
+    return operations_if(asked, allowed.GROUP)
 
 
 # --- ListGroups -------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ from kio.schema.metadata.v13.response import (
 from goqueue.broker import LEADER_EPOCH, Broker
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.server.kafka import authorized_operations as allowed
+from goqueue.server.kafka.authorized_operations import operations_if
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.wire.messages import build
@@ -35,11 +37,12 @@ ENDPOINT_BROKERS: Final = 1
 
 async def handle_metadata(context: Context, request: MetadataRequest) -> MetadataResponse:
     broker = context.broker
+    operations = operations_if(request.include_topic_authorized_operations, allowed.TOPIC)
     if request.topics is None:
-        topics = [_described(broker, topic) for topic in broker.topics()]
+        topics = [_described(broker, topic, operations) for topic in broker.topics()]
     else:
         create = request.allow_auto_topic_creation
-        topics = [await _asked_for(broker, asked, create) for asked in request.topics]
+        topics = [await _asked_for(broker, asked, create, operations) for asked in request.topics]
     node = broker.config.node_id
     self = build(
         MetadataResponseBroker,
@@ -57,10 +60,10 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
 
 
 async def _asked_for(
-    broker: Broker, asked: MetadataRequestTopic, create: bool
+    broker: Broker, asked: MetadataRequestTopic, create: bool, operations: int
 ) -> MetadataResponseTopic:
     try:
-        return _described(broker, await _topic(broker, asked, create))
+        return _described(broker, await _topic(broker, asked, create), operations)
     except GoQueueError as error:
         return build(
             MetadataResponseTopic,
@@ -81,7 +84,7 @@ async def _topic(broker: Broker, asked: MetadataRequestTopic, create: bool) -> T
     raise TopicNotFound(f"there is no topic {asked.name!r}")
 
 
-def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+def _described(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
     nodes = (broker.config.node_id,)
     return build(
         MetadataResponseTopic,
@@ -99,6 +102,7 @@ def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
             )
             for index in range(topic.partitions)
         ),
+        topic_authorized_operations=operations,
     )
 
 
@@ -176,6 +180,7 @@ def _described_part(
             )
             for index in indexes
         ),
+        topic_authorized_operations=allowed.TOPIC,
     )
 
 
@@ -203,4 +208,7 @@ async def handle_describe_cluster(
         cluster_id=context.broker.cluster_id,
         controller_id=node,
         brokers=(self,),
+        cluster_authorized_operations=operations_if(
+            request.include_cluster_authorized_operations, allowed.CLUSTER
+        ),
     )

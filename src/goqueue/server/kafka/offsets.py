@@ -79,7 +79,7 @@ async def _found(
             return broker.earliest_offset(partition)
         case -3:  # the newest record
             return await broker.newest_record(partition, committed_only=committed_only)
-        case -5:  # the latest in tiered storage, of which there is none
+        case -5 | -6:  # the latest in tiered storage, the earliest not there yet: there is none
             return None
         case _ if timestamp < 0:
             raise UnsupportedVersion(f"timestamp {timestamp} has no meaning here")

@@ -35,6 +35,7 @@ from goqueue.cluster import Topic
 from goqueue.model.config import Config
 from goqueue.model.errors import (
     GoQueueError,
+    InvalidReplicaAssignment,
     InvalidReplication,
     InvalidRequest,
     InvalidSetting,
@@ -75,17 +76,14 @@ async def handle_create_topics(
 async def _created(
     broker: Broker, asked: CreatableTopic, times: int, validate_only: bool
 ) -> CreatableTopicResult:
-    problem = _assignment_problem(
-        broker.config.node_id, [each.broker_ids for each in asked.assignments]
-    )
-    if problem is not None:
-        return _not_created(asked, ErrorCode.invalid_replica_assignment, problem)
     try:
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
+        partitions = _partition_count(asked)
+        check_assignment(broker.config.node_id, [each.broker_ids for each in asked.assignments])
         topic = await broker.create_topic(
             asked.name,
-            partitions=_partition_count(asked),
+            partitions=partitions,
             settings=_settings(asked),
             validate_only=validate_only,
         )
@@ -108,12 +106,13 @@ def _not_created(asked: CreatableTopic, code: ErrorCode, message: str) -> Creata
     )
 
 
-def _assignment_problem(node_id: int, replicas: Iterable[Sequence[int]]) -> str | None:
-    """What is wrong with a list of nodes for each partition, when there is only this node."""
+def check_assignment(node_id: int, replicas: Iterable[Sequence[int]]) -> None:
+    """Refuse a list of nodes for a partition that is not this node alone: there is no other."""
     for nodes in replicas:
         if tuple(nodes) != (node_id,):
-            return f"replicas on nodes {list(nodes)}; there is only node {node_id}"
-    return None
+            raise InvalidReplicaAssignment(
+                f"replicas on nodes {list(nodes)}; there is only node {node_id}"
+            )
 
 
 def _partition_count(asked: CreatableTopic) -> int | None:
@@ -205,13 +204,11 @@ async def handle_create_partitions(
 async def _grown(
     broker: Broker, asked: CreatePartitionsTopic, times: int, validate_only: bool
 ) -> CreatePartitionsTopicResult:
-    problem = _growth_problem(broker, asked)
-    if problem is not None:
-        return _not_grown(asked, ErrorCode.invalid_replica_assignment, problem)
     try:
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
         refuse_internal(asked.name)
+        _check_growth(broker, asked)
         await broker.add_partitions(asked.name, asked.count, validate_only=validate_only)
     except GoQueueError as error:
         return _not_grown(asked, kafka_code(error), str(error))
@@ -226,17 +223,17 @@ def _not_grown(
     )
 
 
-def _growth_problem(broker: Broker, asked: CreatePartitionsTopic) -> str | None:
-    """What is wrong with the replicas given for the new partitions, if any were."""
+def _check_growth(broker: Broker, asked: CreatePartitionsTopic) -> None:
+    """Refuse wrong replicas for the new partitions, if any are given."""
     topic = broker.metadata.find(asked.name)
     if topic is None or asked.assignments is None:
-        return None
+        return
     added = asked.count - topic.partitions
     if added > 0 and len(asked.assignments) != added:
-        return f"replicas for {len(asked.assignments)} partitions, and {added} are to be added"
-    return _assignment_problem(
-        broker.config.node_id, [each.broker_ids for each in asked.assignments]
-    )
+        raise InvalidReplicaAssignment(
+            f"replicas for {len(asked.assignments)} partitions, and {added} are to be added"
+        )
+    check_assignment(broker.config.node_id, [each.broker_ids for each in asked.assignments])
 
 
 # --- DescribeLogDirs --------------------------------------------------------------------------

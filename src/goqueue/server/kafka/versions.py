@@ -16,10 +16,11 @@ from goqueue.wire.apis import ApiKey, advertised_versions
 from goqueue.wire.messages import build, encode_response
 
 # Newer clients look here for what no API version tells.
-FEATURES: Final = {
-    "group.version": 1,  # the consumer protocol of KIP-848
-    "share.version": 1,  # share groups, KIP-932
-    "transaction.version": 2,  # KIP-890: an epoch for each transaction, Produce adds partitions
+FEATURES: Final = {  # the lowest and the highest level; the highest one is in use
+    "group.version": (1, 1),  # the consumer protocol of KIP-848
+    "metadata.version": (25, 25),  # 4.0-IV3: what Kafka's tools may take for granted of metadata
+    "share.version": (1, 1),  # share groups, KIP-932
+    "transaction.version": (1, 2),  # KIP-890: an epoch a transaction, Produce adds partitions
 }
 
 
@@ -40,13 +41,13 @@ async def handle_api_versions(context: Context, request: ApiVersionsRequest) -> 
         ApiVersionsResponse,
         api_keys=tuple(_served()),
         supported_features=tuple(
-            build(SupportedFeatureKey, name=name, min_version=1, max_version=version)
-            for name, version in FEATURES.items()
+            build(SupportedFeatureKey, name=name, min_version=low, max_version=high)
+            for name, (low, high) in FEATURES.items()
         ),
         finalized_features_epoch=0,
         finalized_features=tuple(
-            build(FinalizedFeatureKey, name=name, min_version_level=1, max_version_level=version)
-            for name, version in FEATURES.items()
+            build(FinalizedFeatureKey, name=name, min_version_level=high, max_version_level=high)
+            for name, (_, high) in FEATURES.items()
         ),
     )
 

@@ -105,6 +105,8 @@ async def test_validate_only_answers_and_creates_nothing(broker: Broker):
         (wanted("a", assignments=placed((1, 2))), ErrorCode.invalid_replica_assignment),
         (wanted("a", assignments=placed(())), ErrorCode.invalid_replica_assignment),
         (wanted("a", 2, assignments=placed((1,))), ErrorCode.invalid_request),
+        (wanted("a", 2, assignments=placed((2,))), ErrorCode.invalid_request),
+        (wanted("a", -1, 1, assignments=placed((2,))), ErrorCode.invalid_request),
         (wanted("a", configs=(setting("retention.ms", "soon"),)), ErrorCode.invalid_config),
         (wanted("a", configs=(setting("retention.ms", None),)), ErrorCode.invalid_config),
         (wanted("a", configs=(setting("nonsense", "1"),)), ErrorCode.invalid_config),
