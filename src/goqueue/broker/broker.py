@@ -54,6 +54,9 @@ PRODUCER_ID_BLOCK: Final = 1000
 
 MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # any machine's records
 
+CLOCK_CHECK_SECONDS: Final = 10.0
+CLOCK_JUMP_MS: Final = 1_000  # a change of the wall clock that is worth a warning
+
 _log = structlog.get_logger("goqueue.broker")
 
 
@@ -180,6 +183,7 @@ class Broker:
             self.partitions.run_retention(self.metadata.topics.values),
             self.cleaner.run(self.metadata.topics.values),
             self._finish_deletions(deleted),
+            self._watch_clock(),
         ):
             self._running.append(tasks.create_task(work))
 
@@ -191,6 +195,25 @@ class Broker:
             await in_background(self.partitions.report_orphans)
         except GoQueueError as error:
             _log.error("data of deleted topics left", problem=str(error))
+
+    @property
+    def clock_offset_ms(self) -> int:
+        """How far the wall clock is ahead of the steady one, since somebody set it."""
+        return self.doors.clock.now() - self.doors.clock.steady()
+
+    async def _watch_clock(self) -> None:
+        before = 0
+        while True:
+            await self.doors.clock.sleep(CLOCK_CHECK_SECONDS)
+            offset = self.clock_offset_ms
+            if abs(offset - before) > CLOCK_JUMP_MS:
+                _log.warning(
+                    "the wall clock was set: deadlines go on by the time that passes",
+                    offset_ms=offset,
+                )
+                before = offset
+            elif abs(offset) < abs(before):
+                before = offset  # it is being made up for
 
     # --- topics -----------------------------------------------------------------------------------
 

@@ -41,14 +41,14 @@ class GroupTransactions:
     async def start_run(self, application: str, run: int) -> RunBegun:
         """A new run fences older ones and aborts their attempts."""
         return await self._end(
-            lambda machine: machine.applications.start_run(self._clock.now(), application, run)
+            lambda machine: machine.applications.start_run(self._clock.steady(), application, run)
         )
 
     async def start_named_run(self, application: str, name: str) -> RunBegun:
         """The same; called again with the newest run's name, it is that run."""
         return await self._end(
             lambda machine: machine.applications.start_named_run(
-                self._clock.now(), application, name
+                self._clock.steady(), application, name
             )
         )
 
@@ -61,7 +61,7 @@ class GroupTransactions:
             producer_id = await self._reserve_producer_id()
             reply, committed = self._transactions.host.submit_now(
                 lambda machine, producer_id=producer_id: machine.applications.start_attempt(  # type: ignore[misc]
-                    self._clock.now(),
+                    self._clock.steady(),
                     attempt,
                     name,
                     timeout_ms=timeout_ms,
@@ -92,7 +92,7 @@ class GroupTransactions:
         names = [transactional_id for transactional_id, _ in members]
         ended = await self._end(
             lambda machine: machine.applications.decide(
-                self._clock.now(), application, version, run, members
+                self._clock.steady(), application, version, run, members
             ),
             names,
         )
@@ -103,7 +103,9 @@ class GroupTransactions:
     async def abort(self, application: str, version: int, run: int) -> GroupEnded:
         """Abort every attempt at the version; nothing happens when it is decided."""
         return await self._end(
-            lambda machine: machine.applications.abort(self._clock.now(), application, version, run)
+            lambda machine: machine.applications.abort(
+                self._clock.steady(), application, version, run
+            )
         )
 
     async def retire(self, application: str) -> bool:

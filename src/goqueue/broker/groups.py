@@ -83,14 +83,14 @@ class Groups:
         self.before_join(request.group_id)
         member_id = self.new_member_id(request.client_id)
         outcome = await self._decide(
-            lambda machine: machine.join(self._clock.now(), request, member_id)
+            lambda machine: machine.join(self._clock.steady(), request, member_id)
         )
         reply = await self._unparked(outcome.reply)
         assert isinstance(reply, Joined)
         return reply
 
     async def sync(self, request: SyncRequest) -> Synced:
-        outcome = await self._decide(lambda machine: machine.sync(self._clock.now(), request))
+        outcome = await self._decide(lambda machine: machine.sync(self._clock.steady(), request))
         reply = await self._unparked(outcome.reply)
         assert isinstance(reply, Synced)
         return reply
@@ -100,7 +100,7 @@ class Groups:
     ) -> None:
         await self._decide(
             lambda machine: machine.heartbeat(
-                self._clock.now(),
+                self._clock.steady(),
                 group_id,
                 member_id,
                 generation=generation,
@@ -110,7 +110,7 @@ class Groups:
 
     async def leave(self, group_id: GroupId, leavers: Sequence[MemberIdentity]) -> tuple[Left, ...]:
         outcome = await self._decide(
-            lambda machine: machine.leave(self._clock.now(), group_id, leavers)
+            lambda machine: machine.leave(self._clock.steady(), group_id, leavers)
         )
         return outcome.reply
 
@@ -119,7 +119,7 @@ class Groups:
     async def beat(self, request: BeatRequest) -> Beat:
         if request.member_epoch == JOIN_EPOCH:
             self.before_join(request.group_id)
-        outcome = await self._decide(lambda machine: machine.beat(self._clock.now(), request))
+        outcome = await self._decide(lambda machine: machine.beat(self._clock.steady(), request))
         return outcome.reply
 
     # --- offsets ----------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Groups:
     async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
         if not request.is_transactional:
             await self.before_commit(request.group_id)
-        outcome = await self._decide(lambda machine: machine.commit(self._clock.now(), request))
+        outcome = await self._decide(lambda machine: machine.commit(self._clock.steady(), request))
         self.commit_count += sum(each.error is None for each in outcome.reply)
         return outcome.reply
 
@@ -142,7 +142,7 @@ class Groups:
         self, group_id: GroupId, partitions: Sequence[tuple[TopicName, int]]
     ) -> tuple[PartitionResult, ...]:
         outcome = await self._decide(
-            lambda machine: machine.delete_offsets(self._clock.now(), group_id, partitions)
+            lambda machine: machine.delete_offsets(self._clock.steady(), group_id, partitions)
         )
         return outcome.reply
 
@@ -176,7 +176,7 @@ class Groups:
         await self._decide(lambda machine: machine.configure(self._clock.now(), group_id, settings))
 
     async def delete_group(self, group_id: GroupId) -> None:
-        await self._decide(lambda machine: machine.delete_group(self._clock.now(), group_id))
+        await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))
 
     @property
     def statistics(self) -> Statistics:
@@ -231,11 +231,11 @@ class Groups:
     async def topics_changed(self, topics: Iterable[Topic]) -> None:
         """Tell the groups what topics there are now."""
         view = view_of(topics)
-        await self._decide(lambda machine: machine.topics_changed(self._clock.now(), view))
+        await self._decide(lambda machine: machine.topics_changed(self._clock.steady(), view))
 
     async def topics_deleted(self, names: Iterable[TopicName]) -> None:
         deleted = tuple(names)
-        await self._decide(lambda machine: machine.topics_deleted(self._clock.now(), deleted))
+        await self._decide(lambda machine: machine.topics_deleted(self._clock.steady(), deleted))
 
     # --- deciding and waiting ---------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class Groups:
         future = self._parked.pop(token, None)
         if future is not None:
             future.cancel()
-        self.host.machine.abandon(self._clock.now(), token)
+        self.host.machine.abandon(self._clock.steady(), token)
         self.host.notice_deadline()
 
     def stop(self) -> None:

@@ -204,7 +204,7 @@ class MachineHost(Generic[MachineT]):
         snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
         while True:
             await self._wait_for_deadline(snapshot_at)
-            now = self._clock.now()
+            now = self._clock.steady()
             deadline = self.machine.next_deadline()
             if deadline is not None and deadline <= now:
                 self._fire(now)
@@ -231,7 +231,7 @@ class MachineHost(Generic[MachineT]):
         self._awaited = NEVER if deadline is None else deadline
         if deadline is not None:
             retry_in = (self._retry_at - self._clock.instant()) / 1e9
-            seconds = min(seconds, max(0.0, (deadline - self._clock.now()) / 1e3, retry_in))
+            seconds = min(seconds, max(0.0, (deadline - self._clock.steady()) / 1e3, retry_in))
         self._deadline_moved.clear()
         try:
             async with asyncio.timeout(seconds):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_bell import Bell
-from goqueue.broker.queue_shelf import Budget, Shelf
+from goqueue.broker.queue_shelf import Budget, Moment, Shelf
 from goqueue.broker.queue_stock import Stock
 from goqueue.model.machine import Decision
 from goqueue.queue import Peeked, QueueMachine
@@ -116,7 +116,7 @@ class Counter:
         """Whether it is worth while to be served now."""
         if self._lock.locked():
             return True  # who is being served may leave some
-        now, machine = self._clock.now(), self._host.machine
+        now, machine = self._clock.steady(), self._host.machine
         has_some = False
         for shelf in map(self._shelf, stocks):
             has_some = has_some or not shelf.is_current() or bool(shelf.offers(now))
@@ -158,7 +158,7 @@ class Counter:
         settings = self.group.settings
         for shelf in shelves:
             await shelf.refresh()
-        now = self._clock.now()
+        now = self._clock.steady()
         turns = self._current_turns(settings)
         lanes = set[int]()
         for shelf in shelves:
@@ -193,7 +193,8 @@ class Counter:
 
     async def _serve_lane(self, lane: int, share: int, takes: Takes, budget: Budget) -> int:
         count = 0
-        settings, now = self.group.settings, self._clock.now()
+        settings = self.group.settings
+        now = Moment(self._clock.steady(), self._clock.now())
         for shelf, take in takes.items():
             if count < share and not budget.is_spent:
                 count += await shelf.take(lane, share - count, take, budget, settings, now)
@@ -203,7 +204,7 @@ class Counter:
         self, takes: Takes, consumer: str, visibility_ms: int | None
     ) -> tuple[HandOut | None, Committed]:
         moving = [take for take in takes.values() if take.moves_on]
-        now = self._clock.now()
+        now = self._clock.steady()
 
         def decide(machine: QueueMachine) -> Decision[QueueRecord, HandOut | None]:
             return machine.hand(now, self.group, consumer, moving, visibility_ms)

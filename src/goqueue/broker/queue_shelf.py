@@ -10,9 +10,10 @@ laid aside, as far as there is room, since its turn is near.
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from goqueue.broker.queue_stock import SCAN_BYTES_AT_ONCE, Lot, Stock, Unreadable
+from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
 from goqueue.queue.handing import Take
@@ -30,6 +31,13 @@ READY_AT_ONCE: Final = 100  # messages that came back and are found in the log i
 VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
 
 _NOBODYS: Final = (QueueSettings(), TopicSettings(), QueueSettings())
+
+
+class Moment(NamedTuple):
+    """Now, by two clocks: retries wait by the one, and messages grow old by the other."""
+
+    steady: Timestamp
+    wall: Timestamp
 
 
 class Budget:
@@ -156,7 +164,13 @@ class Shelf:
     # --- taking -----------------------------------------------------------------------------------
 
     async def take(
-        self, lane: int, share: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+        self,
+        lane: int,
+        share: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: Moment,
     ) -> int:
         """Add up to `share` messages of the lane to `take`; gives how many."""
         settings = self._in_topic(settings)
@@ -192,12 +206,18 @@ class Shelf:
         return self._settings[2]
 
     async def _take_ready(
-        self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+        self,
+        lane: int,
+        least: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: Moment,
     ) -> None:
         """Those that came back go before those that were never handed out."""
         while budget.count > least and not budget.is_spent:
             wanted = min(budget.count - least, READY_AT_ONCE)
-            offsets = self.ledger.take_ready(lane, wanted, now)
+            offsets = self.ledger.take_ready(lane, wanted, now.steady)
             if not offsets:
                 return
             try:
@@ -222,21 +242,27 @@ class Shelf:
         take: Take,
         budget: Budget,
         settings: QueueSettings,
-        now: int,
+        now: Moment,
     ) -> None:
         self._pick_up(offset, size)
         if record is None:
             take.gone.append(offset)
         elif isinstance(record, Unreadable):
             take.unreadable[offset] = record.problem
-        elif (record.headers or settings.ttl_ms) and is_outdated(record, settings, now):
+        elif (record.headers or settings.ttl_ms) and is_outdated(record, settings, now.wall):
             take.outdated.append(offset)
         else:
             take.add_again(record, lane)
             budget.spend(1, size)
 
     def _take_each(
-        self, lane: int, wanted: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+        self,
+        lane: int,
+        wanted: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: Moment,
     ) -> bool:
         """Take from the first lot, looking at each; False when no more may be taken."""
         shelf = self._lanes[lane]
@@ -260,13 +286,13 @@ class Shelf:
         take: Take,
         budget: Budget,
         settings: QueueSettings,
-        now: int,
+        now: Moment,
     ) -> bool:
         """Take one fresh message, or pass it over; False when no more may be passed over."""
         if isinstance(record, Unreadable):
             take.unreadable[record.offset] = record.problem
             return True
-        if (record.headers or settings.ttl_ms) and is_outdated(record, settings, now):
+        if (record.headers or settings.ttl_ms) and is_outdated(record, settings, now.wall):
             take.outdated.append(record.offset)
             return True
         key = ordering_key(record) if settings.ordering == "key" else None
@@ -294,7 +320,13 @@ class Shelf:
     # --- fairness ---------------------------------------------------------------------------------
 
     async def _take_fairly(
-        self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+        self,
+        lane: int,
+        least: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: Moment,
     ) -> None:
         """Of the window's messages, those of the header's values in turn.
 
@@ -306,10 +338,16 @@ class Shelf:
                 return
 
     async def _take_of_window(
-        self, lane: int, least: int, take: Take, budget: Budget, settings: QueueSettings, now: int
+        self,
+        lane: int,
+        least: int,
+        take: Take,
+        budget: Budget,
+        settings: QueueSettings,
+        now: Moment,
     ) -> bool:
         """Whether it took all that may be taken of the window, so that a look behind it is due."""
-        ready = self.ledger.take_ready(lane, settings.fairness_window, now)
+        ready = self.ledger.take_ready(lane, settings.fairness_window, now.steady)
         try:
             found = await self._find(ready)
             fresh = await self._window(lane, settings.fairness_window - len(ready))
@@ -361,7 +399,7 @@ class Shelf:
         take: Take,
         budget: Budget,
         settings: QueueSettings,
-        now: int,
+        now: Moment,
     ) -> set[int]:
         picked: set[int] = set()
         turns = sorted(waiting, key=lambda value: self._served.get(value, 0))

@@ -103,7 +103,7 @@ class Queues:
         self._host = host
         for group in host.machine.groups.values():
             group.topic_totals.clear()  # they are of this process, not of its forebears
-        await host.submit(lambda machine: machine.resume(self._clock.now()))
+        await host.submit(lambda machine: machine.resume(self._clock.steady()))
         self._redriver.inherit()
 
     @property
@@ -390,7 +390,7 @@ class Queues:
         for parcel in parcels:
             claims[parcel.where, parcel.lease_id] = parcel.claims(count)
             count += parcel.count
-        now = self._clock.now()
+        now = self._clock.steady()
         try:
             self.host.submit_now(lambda machine: machine.release(now, claims, count))
         except GoQueueError as error:  # their time will run out
@@ -505,7 +505,7 @@ class Queues:
 
     async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
         """Take back what the consumer holds; `failed` unless it left politely.  Gives how many."""
-        group_id, now = _group_id(group), self._clock.now()
+        group_id, now = _group_id(group), self._clock.steady()
         count = await self.host.submit(
             lambda machine: machine.consumer_gone(now, group_id, consumer, failed=failed)
         )
@@ -517,7 +517,7 @@ class Queues:
         """The consumer's connection broke: take back what it holds, without waiting for that."""
         if group_id not in self.machine.groups or self._stopping:
             return
-        now = self._clock.now()
+        now = self._clock.steady()
         try:
             self.host.submit_now(
                 lambda machine: machine.consumer_gone(now, group_id, consumer, failed=False)
@@ -534,7 +534,7 @@ class Queues:
         return results
 
     def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Written]:
-        now = self._clock.now()
+        now = self._clock.steady()
         outcomes, written = self.host.write(
             lambda machine: decide(machine, ending, now, claims, count)
         )
@@ -568,7 +568,7 @@ class Queues:
         groups = list(self.machine.groups.values())
         if group is not None:
             groups = [self._group(GroupId(group))]
-        now = self._clock.now()
+        now = self._clock.steady()
         return [await queue_reports.group_stats(each, self._sources, now) for each in groups]
 
     # --- helpers ----------------------------------------------------------------------------------

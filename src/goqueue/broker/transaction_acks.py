@@ -67,7 +67,7 @@ class TransactionAcks:
 
     def end_now(self, owner: str, *, commits: bool) -> Committed:
         group_ids, committed = self._queues.host.submit_now(
-            lambda machine: machine.end_pins(self._clock.now(), owner, commits=commits)
+            lambda machine: machine.end_pins(self._clock.steady(), owner, commits=commits)
         )
         for group_id in group_ids:
             self._queues.has_room(group_id)

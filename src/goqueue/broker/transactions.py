@@ -146,7 +146,7 @@ class Transactions:
     def oldest_age_ms(self) -> int:
         """How long the oldest open transaction has been; 0 when none is open."""
         ongoing = self.machine.ongoing
-        return max(0, self._clock.now() - ongoing[0].started_at) if ongoing else 0
+        return max(0, self._clock.steady() - ongoing[0].started_at) if ongoing else 0
 
     def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """The transactional id's state, when `who` is its producer; raises when not."""
@@ -160,7 +160,7 @@ class Transactions:
         """Start a producer: what an earlier one left open is aborted first, and that one fenced."""
         for _ in range(INIT_ATTEMPTS_MAX):
             spare = await self._spare_id(transactional_id)
-            now = self._clock.now()
+            now = self._clock.steady()
             reply = await self._decide(
                 transactional_id,
                 lambda machine, now=now, spare=spare: machine.init(  # type: ignore[misc]
@@ -190,7 +190,7 @@ class Transactions:
         await self.ready(transactional_id)
         await self._decide(
             transactional_id,
-            lambda machine: machine.begin(self._clock.now(), transactional_id, who),
+            lambda machine: machine.begin(self._clock.steady(), transactional_id, who),
         )
         return self.machine.get(transactional_id)
 
@@ -212,7 +212,7 @@ class Transactions:
         self._refuse_unless_ready(transactional_id)
         _, committed = self.host.submit_now(
             lambda machine: machine.add_partitions(
-                self._clock.now(), transactional_id, who, partitions
+                self._clock.steady(), transactional_id, who, partitions
             )
         )
         self.note_unwritten(transactional_id, committed)
@@ -224,7 +224,7 @@ class Transactions:
         self._refuse_unless_ready(transactional_id)
         self.host.defer(
             lambda machine: machine.add_partitions(
-                self._clock.now(), transactional_id, who, partitions
+                self._clock.steady(), transactional_id, who, partitions
             )
         )
         self._unannounced.add(transactional_id)
@@ -286,7 +286,9 @@ class Transactions:
         await self.ready(transactional_id)
         await self._decide(
             transactional_id,
-            lambda machine: machine.add_group(self._clock.now(), transactional_id, who, group_id),
+            lambda machine: machine.add_group(
+                self._clock.steady(), transactional_id, who, group_id
+            ),
         )
 
     async def add_offsets(
@@ -299,7 +301,7 @@ class Transactions:
     ) -> None:
         """Hold a group's commit back until the transaction commits; the group may refuse it now."""
         await self.ready(transactional_id)
-        self._groups.host.machine.check_commit(self._clock.now(), request)
+        self._groups.host.machine.check_commit(self._clock.steady(), request)
         offsets = [
             PendingOffset(each.topic, each.partition, each.offset, each.leader_epoch, each.metadata)
             for each in request.offsets
@@ -307,7 +309,7 @@ class Transactions:
         await self._decide(
             transactional_id,
             lambda machine: machine.add_offsets(
-                self._clock.now(),
+                self._clock.steady(),
                 transactional_id,
                 who,
                 request.group_id,
@@ -357,7 +359,7 @@ class Transactions:
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
-                self._clock.now(),
+                self._clock.steady(),
                 transactional_id,
                 who,
                 commits=commits,
@@ -389,7 +391,7 @@ class Transactions:
         aborted = await self._decide(
             transactional_id,
             lambda machine: machine.abort(
-                self._clock.now(), transactional_id, spare_producer_id=spare, only=only
+                self._clock.steady(), transactional_id, spare_producer_id=spare, only=only
             ),
         )
         if aborted:
@@ -428,8 +430,8 @@ class Transactions:
         """Forget silent producers, and end what no coordinator will ever end."""
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
+            self._look_at_deadlines(self._clock.steady())
             now = self._clock.now()
-            self._look_at_deadlines(now)
             for partition in partitions:
                 partition.log.producers.expire(now)
                 self.end_orphans(partition)
@@ -528,12 +530,12 @@ class Transactions:
 
     def _finish(self, transactional_id: str) -> None:
         """All is carried out, and nobody need remember that."""
-        self.host.defer(lambda machine: machine.completed(self._clock.now(), transactional_id))
+        self.host.defer(lambda machine: machine.completed(self._clock.steady(), transactional_id))
 
     def _complete(self, transactional_id: str) -> Committed:
         """All is carried out: say so.  The next transaction begins when that is durable."""
         _, committed = self.host.submit_now(
-            lambda machine: machine.completed(self._clock.now(), transactional_id)
+            lambda machine: machine.completed(self._clock.steady(), transactional_id)
         )
         self.note_unwritten(transactional_id, committed)
         if committed is not None:

@@ -5,8 +5,9 @@ A handler reads state and returns a `Decision`: the records to write and the rep
 exactly.  `goqueue.broker.host` runs machines: it appends the records to the machine's internal
 topic, applies them, and releases the reply when they are committed.
 
-Time is an argument, never read.  Timers are data: `next_deadline()` says when `on_deadline()`
-wants to be called, and that too returns a decision.
+Time is an argument, never read: the steady time of `goqueue.runtime`, which does not jump.  Timers
+are data: `next_deadline()` says when `on_deadline()` wants to be called, and that too returns a
+decision.
 """
 
 from collections.abc import Sequence

@@ -146,6 +146,10 @@ class Ledger:
             return min(expiring[0][0], waiting[0][0])
         return expiring[0][0] if expiring else waiting[0][0] if waiting else None
 
+    @property
+    def has_deadlines(self) -> bool:
+        return bool(self.leases) or any(state > READY for _, state in self.held.waiting())
+
     def expired(self, now: int, count: int) -> list[tuple[Lease, list[int]]]:
         """Leases that ran out by `now`, with what is still in flight, of about `count` messages."""
         found: dict[Lease, list[int]] = {}
@@ -432,11 +436,21 @@ class Ledger:
         self.floor = Offset(min(self.floor, end))
 
     def resume(self, now: Timestamp) -> None:
-        """Nobody could ack or extend for a while: each lease lasts its whole time from now on."""
+        """Nobody could ack or extend for a while: each lease lasts its whole time from now on.
+
+        No longer, though, and no retry waits longer than its delay: the clock may have been set
+        back meanwhile, and all deadlines lie far ahead then.
+        """
         for lease in self.leases:
             if not lease.owner:
-                deadline = Timestamp(now + lease.visibility_ms)
-                self._postpone(lease, max(deadline, lease.deadline))
+                self._postpone(lease, Timestamp(now + lease.visibility_ms))
+        for offset, visible_at in list(self.held.waiting()):
+            history = self.history.get(offset)
+            if visible_at <= now or history is None:
+                continue
+            latest = now + max(0, visible_at - history.last_at)
+            if latest < visible_at:
+                self.restore_waiting(offset, latest)
 
     def advance_to(self, cursors: tuple[int, ...]) -> None:
         """The lanes have nothing below these that is to be handed out."""

@@ -207,7 +207,7 @@ class QueueMachine:
         Hand-outs that were not synced may be forgotten: their receipts must not become another's.
         """
         records: list[QueueRecord] = []
-        if any(ledger.leases for ledger in self.ledgers()):
+        if any(ledger.has_deadlines for ledger in self.ledgers()):
             records.append(Resumed(now))
         if any(group.settings.hand_outs == "written" for group in self.groups.values()):
             records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))

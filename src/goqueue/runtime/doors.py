@@ -26,6 +26,9 @@ class Clock(Protocol):
     def instant(self) -> Instant:
         """Monotonic nanoseconds, for deadlines in memory."""
 
+    def steady(self) -> Timestamp:
+        """Wall-clock milliseconds that never jump, for deadlines that are written: see `steady`."""
+
     async def sleep(self, seconds: float) -> None: ...
 
 

@@ -180,6 +180,8 @@ class _Totals:
         self.open += 1
 
 
+CLOCK_OFFSET: Final = "The wall clock less the clock that deadlines run by; 0 unless it was set."
+
 _COUNTERS: Final = (
     ("messages_published", "Messages written."),
     ("bytes_published", "Bytes of record batches written."),
@@ -225,6 +227,7 @@ class _BrokerCollector(Collector):
         yield from _gauge_families(shown)
         yield _gauge("topics", "Topics.", sum(not topic.is_internal for topic in topics))
         yield _gauge("topics_left_out", "Topics without series.", len(totals) - len(shown))
+        yield _gauge("clock_offset_seconds", CLOCK_OFFSET, broker.clock_offset_ms / 1e3)
         partitions = GaugeMetricFamily(
             "goqueue_topic_partitions", "Partitions of a topic.", labels=["topic"]
         )

@@ -8,6 +8,7 @@ import asyncio
 from typing import Final
 
 from goqueue.model.ids import Instant, Timestamp
+from goqueue.runtime.steady import SteadyTime
 from goqueue.sim.loop import SimLoop
 
 EPOCH_MS: Final = 1_750_000_000_000  # the wall clock when the loop's time is 0
@@ -24,12 +25,22 @@ class SimClock:
         self._rate = 1.0 + drift_ppm / 1e6
         self._elapsed = 0.0  # seconds on this clock when its rate was last set
         self._elapsed_at = 0.0  # the loop's time then
+        self._steady: SteadyTime | None = None  # begins when it is first asked for
 
     def now(self) -> Timestamp:
         return Timestamp(self._epoch_ms + round(self._seconds() * 1e3))
 
     def instant(self) -> Instant:
         return Instant(self._origin_ns + round(self._seconds() * 1e9))
+
+    def steady(self) -> Timestamp:
+        if self._steady is None:
+            self._steady = SteadyTime(self.now(), self.instant())
+        return self._steady.read(self.now(), self.instant())
+
+    def restart(self) -> None:
+        """Another process begins: its steady time begins with the wall clock's."""
+        self._steady = None
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self._rate)

@@ -166,6 +166,7 @@ class World:
             halt_running_loop(crash)
 
     def _end(self, at: Host) -> None:
+        at.clock.restart()
         if at.life is not None and at.life.alive:
             self.loop.end_life(at.life)
 

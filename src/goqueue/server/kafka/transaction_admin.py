@@ -58,7 +58,7 @@ async def handle_list_transactions(
         is_named = _name_filter(request.transactional_id_pattern)
     except InvalidRequest:
         return build(ListTransactionsResponse, error_code=ErrorCode.invalid_regular_expression)
-    now = context.broker.doors.clock.now()
+    now = context.broker.doors.clock.steady()
     found = (
         each
         for each in context.broker.transactions.machine.all()
