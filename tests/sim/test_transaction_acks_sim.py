@@ -118,4 +118,4 @@ def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):
         self.end_now(owner, commits=commits)
 
     monkeypatch.setattr(TransactionAcks, "end", not_awaited)
-    assert caught("unsynced", seeds=60)
+    assert caught("early", seeds=60)
