@@ -72,7 +72,7 @@ class Partition:
         self.topic_id = topic_id  # None for the broker's own
         self.index = index
         self.log = log
-        self.leader_epoch = LEADER_EPOCH
+        self.leader_epoch = max(LEADER_EPOCH, log.epochs.latest)  # epochs never fall
         self._disk = disk
         self._on_dirty = on_dirty
         self._on_flush = on_flush

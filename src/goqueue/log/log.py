@@ -25,6 +25,7 @@ from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.producers import NOT_SEEN, Producers, WrittenBatch
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Damage, DamageFound, Segment
 from goqueue.log.swap import swap
+from goqueue.log.synced import MarkFile, SyncedMark
 from goqueue.model import batch as batches
 from goqueue.model import markers
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
@@ -71,9 +72,13 @@ class TimedOffset(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyncPoint(msgspec.Struct, frozen=True):
-    end_offset: Offset
+    mark: SyncedMark
     segments: tuple[Segment, ...]
     new_files: bool
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.mark.next_offset
 
 
 class CheckpointPoint(msgspec.Struct, frozen=True):
@@ -123,6 +128,7 @@ class Log:
         self.abandoned = False  # deleted: its files may be gone at any time
         self.damaged: dict[Offset, Offset] = {}  # first to last offset of batches with a bad CRC
         self._disk = disk
+        self._mark = MarkFile(disk, directory)
         self._unsynced: list[Segment] = []
         self._written: dict[Segment, None] = {}  # in order: a seed must repeat what is done
         self._new_files = True
@@ -554,8 +560,9 @@ class Log:
         return self.synced_offset < self.end_offset
 
     def sync_point(self) -> SyncPoint:
+        active = self.active
         point = SyncPoint(
-            self.end_offset,
+            SyncedMark(active.next_offset, active.base_offset, active.size),
             tuple(self._unsynced),
             self._new_files,
         )
@@ -569,6 +576,8 @@ class Log:
             segment.sync()
         if point.new_files:
             self._disk.sync_directory(self.directory)
+        if point.segments:
+            self._mark.store(point.mark)
 
     def synced(self, point: SyncPoint) -> None:
         """The point was run: everything before it is durable."""
@@ -748,6 +757,7 @@ class Log:
         for segment in self.segments:
             segment.close()
         self.aborted.file.close()
+        self._mark.close()
 
 
 def note_marker(

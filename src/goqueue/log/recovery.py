@@ -1,12 +1,21 @@
 """Opening a log: believe the checkpoint, verify what lies behind it, cut a torn end.
 
 Sealed segments before the checkpoint's are not even opened.  From the checkpoint on every batch
-is read and its checksum verified, the indexes are written anew, and the log is cut at the first
-batch that is not sound: it was never acknowledged, since acknowledged bytes were synced whole.
+is read, its checksum verified, and the indexes are written anew.  A batch that is not sound is one
+of two things:
 
-What the checkpoint knows to be durable is never cut, and neither is anything while there is no
-checkpoint to tell: damage there stays where it is, for readers to be told of.  When the end of the
-log itself is gone, a new segment begins where the log ended: no offset is given out twice.
+    below what was synced    damage.  It was acknowledged, and so was what follows: it stays where
+                             it is, for readers to be told of, and the sound batches behind it are
+                             kept, from the first one that leads to the end of what was synced.
+    above                    the torn end of what nobody was told of: the log is cut there.
+
+How far the log was synced is known from the checkpoint and from the mark in `synced` (see there);
+while there is no checkpoint, everything counts as synced that sound batches follow.  When the end
+of what was synced is gone, a new segment begins where it was: no offset is given out twice.
+
+**What an earlier process left in memory** is written again and synced before it is served.  It may
+be what a failed sync left: the kernel shows such bytes and no longer writes them.  Nothing below
+the mark can be: it was synced with success.
 
 Blocking: run it in the background.
 """
@@ -26,13 +35,14 @@ from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import EPOCHS_FILE, Log, note_marker
 from goqueue.log.producers import Producers
-from goqueue.log.segment import LOG, DamageFound, Segment
+from goqueue.log.segment import LOG, Damage, DamageFound, Segment
 from goqueue.log.swap import finish_swap
+from goqueue.log.synced import MarkFile, SyncedMark
 from goqueue.model import batch as batches
 from goqueue.model import markers
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
-from goqueue.model.ids import NO_TIMESTAMP, Offset
+from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Epoch, Offset
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
@@ -74,13 +84,16 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     believed = saved if _restore_aborted(aborted, saved, report) else None
     producers = Producers(believed.producers, believed.unsettled) if believed else Producers()
     known_end = believed.tail.next_offset if believed else Offset(0)
-    durable_end = saved.tail.next_offset if saved else None
-    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable_end, cleaned)
+    durable = _Durable(saved, MarkFile(disk, directory).load())
+    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable, cleaned)
     segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
+    taken_in.finish()
+    for segment in touched:
+        _write_again(segment, durable.position_in(segment), report)
     producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
-    if durable_end is not None and segments[-1].next_offset < durable_end:
-        touched.append(_resumed(disk, directory, segments, durable_end, report))
+    if durable.end is not None and segments[-1].next_offset < durable.end:
+        touched.append(_resumed(disk, directory, segments, durable.end, report))
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
     log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
@@ -140,15 +153,15 @@ def _verify_tail(
                     f" offset {before.next_offset}"
                 )
                 overlaps = segment.base_offset < before.next_offset
-                if overlaps or not taken_in.was_durable(before.next_offset):
+                if overlaps or not taken_in.durable.covers(before.next_offset):
                     segments = _remove_from(disk, segments, index, report)
                     break
                 before.next_offset = segment.base_offset
             with contextlib.suppress(DiskFull):  # who misses an index entry makes it anew
                 before.seal()
         start = _restored_size(segment, saved)
-        is_last = index == len(segments) - 1
-        if not _verify(segment, start, taken_in, report, is_last=is_last):
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        if not _verify(segment, start, taken_in, report, following):
             segments = _remove_from(disk, segments, index + 1, report)
             break
     return segments, segments[first:]
@@ -180,6 +193,38 @@ def _restored_size(segment: Segment, saved: Checkpoint | None) -> int:
     return 0
 
 
+class _Durable:
+    """How far the log is known to have been synced: the checkpoint's tail, and a later mark."""
+
+    def __init__(self, saved: Checkpoint | None, mark: SyncedMark | None) -> None:
+        self._marks: list[SyncedMark] = []  # in order
+        if saved is not None:
+            self._marks.append(SyncedMark(saved.tail.next_offset, saved.segment, saved.tail.size))
+        if mark is not None and (not self._marks or mark.next_offset > self._marks[0].next_offset):
+            self._marks.append(mark)
+        self.end = self._marks[-1].next_offset if saved is not None else None  # None: not known
+
+    def covers(self, offset: Offset) -> bool:
+        """Whether there was a durable batch at `offset`; when in doubt, yes."""
+        return self.end is None or offset < self.end
+
+    def anchor(
+        self, segment: Segment, position: int, following: Offset | None
+    ) -> tuple[int, Offset] | None:
+        """The next place behind `position` where a batch surely ends, and the offset there."""
+        for mark in self._marks:
+            if mark.segment == segment.base_offset and position < mark.size <= segment.size:
+                return mark.size, mark.next_offset
+        return None if following is None else (segment.size, following)
+
+    def position_in(self, segment: Segment) -> int:
+        """How much of the segment's file is surely on the device."""
+        if not self._marks or segment.base_offset > self._marks[-1].segment:
+            return 0
+        is_before = segment.base_offset < self._marks[-1].segment
+        return segment.size if is_before else self._marks[-1].size
+
+
 class _TakenIn:
     """What the log knows besides its segments, brought up to date batch by batch."""
 
@@ -190,28 +235,31 @@ class _TakenIn:
         producers: Producers,
         aborted: AbortIndex,
         known_end: Offset,
-        durable_end: Offset | None,
+        durable: _Durable,
         cleaned_offset: Offset,
     ) -> None:
         self.settings = settings
+        self.durable = durable
+        self._raised: EpochStart | None = None  # a new epoch, until the next batch bears it out
         self._epochs = epochs
         self._producers = producers
         self._aborted = aborted
         self._cleaned_offset = cleaned_offset  # compaction leaves gaps below
         self._known_end = known_end  # the checkpoint knows what was written below
-        self._durable_end = durable_end  # None when no checkpoint says
-
-    def was_durable(self, offset: Offset) -> bool:
-        """Whether there was a durable batch at `offset`; when in doubt, yes."""
-        return self._durable_end is None or offset < self._durable_end
 
     def follows(self, offset: Offset, expected: Offset) -> bool:
-        """Whether a batch may come here.  What lies behind a lost one was not acked either."""
-        may_skip = self.settings.is_compacted or expected < self._cleaned_offset
-        return offset == expected or (offset > expected and may_skip)
+        """Whether a batch may come here."""
+        return offset == expected or (offset > expected and self.may_skip(expected))
+
+    def may_skip(self, offset: Offset) -> bool:
+        return self.settings.is_compacted or offset < self._cleaned_offset
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """Not known yet: these are the batches that tell."""
+        return NO_EPOCH
 
     def take(self, data: Buffer, header: BatchHeader) -> None:
-        self._epochs.assign(header.leader_epoch, header.base_offset)
+        self._take_epoch(header)
         if not header.has_producer or header.base_offset < self._known_end:
             return
         if header.is_control:
@@ -219,6 +267,21 @@ class _TakenIn:
         else:  # also what compaction emptied: it stayed for its sequence
             append_time = header.max_timestamp if header.uses_append_time else -1
             self._producers.wrote(header, header.base_offset, header.last_offset, append_time)
+
+    def _take_epoch(self, header: BatchHeader) -> None:
+        """Epochs never fall, and lie outside the checksum: one that is followed by a smaller one
+        is damaged, and must not speak for the batches behind it.
+        """
+        if self._raised is not None and header.leader_epoch >= self._raised.epoch:
+            self.finish()
+        self._raised = None
+        if header.leader_epoch > self._epochs.latest:
+            self._raised = EpochStart(header.leader_epoch, header.base_offset)
+
+    def finish(self) -> None:
+        """No batch follows."""
+        if self._raised is not None:
+            self._epochs.assign(self._raised.epoch, self._raised.start_offset)
 
     def _take_marker(self, data: Buffer, header: BatchHeader) -> None:
         marker = markers.decode(data, header)
@@ -246,9 +309,16 @@ def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Reco
 
 
 def _verify(
-    segment: Segment, position: int, taken_in: _TakenIn, report: Recovery, *, is_last: bool
+    segment: Segment,
+    position: int,
+    taken_in: _TakenIn,
+    report: Recovery,
+    following: Offset | None,
 ) -> bool:
-    """Take in the batches from `position` on; False when what follows is not to be kept."""
+    """Take in the batches from `position` on; False when what follows is not to be kept.
+
+    `following` is the base offset of the next segment, if there is one.
+    """
     size = segment.size
     report.verified_bytes += size - position
     while position < size:
@@ -266,20 +336,40 @@ def _verify(
             )
             taken_in.take(data, header)
         if not headers:
-            was_durable = taken_in.was_durable(segment.next_offset)
-            damage = segment.damage_at(position, segment.next_offset, None)
-            if was_durable and damage.end < size:
+            damage = _durable_damage(segment, position, taken_in, following)
+            if damage is not None:
                 report.problems.append(str(DamageFound(segment.log.path, damage)))
                 position, segment.next_offset = damage.end, damage.next_offset
                 continue
-            if was_durable and not is_last:
-                return True  # the next segment tells how much is missing
             report.cut_bytes += size - position
             report.problems.append(f"{segment.log.path}: cut at {position} of {size} bytes")
             segment.log.truncate(position)
             return False
         position += headers[-1].end
     return True
+
+
+def _durable_damage(
+    segment: Segment, position: int, taken_in: _TakenIn, following: Offset | None
+) -> Damage | None:
+    """The damage at `position`; None when nothing durable lies there: a torn end."""
+    expected = segment.next_offset
+    if not taken_in.durable.covers(expected):
+        return None
+    anchor = taken_in.durable.anchor(segment, position, following)
+    damage = segment.damage_at(position, expected, taken_in, anchor)
+    return damage if anchor is not None or damage.end < segment.size else None
+
+
+def _write_again(segment: Segment, position: int, report: Recovery) -> None:
+    """What an earlier process wrote and did not sync with success."""
+    try:
+        while position < segment.size:
+            data = segment.log.read(position, READ_BYTES)
+            segment.log.overwrite(position, data)
+            position += len(data)
+    except DiskFull as error:  # some file systems need room for it
+        report.problems.append(str(error))
 
 
 def _read_batches(segment: Segment, position: int) -> bytes:

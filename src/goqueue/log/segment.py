@@ -403,33 +403,44 @@ class Segment:
 
     # --- damage ----------------------------------------------------------------------------------
 
-    def damage_at(self, position: int, expected: Offset, rules: Rules | None) -> Damage:
+    def damage_at(
+        self,
+        position: int,
+        expected: Offset,
+        rules: Rules | None,
+        anchor: tuple[int, Offset] | None = None,
+    ) -> Damage:
         """How far the damage at `position` goes.
 
         To where the damaged batch says it ends, if what lies there follows on; else to the next
         place from which sound batches reach the next index entry.  Bytes that only look like a
         batch, since they are a message, do not.
+
+        `anchor` is a place behind the damage that is better known than the index: a position
+        where a batch ends, and the offset that follows there.
         """
-        anchor, anchor_offset = self._next_entry(position)
-        window = self.log.read(position, anchor - position)
+        end, end_offset = anchor or self._next_entry(position)
+        window = self.log.read(position, end - position)
         for at in _candidates(window):
             header = _header_in(window, at)
-            if (
-                header is not None
-                and header.base_offset >= expected
-                and self._reaches_end(window, at, header.base_offset, rules)
-            ):
-                return Damage(position, position + at, expected, header.base_offset)
-        return Damage(position, anchor, expected, anchor_offset)
+            if header is not None and header.base_offset >= expected:
+                reached = self._reached(window, at, header.base_offset, rules)
+                if reached is not None and (
+                    anchor is None or reached == end_offset or _may_skip(rules, reached)
+                ):
+                    return Damage(position, position + at, expected, header.base_offset)
+        return Damage(position, end, expected, end_offset)
 
-    def _reaches_end(self, window: bytes, at: int, expected: Offset, rules: Rules | None) -> bool:
-        """Whether sound batches lie from `at` to the very end of the window."""
+    def _reached(
+        self, window: bytes, at: int, expected: Offset, rules: Rules | None
+    ) -> Offset | None:
+        """The offset behind the window, if sound batches lie from `at` to its very end."""
         while at < len(window):
             header = self._sound(window, at, expected, rules)
             if header is None:
-                return False
+                return None
             at, expected = header.end, header.next_offset
-        return True
+        return expected
 
     def _next_entry(self, position: int) -> tuple[int, Offset]:
         """Position and offset of the first index entry behind `position`; else the end."""

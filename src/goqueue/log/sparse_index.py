@@ -65,6 +65,9 @@ class MemoryFile:
     def read_cached(self, position: int, length: int) -> Buffer | None:
         return self.read(position, length)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self._content[position : position + len(data)] = data
+
     def truncate(self, size: int) -> None:
         del self._content[size:]
 

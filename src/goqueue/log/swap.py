@@ -180,6 +180,9 @@ class MovingFile:
     def append(self, data: Buffer) -> int:
         raise AssertionError(f"{self.path} is sealed: {len(data)} bytes to append")
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        raise AssertionError(f"{self.path} is sealed: {len(data)} bytes to write at {position}")
+
     def truncate(self, size: int) -> None:
         raise AssertionError(f"{self.path} is sealed: to be cut at {size}")
 

@@ -96,6 +96,22 @@ class RealFile:
         finally:
             self._disk.leave(self)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        """The handle need not be kept for it, as for `append`: who wants it durable syncs next."""
+        self._refuse_if_failed()
+        handle = self._disk.acquire(self, create=True)
+        try:
+            _write_all(handle, data, position)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise DiskFull(f"no room to write to {self._path}: free some disk space") from error
+            self._fail(error)
+        else:
+            self._size = max(self._size, position + len(data))
+            self._unsynced = True
+        finally:
+            self._disk.leave(self)
+
     def read(self, position: int, length: int) -> bytes:
         try:
             with self._open() as handle:

@@ -33,7 +33,7 @@ class Clock(Protocol):
 
 
 class File(Protocol):
-    """A file that only grows at its end, or is cut."""
+    """A file that grows at its end or is cut; few are written over in place."""
 
     @property
     def path(self) -> str: ...
@@ -52,6 +52,12 @@ class File(Protocol):
 
     def read_cached(self, position: int, length: int) -> Buffer | None:
         """As `read`, or None when that would have to wait for the device."""
+
+    def overwrite(self, position: int, data: Buffer) -> None:
+        """Write over bytes that are there, or on from the end; durable after the next `sync`.
+
+        Raises `DiskFull` or `StorageFailed`; the bytes may then be a mixture of old and new.
+        """
 
     def truncate(self, size: int) -> None: ...
 

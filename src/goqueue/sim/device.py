@@ -36,6 +36,7 @@ class Change(NamedTuple):
     start: int  # where the bytes were appended, or the size that the file was cut to
     removed: bytes | None  # what a cut took away; None for an append
     lost: tuple[range, ...]  # `Node.lost` before
+    replaced: bytes | None = None  # what was written over in place
 
 
 class Node:
@@ -56,8 +57,25 @@ class Node:
         del self.content[size:]
         self.lost = tuple(range(each.start, min(each.stop, size)) for each in self.lost)
 
+    def overwrite(self, number: int, start: int, data: Buffer) -> None:
+        end = start + len(data)
+        replaced = bytes(self.content[start:end])
+        assert len(replaced) == len(data), "only what is there can be written over"
+        self.changes.append(Change(number, start, None, self.lost, replaced))
+        self.content[start:end] = data
+
     def sync(self) -> None:
+        for change in self.changes:
+            if change.replaced is not None:  # written again, and on the device now
+                self._find_again(range(change.start, change.start + len(change.replaced)))
         self.changes.clear()
+
+    def _find_again(self, found: range) -> None:
+        rest = []
+        for each in self.lost:
+            rest.append(range(each.start, min(each.stop, found.start)))
+            rest.append(range(max(each.start, found.stop), each.stop))
+        self.lost = tuple(each for each in rest if each)
 
     def lose_changes(self) -> None:
         """A sync failed: the bytes still show, and never reach the device."""
@@ -81,17 +99,25 @@ class Node:
 
     def _synced_size(self) -> int:
         """All bytes below were synced and never cut since."""
-        return min((change.start for change in self.changes), default=len(self.content))
+        resized = (change.start for change in self.changes if change.replaced is None)
+        return min(resized, default=len(self.content))
 
     def _undo(self, change: Change) -> None:
-        if change.removed is None:
+        if change.replaced is not None:
+            end = change.start + len(change.replaced)
+            self.content[change.start : end] = change.replaced
+        elif change.removed is None:
             del self.content[change.start :]
         else:
             self.content += change.removed
         self.lost = change.lost
 
     def _tear(self, change: Change, loss: "PowerLoss") -> None:
-        if change.removed is None and loss.may_tear(change):
+        if change.replaced is not None and loss.may_tear(change):
+            written = change.start + loss.random.randint(0, len(change.replaced))
+            end = change.start + len(change.replaced)
+            self.content[written:end] = change.replaced[written - change.start :]
+        elif change.removed is None and change.replaced is None and loss.may_tear(change):
             written = loss.random.randint(0, len(self.content) - change.start)
             del self.content[change.start + written :]
         else:
@@ -193,6 +219,9 @@ class Device:
     def append(self, node: Node, data: Buffer) -> None:
         node.append(self.next_number(), data)
         self.room_bytes -= len(data)
+
+    def overwrite(self, node: Node, start: int, data: Buffer) -> None:
+        node.overwrite(self.next_number(), start, data)
 
     def truncate(self, node: Node, size: int) -> None:
         before = len(node.content)

@@ -123,6 +123,17 @@ class SimFile:
             return None
         return self.read(position, length)
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self._refuse_if_failed()
+        node = self._open(create=True)
+        assert position <= self._size, f"{self._path}: a hole before {position}"
+        self._unsynced = True
+        try:
+            self._disk.overwrite(node, position, data, self._path)
+        except OSError as error:
+            self._fail(error)
+        self._size = max(self._size, position + len(data))
+
     def truncate(self, size: int) -> None:
         node = self._open(create=True)
         self._disk.cut(node, size, self._path)
@@ -387,6 +398,16 @@ class SimDisk:
             self._refuse_for_room(node, data, path)
         self._device.append(node, data)
         self._end(moment)
+
+    def overwrite(self, node: Node, position: int, data: Buffer, path: str) -> None:
+        inside = len(node.content) - position
+        if inside > 0:
+            moment = self._begin("overwrite", path)
+            self.strike("append", path)
+            self._device.overwrite(node, position, data[:inside])
+            self._end(moment)
+        if len(data) > inside:
+            self.write(node, data[inside:], path)
 
     def cut(self, node: Node, size: int, path: str) -> None:
         moment = self._begin("truncate", path)

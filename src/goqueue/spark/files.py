@@ -175,6 +175,9 @@ class ReadOnlyFile:
     def append(self, data: Buffer) -> int:
         raise AssertionError(f"{self.path} is the server's")
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        raise AssertionError(f"{self.path} is the server's")
+
     def truncate(self, size: int) -> None:
         raise AssertionError(f"{self.path} is the server's")
 

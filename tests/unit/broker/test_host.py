@@ -16,6 +16,7 @@ from goqueue.sim import SimClock, SimDisk, SimLoop, World, run
 from tests.unit.broker.brokers import LonePartition, running
 
 SNAPSHOTS = "/snapshots"
+LOG = f"/log/{0:020d}.log"
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -224,6 +225,25 @@ def test_a_damaged_snapshot_is_passed_over_while_an_older_one_and_the_log_are_th
             disk.flip_bit(path, 12)
         with pytest.raises(CorruptData, match="restore"):
             await opened(disk)
+
+    run(story())
+
+
+def test_damage_behind_the_checkpoint_does_not_set_a_machine_back():
+    """Each record was answered: it is refused to go on without one, also without the last."""
+
+    async def story() -> None:
+        for number in range(10):
+            disk = SimDisk()
+            host = await opened(disk)
+            sizes = []
+            for each in range(10):
+                await add(host, each + 1)
+                sizes.append(disk.size(LOG))
+            killed = disk.kill()
+            killed.flip_bit(LOG, sizes[number] - 1)
+            with pytest.raises(CorruptData, match=f"offsets {number} to {number}"):
+                await opened(killed)
 
     run(story())
 

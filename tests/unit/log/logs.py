@@ -36,6 +36,7 @@ class Book:
         self.settings = chosen or settings()
         self.records: list[Record] = []  # with their offsets
         self.batches: list[tuple[Offset, Offset]] = []  # first and last offset of each
+        self.checkpointed = Offset(0)  # for those who want to remember
         self.log, self.recovery = self._opened()
 
     def _opened(self) -> tuple[Log, Recovery]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from goqueue.log import Log
 from goqueue.model import batch as batches
-from goqueue.model.batch import HEADER_BYTES
-from goqueue.model.errors import CorruptData
+from goqueue.model.batch import HEADER_BYTES, BatchHeader
+from goqueue.model.errors import CorruptData, StorageFailed
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.record import Record
 from goqueue.sim import SimDisk
@@ -364,3 +364,150 @@ def test_a_lost_checkpoint_does_not_bring_offsets_back():
     assert (book.log.start_offset, book.log.end_offset) == (end, end)
     assert book.append([Record(0, NOW, None, b"next")]) == end
     assert [record.value for record in read_all(book.log, ALL)] == [b"next"]
+
+
+# --- behind the checkpoint ------------------------------------------------------------------------
+
+
+def written_since_checkpoint(seed: int = 0, **overrides: object) -> Book:
+    """A process was killed: some batches are in the checkpoint, more were synced behind it."""
+    chance = random.Random(seed)
+    disk = SimDisk(seed, cold_reads=0.0)
+    book = Book(disk, settings(**{"segment_bytes": 3000, **overrides}))
+    for number in range(60):
+        book.append(
+            [
+                Record(0, NOW + number, None, chance.randbytes(20))
+                for _ in range(chance.randint(1, 4))
+            ]
+        )
+        if number == 10:
+            book.checkpoint()
+            book.checkpointed = book.log.end_offset
+    return book
+
+
+def batches_behind_checkpoint(book: Book) -> list[tuple[str, BatchHeader]]:
+    return [
+        (segment.log.path, header)
+        for segment in book.log.segments
+        for header in headers_in(segment)
+        if header.base_offset >= book.checkpointed
+    ]
+
+
+def reopen_killed(book: Book) -> None:
+    assert isinstance(book.disk, SimDisk)
+    book.reopen(book.disk.kill())
+
+
+@pytest.mark.parametrize("position", [*range(HEADER_BYTES), 70])
+def test_damage_behind_the_checkpoint_costs_that_batch_only(position: int):
+    """What was synced was acknowledged: sound batches behind a damaged one are kept."""
+    count = len(batches_behind_checkpoint(written_since_checkpoint(position)))
+    for which in (0, 7 + position % 20, count - 2, count - 1):
+        for bit in (0, 6, 7):
+            book = written_since_checkpoint(position)
+            path, header = batches_behind_checkpoint(book)[which]
+            flip(book, path, header.position + position, bit)
+            reopen_killed(book)
+            assert book.recovery.cut_bytes == 0
+            assert book.log.end_offset == len(book.records)
+            if position in range(12, 16) and which == count - 1:
+                continue  # the epoch of the last batch: nothing tells that no leader had it
+            assert_only_missing(book, header.base_offset, header.last_offset)
+            book.fill(3)
+            assert_only_missing(book, header.base_offset, header.last_offset)
+            book.close()
+            book.reopen()
+            assert_only_missing(book, header.base_offset, header.last_offset)
+
+
+@given(seed=st.integers(0, 100), data=st.data())
+def test_a_torn_end_is_cut_and_damage_before_it_is_not(seed: int, data: st.DataObject):
+    book = written_since_checkpoint(seed)
+    acked = len(book.records)
+    for _ in range(data.draw(st.integers(0, 12))):
+        book.append([Record(0, NOW, None, b"not synced")], sync=False)
+    behind = [each for each in batches_behind_checkpoint(book) if each[1].base_offset < acked]
+    torn = data.draw(st.binary(max_size=90))
+    if torn:
+        book.log.active.log.append(torn)
+    path, header = data.draw(st.sampled_from(behind))
+    inside = data.draw(st.integers(16, header.size - 1))
+    flip(book, path, header.position + inside, data.draw(st.integers(0, 7)))
+    reopen_killed(book)
+    assert book.recovery.cut_bytes == len(torn)
+    assert_only_missing(book, header.base_offset, header.last_offset)
+
+
+@given(seed=st.integers(0, 200), data=st.data())
+def test_power_loss_leaves_exactly_a_prefix_with_everything_synced(seed: int, data: st.DataObject):
+    """Holes in what was not synced are no damage: what lies behind them goes."""
+    chance = random.Random(seed)
+    disk = SimDisk(seed, cold_reads=0.0)
+    book = Book(disk, settings(segment_bytes=chance.choice((1500, 20_000))))
+    synced = 0
+    for _ in range(chance.randint(1, 60)):
+        book.append(some_records(chance, chance.randint(1, 3)), sync=chance.random() < 0.4)
+        synced = book.log.synced_offset
+        if chance.random() < 0.1:
+            book.checkpoint()
+            synced = book.log.synced_offset
+    fate = data.draw(st.integers(0, 1000))
+    book.reopen(disk.crash(fate, holes=chance.random() < 0.7))
+    assert book.log.end_offset >= synced
+    assert not any("damaged" in problem for problem in book.recovery.problems)
+    book.records = book.records[: book.log.end_offset]
+    book.check()
+
+
+def test_a_batch_inside_a_message_is_not_served_when_its_batch_is_damaged_behind_the_checkpoint():
+    for bit in range(8):
+        book = Book(SimDisk(cold_reads=0.0), settings(segment_bytes=1 << 20))
+        book.fill(3)
+        book.checkpoint()
+        inner = b""
+        for offset in (4, 5, 6):
+            each = batches.encode([Record(0, NOW, None, b"never appended")])
+            batches.stamp(each, batches.header_at(each, 0), offset, 0)
+            inner += each
+        book.append([Record(0, NOW, None, inner)])
+        book.fill(3)
+        header = headers_in(book.log.active)[3]
+        flip(book, book.log.active.log.path, header.position + 10, bit)
+        reopen_killed(book)
+        assert_only_missing(book, 3, 3)
+
+
+@pytest.mark.parametrize("spoil", ["missing", "flipped", "short"])
+def test_without_the_synced_mark_a_log_opens_as_far_as_it_is_sound(spoil: str):
+    book = written_since_checkpoint(5)
+    path = f"{DIRECTORY}/synced"
+    assert isinstance(book.disk, SimDisk)
+    if spoil == "missing":
+        book.disk.remove(path)
+    elif spoil == "flipped":
+        book.disk.flip_bit(path, 9)
+    else:
+        book.disk.open(path).truncate(7)
+    reopen_killed(book)
+    book.check()
+
+
+def test_what_a_failed_sync_left_in_memory_is_durable_before_it_is_served():
+    """The kernel may have dropped it though it still shows: the next process writes it again."""
+    for fate in range(20):
+        disk = SimDisk(fate, cold_reads=0.0)
+        book = Book(disk, settings(segment_bytes=2000))
+        book.fill(5)
+        disk.fail_sync("*.log")
+        book.append([Record(0, NOW, None, b"in doubt")], sync=False)
+        with pytest.raises(StorageFailed):
+            book.sync()
+        killed = disk.kill()
+        book.reopen(killed)
+        assert book.log.high_watermark == 6
+        book.fill(2)
+        book.reopen(killed.crash(fate, holes=fate % 2 == 0))
+        book.check()
