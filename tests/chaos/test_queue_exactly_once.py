@@ -83,7 +83,7 @@ def run(node: Node, directory: Path, rounds: int, seed: int) -> None:
     with Client(node.url) as client:
         for topic in (SOURCE, TARGET):
             client.create_topic(topic, partitions=PARTITIONS)
-        hasty = {"visibility_ms": 2_000, "backoff_max_ms": 1_000, "max_failures": 1000}
+        hasty = {"visibility_ms": 2_000, "backoff_max_ms": 1_000, "max_timeouts": 1000}
         client.change_queue_settings(GROUP, hasty)
     workers = [Worker(node, directory, number) for number in range(WORKERS)]
     for worker in workers:

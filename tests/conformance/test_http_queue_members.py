@@ -77,7 +77,7 @@ def test_a_dead_member_s_messages_go_to_another(server: HttpGroupServer, group: 
 
 
 def test_who_leaves_gives_back_at_once(server: HttpGroupServer, group: str):
-    queue = Queue(server, server.topic(1), group, max_failures=1, **LONG)
+    queue = Queue(server, server.topic(1), group, max_timeouts=1, **LONG)
     ann, bob = worker(server, group, queue.topic), worker(server, group, queue.topic)
     queue.publish("a")
     assert values(ann.poll("10s")["messages"]) == ["a"]

@@ -225,13 +225,14 @@ def test_a_consumer_that_holds_too_much_is_told_so(make_queue: MakeQueue):
 # --- failures -------------------------------------------------------------------------------------
 
 
-def test_a_message_that_fails_comes_again_and_dies_at_the_third(
-    queue: Queue, eventually: Eventually
+def test_a_message_that_fails_comes_again_and_dies_at_the_limit(
+    make_queue: MakeQueue, eventually: Eventually
 ):
+    queue = make_queue(max_failures=3)
     queue.publish("bad", key="k", headers=[{"name": "h", "value": "v"}])
     for attempt in (1, 2):
         message = queue.one(consumer="me")
-        assert message["attempt"] == attempt
+        assert (message["attempt"], message.get("failures", 0)) == (attempt, attempt - 1)
         answer = queue.settle("nack", message, reason="boom")
         assert answer["action"] == "requeued"
         assert answer["next_visible_at"]
@@ -243,7 +244,8 @@ def test_a_message_that_fails_comes_again_and_dies_at_the_third(
     assert (letter["value"], letter["key"]) == ("bad", "k")
     assert letter["headers"] == [{"name": "h", "value": "v"}]
     assert (letter["reason"], letter["error"]) == ("max_failures", "boom")
-    assert (letter["attempts"], letter["failures"], letter["source_offset"]) == (3, 3, 0)
+    assert (letter["attempts"], letter["failures"], letter["timeouts"]) == (3, 3, 0)
+    assert letter["source_offset"] == 0
     assert (letter["group"], letter["consumer"]) == (queue.group, "me")
     assert queue.letters(reasons=True)["reasons"] == {"max_failures": 1}
     eventually(lambda: queue.floors() == {0: 1})
@@ -272,6 +274,30 @@ def test_reject_makes_a_dead_letter_at_once(queue: Queue, eventually: Eventually
     eventually(lambda: queue.letters()["count"] == 1)
     (letter,) = queue.letters()["messages"]
     assert (letter["reason"], letter["error"]) == ("rejected", "no such customer")
+
+
+def test_a_message_without_an_answer_dies_at_a_limit_of_its_own(
+    make_queue: MakeQueue, eventually: Eventually
+):
+    queue = make_queue(max_failures=1, max_timeouts=3, visibility_ms=50, backoff_base_ms=0)
+    queue.publish("heavy")
+    for timeouts in (0, 1, 2):
+        message = queue.one()
+        assert (message["attempt"], message.get("timeouts", 0)) == (timeouts + 1, timeouts)
+        assert "failures" not in message
+    eventually(lambda: queue.letters()["count"] == 1)
+    (letter,) = queue.letters()["messages"]
+    assert (letter["reason"], letter["failures"], letter["timeouts"]) == ("max_timeouts", 0, 3)
+    queue.publish("short", ttl="1ms")
+    eventually(lambda: not queue.receive() and queue.letters()["count"] == 2)
+    (figures,) = queue.server.get("/reliability/stats", group=queue.group)["groups"]
+    totals = figures["totals"]
+    assert (totals["timed_out"], totals["expired"], totals["nacked"]) == (3, 1, 0)
+    assert totals["dead_lettered"] == {"max_timeouts": 1, "expired": 1}
+    metrics = queue.server.client.get("/metrics").text
+    labels = f'{{group="{queue.group}",topic="{queue.topic}"}}'
+    assert f"goqueue_messages_timed_out_total{labels} 3.0" in metrics
+    assert f"goqueue_messages_expired_total{labels} 1.0" in metrics
 
 
 def test_extend_keeps_a_message(queue: Queue):
@@ -433,7 +459,7 @@ def test_a_client_that_leaves_while_it_waits_takes_nothing(queue: Queue, eventua
 
 
 def test_dropped_connections_lose_nothing(make_queue: MakeQueue):
-    queue = make_queue(visibility_ms=500, max_failures=1_000)
+    queue = make_queue(visibility_ms=500, max_timeouts=1_000)
     queue.publish(*(str(number) for number in range(200)))
     for _ in range(20):
         with queue.dropped_receive(count=7):
@@ -532,7 +558,8 @@ def test_settings_are_set_changed_and_checked(queue: Queue, server: HttpGroupSer
     assert (changed["max_failures"], changed["backoff_base_ms"]) == (9, 50)
     assert server.get(path)["settings"] == changed
     fresh = server.client.put(path, json={}).json()["settings"]
-    assert (fresh["max_failures"], fresh["backoff_base_ms"]) == (3, 1000)
+    assert (fresh["max_failures"], fresh["max_timeouts"]) == (5, 20)
+    assert fresh["backoff_base_ms"] == 1000
     assert fresh["weights"] == [50, 25, 15, 7, 3]
     for bad in ({"visibility_ms": 0}, {"weights": [1]}, {"ordering": "luck"}, {"nonsense": 1}):
         assert server.client.put(path, json=bad).status_code == 400

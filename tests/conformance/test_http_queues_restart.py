@@ -82,7 +82,7 @@ def test_deliveries_mean_the_same_after_kill_nine(own_server: HttpGroupServer):
 
 
 def test_attempts_are_counted_across_kill_nine(own_server: HttpGroupServer, eventually: Eventually):
-    queue = Queue(own_server, own_server.topic(1), "durable")
+    queue = Queue(own_server, own_server.topic(1), "durable", max_failures=3)
     queue.publish("bad")
     for attempt in (1, 2, 3):
         message = queue.one()
@@ -96,7 +96,7 @@ def test_attempts_are_counted_across_kill_nine(own_server: HttpGroupServer, even
 
 
 def test_workers_lose_nothing_when_the_server_is_killed(own_server: HttpGroupServer):
-    queue = Queue(own_server, own_server.topic(2), "durable", visibility_ms=1_000, max_failures=99)
+    queue = Queue(own_server, own_server.topic(2), "durable", visibility_ms=1_000, max_timeouts=99)
     queue.publish(*(str(number) for number in range(300)))
     done: set[str] = set()
     for count in itertools.count():

@@ -23,7 +23,7 @@ JOBS, RESULTS, GROUP = "jobs", "results", "workers"
 PARTITIONS = 2
 TIMEOUT_MS = 5_000
 SETTINGS = QueueSettings(
-    visibility_ms=3_000, backoff_base_ms=100, backoff_max_ms=1_000, max_failures=1000
+    visibility_ms=3_000, backoff_base_ms=100, backoff_max_ms=1_000, max_timeouts=1000
 )
 LONG_ENOUGH_S = 300.0
 

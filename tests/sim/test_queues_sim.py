@@ -26,7 +26,7 @@ from goqueue.sim.world import World
 
 TOPIC, GROUP = "jobs", "workers"
 SETTINGS = QueueSettings(
-    visibility_ms=3_000, backoff_base_ms=100, backoff_jitter=0.1, max_failures=2
+    visibility_ms=3_000, backoff_base_ms=100, backoff_jitter=0.1, max_failures=2, max_timeouts=2
 )
 
 WRITTEN = msgspec.structs.replace(SETTINGS, hand_outs="written")

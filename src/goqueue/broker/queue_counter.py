@@ -134,7 +134,7 @@ class Counter:
                     Peeked(record, where.topic, where.partition, attempt - 1, NAMES[lane])
                     for take in takes.values()
                     for where in (take.ledger.where,)
-                    for record, attempt, lane in singles(take.chosen)
+                    for record, attempt, lane, *_ in singles(take.chosen)
                 ]
             finally:
                 _undo(takes)

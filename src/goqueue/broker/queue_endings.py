@@ -40,9 +40,10 @@ class Extend(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Back, and no failure."""
+    """Back, and no failure; a dead letter if it was delivered `deliveries_max` times."""
 
     delay_ms: int = 0
+    deliveries_max: int | None = None  # None: the group's `max_deliveries`
 
 
 Ending = Ack | Nack | Reject | Extend | Release
@@ -76,8 +77,10 @@ def decide(
             return machine.reject(now, claims, count, reason=reason)
         case Extend(visibility_ms=visibility_ms):
             return machine.extend(now, claims, count, visibility_ms=visibility_ms)
-        case Release(delay_ms=delay_ms):
-            return machine.release(now, claims, count, delay_ms=delay_ms)
+        case Release(delay_ms=delay_ms, deliveries_max=deliveries_max):
+            return machine.release(
+                now, claims, count, delay_ms=delay_ms, deliveries_max=deliveries_max
+            )
 
 
 def told(machine: QueueMachine, claims: Claims, outcomes: Outcomes) -> list[SettleOutcome]:

@@ -56,6 +56,8 @@ def _in_lease(ledger: Ledger, lease: Lease, which: WhichInFlight, limit: int) ->
                 None if lease.owner else lease.deadline,
                 receipt(topic, partition, offset, attempt, lease.lease_id, where.group_id),
                 lease.owner or None,
+                ledger.failures(offset),
+                ledger.timeouts(offset),
             )
         )
     return found

@@ -392,7 +392,9 @@ class Queues:
             count += parcel.count
         now = self._clock.steady()
         try:
-            self.host.submit_now(lambda machine: machine.release(now, claims, count))
+            self.host.submit_now(  # these were never delivered
+                lambda machine: machine.release(now, claims, count, deliveries_max=0)
+            )
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost caller not released", problem=str(error))
         self._ring(parcels[0].where.group_id)
@@ -503,28 +505,38 @@ class Queues:
             assert set(map(type, outcomes)) == {Verdict}, "all were held"
         return written  # with it, those before it
 
-    async def consumer_gone(self, group: str, consumer: str, *, failed: bool) -> int:
-        """Take back what the consumer holds; `failed` unless it left politely.  Gives how many."""
+    async def consumer_gone(
+        self, group: str, consumer: str, *, failed: bool, deliveries_max: int | None = None
+    ) -> int:
+        """Take back what the consumer holds; `failed` unless it left politely.  Gives how many.
+
+        Messages that were delivered `deliveries_max` times die; None: the group's setting.
+        """
         group_id, now = _group_id(group), self._clock.steady()
         count = await self.host.submit(
-            lambda machine: machine.consumer_gone(now, group_id, consumer, failed=failed)
+            lambda machine: machine.consumer_gone(
+                now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
+            )
         )
         self._ring(group_id)
         self._look_for_dead()
         return count
 
-    def let_go(self, group_id: GroupId, consumer: str) -> None:
+    def let_go(self, group_id: GroupId, consumer: str, *, deliveries_max: int) -> None:
         """The consumer's connection broke: take back what it holds, without waiting for that."""
         if group_id not in self.machine.groups or self._stopping:
             return
         now = self._clock.steady()
         try:
             self.host.submit_now(
-                lambda machine: machine.consumer_gone(now, group_id, consumer, failed=False)
+                lambda machine: machine.consumer_gone(
+                    now, group_id, consumer, failed=False, deliveries_max=deliveries_max
+                )
             )
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost consumer not released", problem=str(error))
         self._ring(group_id)
+        self._look_for_dead()
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
@@ -551,7 +563,7 @@ class Queues:
                 counter.ring()
             else:
                 counter.ring_for_room()
-        if isinstance(ending, Nack | Reject):
+        if isinstance(ending, Nack | Reject | Release):
             self._look_for_dead()
 
     # --- asking -----------------------------------------------------------------------------------

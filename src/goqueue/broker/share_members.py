@@ -37,8 +37,9 @@ JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 UPKEEP_SECONDS: Final = 0.5
 
-# A share group begins at the end of its topics unless it is told otherwise beforehand.
-DEFAULTS: Final = QueueSettings(start="latest")
+# As Kafka has it, a share group begins at the end of its topics unless it is told otherwise
+# beforehand, and every delivery counts, however it ended.
+DEFAULTS: Final = QueueSettings(start="latest", max_deliveries=5)
 
 Assignment = dict[TopicId, int]  # topic to the number of its partitions, all of which are assigned
 
@@ -187,12 +188,20 @@ class ShareMembers:
     async def let_go(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
         """What the member holds comes back."""
         if group_id in self._broker.queues.machine.groups:
-            await self._broker.queues.consumer_gone(group_id, member_id, failed=failed)
+            limit = self.deliveries_max(group_id)
+            await self._broker.queues.consumer_gone(
+                group_id, member_id, failed=failed, deliveries_max=limit
+            )
+
+    def deliveries_max(self, group_id: GroupId) -> int:
+        """How often share consumers get a record; Kafka's default if the group has no limit."""
+        return self._broker.queues.settings(group_id).max_deliveries or DEFAULTS.max_deliveries
 
     def disconnected(self, connection: str) -> None:
         """Its sessions are over: others get what those members hold, and no failure is counted."""
         for group_id, member_id in self.sessions.close_all(connection):
-            self._broker.queues.let_go(group_id, member_id)
+            limit = self.deliveries_max(group_id)
+            self._broker.queues.let_go(group_id, member_id, deliveries_max=limit)
 
     async def run(self) -> None:
         """Part with members that are silent for too long; until cancelled."""

@@ -184,6 +184,8 @@ def variables(delivery: Delivery) -> dict[str, str]:
         "GOQUEUE_PARTITION": str(delivery.partition),
         "GOQUEUE_OFFSET": str(delivery.offset),
         "GOQUEUE_ATTEMPT": str(delivery.attempt),
+        "GOQUEUE_FAILURES": str(delivery.failures),
+        "GOQUEUE_TIMEOUTS": str(delivery.timeouts),
         "GOQUEUE_PRIORITY": delivery.priority,
         "GOQUEUE_KEY": _text(delivery.key),
     }

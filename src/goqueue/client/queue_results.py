@@ -17,6 +17,10 @@ class Delivery(Received, frozen=True, kw_only=True):
     """What acks it."""
     attempt: int = 1
     """How often it was handed out, with this time."""
+    failures: int = 0
+    """Deliveries before this one that consumers nacked."""
+    timeouts: int = 0
+    """Deliveries before this one that brought no answer."""
     priority: str = "normal"
     visible_until: int = -1
     """Epoch milliseconds: it is yours until then."""
@@ -36,6 +40,8 @@ class WireDelivery(WireMessage, frozen=True, kw_only=True):
     receipt_handle: str = ""
     attempt: int = 1
     attempts: int = 0
+    failures: int = 0
+    timeouts: int = 0
     visible_until: WireTime = None
 
 
@@ -52,6 +58,8 @@ def delivery(wire: WireDelivery) -> Delivery:
         **_message(wire),
         receipt=wire.receipt_handle,
         attempt=wire.attempt,
+        failures=wire.failures,
+        timeouts=wire.timeouts,
         priority=wire.priority,
         visible_until=milliseconds(wire.visible_until),
     )
@@ -114,6 +122,10 @@ class Held(msgspec.Struct, frozen=True):
     handed_at: WireTime
     visible_until: WireTime
     receipt_handle: str
+    failures: int = 0
+    """Deliveries before this one that consumers nacked."""
+    timeouts: int = 0
+    """Deliveries before this one that brought no answer."""
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -166,6 +178,7 @@ class DeadLetter(Received, frozen=True, kw_only=True):
     error: str
     attempts: int
     failures: int
+    timeouts: int
     group: str
     consumer: str
     source_offset: int | None
@@ -179,6 +192,7 @@ class WireLetter(WireMessage, frozen=True, kw_only=True):
     error: str = ""
     attempts: int = 0
     failures: int = 0
+    timeouts: int = 0
     group: str = ""
     consumer: str = ""
     source_offset: int | None = None

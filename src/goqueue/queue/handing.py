@@ -14,7 +14,16 @@ from goqueue.queue.ledger import Ledger
 from goqueue.queue.letters import ERROR_LENGTH_MAX
 from goqueue.queue.parcels import Chosen, Run, count_of
 from goqueue.queue.ranges import ranges_of
-from goqueue.queue.records import Died, Finished, Handed, Letter, QueueRecord, Reason
+from goqueue.queue.records import (
+    TIMEOUTS,
+    Cause,
+    Died,
+    Finished,
+    Handed,
+    Letter,
+    QueueRecord,
+    Reason,
+)
 
 
 class Take:
@@ -37,7 +46,7 @@ class Take:
 
     def add_fresh(self, record: Record, lane: int) -> None:
         offset = record.offset
-        self.chosen.append((record, 1, lane))
+        self.chosen.append((record, 1, lane, 0, 0))
         self.add_range(offset, offset, lane)
 
     def add_run(self, run: Run) -> None:
@@ -54,8 +63,11 @@ class Take:
         self.fresh.append((first, last, lane))
 
     def add_again(self, record: Record, lane: int) -> None:
-        self.chosen.append((record, self.ledger.attempts_so_far(record.offset) + 1, lane))
-        self.again.append(record.offset)
+        offset, ledger = record.offset, self.ledger
+        attempt = ledger.attempts_so_far(offset) + 1
+        single = record, attempt, lane, ledger.failures(offset), ledger.timeouts(offset)
+        self.chosen.append(single)
+        self.again.append(offset)
 
     @property
     def count(self) -> int:
@@ -100,7 +112,9 @@ def hand(
         )
         records.append(Died(ledger.where, letters, "unreadable"))
     if done:
-        records.append(Finished(ledger.where, ranges_of(sorted(done)), is_ack=False))
+        expired = len(take.outdated) if take.drops else 0
+        ranges = ranges_of(sorted(done))
+        records.append(Finished(ledger.where, ranges, is_ack=False, expired=expired))
     if take.chosen or take.passed or take.parked:
         records.append(_handed(take, lease_id, consumer, now, deadline))
     elif take.cursors != ledger.cursors:
@@ -162,13 +176,20 @@ def _unheld_letter(
         first_at=history.first_at if history else NO_TIMESTAMP,
         last_at=history.last_at if history else NO_TIMESTAMP,
         died_at=now,
+        timeouts=history.timeouts if history else 0,
     )
 
 
 def letter_of(
-    ledger: Ledger, lease: Lease, offset: int, now: Timestamp, reason: Reason, error: str
+    ledger: Ledger,
+    lease: Lease,
+    offset: int,
+    now: Timestamp,
+    reason: Reason,
+    cause: Cause | None,
+    error: str,
 ) -> Letter:
-    """The end of a message that `lease` holds; a rejection is no failure of the delivery."""
+    """The end of a message that `lease` holds; None: its rejection, no failure of the delivery."""
     history = ledger.history.get(offset)
     told = error or (history.error if history else "")
     return Letter(
@@ -177,8 +198,9 @@ def letter_of(
         error=told[:ERROR_LENGTH_MAX],
         consumer=lease.consumer,
         attempts=ledger.attempt(offset),
-        failures=ledger.failures(offset) + (reason == "max_failures"),
+        failures=ledger.failures(offset) + (cause == "nacked"),
         first_at=history.first_at if history else lease.handed_at,
         last_at=lease.handed_at,
         died_at=now,
+        timeouts=ledger.timeouts(offset) + (cause in TIMEOUTS),
     )

@@ -72,6 +72,7 @@ def _history(record: HistoryKept) -> History:
     history = History(record.first_at)
     history.hand_outs = record.hand_outs
     history.failures = record.failures
+    history.timeouts = record.timeouts
     history.last_at = record.last_at
     history.consumer = record.consumer
     history.error = record.error

@@ -109,6 +109,10 @@ class Ledger:
         history = self.history.get(offset)
         return history.failures if history is not None else 0
 
+    def timeouts(self, offset: int) -> int:
+        history = self.history.get(offset)
+        return history.timeouts if history is not None else 0
+
     def lease_of(self, offset: int) -> Lease | None:
         held = self.held.get(offset)
         return held if isinstance(held, Lease) else None
@@ -309,6 +313,7 @@ class Ledger:
             self._leave(lease, 1, self.lane(offset))
             history = self._note_history(offset, lease)
             history.failures += record.is_failure
+            history.timeouts += record.is_timeout
             history.last_at = record.at
             history.error = record.error or history.error
             if visible_at > record.at:

@@ -5,9 +5,9 @@ A dead letter is the message as it was, key, value, headers and timestamp, and h
     gq-dlq-id                 group/topic/partition/offset of the message; no two are alike
     gq-dlq-topic, -partition, -offset      where it was
     gq-dlq-group, -consumer   whose it was last
-    gq-dlq-reason, -error     max_failures, rejected, expired or unreadable; what a
-                              consumer said, or why it cannot be decoded
-    gq-dlq-attempts, -failures
+    gq-dlq-reason, -error     max_failures, max_timeouts, max_deliveries, rejected, expired or
+                              unreadable; what a consumer said, or why it cannot be decoded
+    gq-dlq-attempts, -failures, -timeouts              deliveries: all, nacked, without an answer
     gq-dlq-first-delivery, -last-delivery, -time       epoch milliseconds
 
 An unreadable one stands for all messages of a batch from its offset on: its value is the batch, as
@@ -50,6 +50,7 @@ class Story(msgspec.Struct, frozen=True):
     first_delivery: int | None
     last_delivery: int | None
     died_at: int
+    timeouts: int = 0
 
 
 class LetterBox:
@@ -132,6 +133,7 @@ def told(where: Where, letter: Letter, record: Record) -> Record:
         "error": letter.error,
         "attempts": letter.attempts,
         "failures": letter.failures,
+        "timeouts": letter.timeouts,
         "first-delivery": letter.first_at if letter.first_at >= 0 else "",
         "last-delivery": letter.last_at if letter.last_at >= 0 else "",
         "time": letter.died_at,
@@ -173,6 +175,7 @@ def story_of(record: Record) -> Story | None:
         first_delivery=_number(told, "first-delivery"),
         last_delivery=_number(told, "last-delivery"),
         died_at=_number(told, "time") or 0,
+        timeouts=_number(told, "timeouts") or 0,
     )
 
 

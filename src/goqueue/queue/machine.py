@@ -222,11 +222,18 @@ class QueueMachine:
         return Decision((MemberJoined(group_id, joined),), joined)
 
     def consumer_gone(
-        self, now: Timestamp, group_id: GroupId, consumer: str, *, failed: bool
+        self,
+        now: Timestamp,
+        group_id: GroupId,
+        consumer: str,
+        *,
+        failed: bool,
+        deliveries_max: int | None = None,
     ) -> Decision[QueueRecord, int]:
         """What it holds comes back, and it is no member; gives how many messages that are.
 
         Not what a transaction of it acks: that comes back when the transaction has failed.
+        `deliveries_max` is as in `release`.
         """
         group = self.group(group_id)
         records: list[QueueRecord] = []
@@ -243,7 +250,9 @@ class QueueMachine:
                     0
                 ]
             else:
-                records += settling.release(ledger, now, offsets)
+                records += settling.release(
+                    ledger, now, offsets, deliveries_max=_deliveries_max(group, deliveries_max)
+                )[0]
         if consumer in group.members:
             records.append(MemberLeft(group_id, consumer))
         return Decision(records, count)
@@ -321,16 +330,38 @@ class QueueMachine:
         )
 
     def release(
-        self, now: Timestamp, claims: Claims, count: int, *, delay_ms: int = 0
+        self,
+        now: Timestamp,
+        claims: Claims,
+        count: int,
+        *,
+        delay_ms: int = 0,
+        deliveries_max: int | None = None,
     ) -> Decision[QueueRecord, Outcomes]:
-        verdict = settling.Verdict("released", visible_at=Timestamp(now + delay_ms))
-        return self._settle(
-            claims,
-            count,
-            lambda _, ledger, some, out: _same(
-                settling.release(ledger, now, _offsets(some), delay_ms), some, out, verdict
-            ),
-        )
+        """Give messages back; those that were delivered `deliveries_max` times die.
+
+        None: the group's `max_deliveries`; 0: no limit.
+        """
+        released = settling.Verdict("released", visible_at=Timestamp(now + delay_ms))
+
+        def ending(
+            group: QueueGroup, ledger: Ledger, some: list[Claim], outcomes: Outcomes
+        ) -> Records:
+            records, dead = settling.release(
+                ledger,
+                now,
+                _offsets(some),
+                delay_ms=delay_ms,
+                deliveries_max=_deliveries_max(group, deliveries_max),
+            )
+            for claim in some:
+                offsets = range(claim.first, claim.last + 1)
+                outcomes[claim.places] = [
+                    settling.DEAD if offset in dead else released for offset in offsets
+                ]
+            return records
+
+        return self._settle(claims, count, ending)
 
     def _settle(
         self, claims: Claims, count: int, ending: Ending, *, is_ack: bool = False
@@ -434,7 +465,7 @@ class QueueMachine:
         settings = self.groups[ledger.where.group_id].settings
         offsets = [offset for _, some in ledger.expired(now, count) for offset in some]
         error = "not acknowledged in time"
-        return settling.fail(ledger, settings, now, offsets, "expired", error=error)[0]
+        return settling.fail(ledger, settings, now, offsets, "timed_out", error=error)[0]
 
     def watch(self, ledger: Ledger) -> None:
         """Have the next deadline regard the ledger; also for who looked for ready messages."""
@@ -643,6 +674,10 @@ class QueueMachine:
 
 
 UNKNOWN: Final = ReceiptUnknown("no such delivery was ever made")
+
+
+def _deliveries_max(group: QueueGroup, given: int | None) -> int:
+    return group.settings.max_deliveries if given is None else given
 
 
 def _offsets(claims: list[Claim]) -> list[int]:

@@ -32,7 +32,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         return ranges_of(record.offset for record in self.records)
 
 
-Single = tuple[Record, int, int]  # with its attempt and lane
+Single = tuple[Record, int, int, int, int]  # with its attempt, lane, failures and time-outs
 Chosen = Single | Run
 Span = tuple[int, int, int]  # first, last, attempt
 
@@ -53,8 +53,19 @@ class Parcel(msgspec.Struct, frozen=True):
         group_id, topic, partition = self.where.group_id, self.where.topic, self.where.partition
         lease_id, deadline = self.lease_id, self.deadline
         return [
-            Delivered(record, group_id, topic, partition, attempt, lease_id, lane, deadline)
-            for record, attempt, lane in singles(self.chosen)
+            Delivered(
+                record,
+                group_id,
+                topic,
+                partition,
+                attempt,
+                lease_id,
+                lane,
+                deadline,
+                failures,
+                timeouts,
+            )
+            for record, attempt, lane, failures, timeouts in singles(self.chosen)
         ]
 
     def spans(self) -> list[Span]:
@@ -93,7 +104,7 @@ def singles(chosen: list[Chosen]) -> Iterator[Single]:
     for each in chosen:
         if isinstance(each, Run):
             lane = each.lane
-            yield from ((record, 1, lane) for record in each.records)
+            yield from ((record, 1, lane, 0, 0) for record in each.records)
         else:
             yield each
 

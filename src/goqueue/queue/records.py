@@ -29,8 +29,14 @@ from goqueue.queue.settings import QueueSettings
 
 FORMAT_VERSION: Final = 1
 
-Reason = Literal["max_failures", "rejected", "expired", "unreadable"]
-Cause = Literal["nacked", "expired", "released", "lost"]  # lost: its consumer died
+# Why a message is a dead letter; `expired` is its time to live.
+Reason = Literal[
+    "max_failures", "max_timeouts", "max_deliveries", "rejected", "expired", "unreadable"
+]
+# How a delivery ended without an ack.  `lost`: its consumer died; `expired` is how `timed_out` was
+# written at first.
+Cause = Literal["nacked", "timed_out", "released", "lost", "expired"]
+TIMEOUTS: Final = frozenset({"timed_out", "lost", "expired"})  # no answer came
 Cursors = tuple[int, ...]
 
 
@@ -54,6 +60,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first_at: Timestamp  # handed out; -1 when it never was
     last_at: Timestamp
     died_at: Timestamp
+    timeouts: int = 0  # letters of before counted them as failures
 
 
 class GroupConfigured(msgspec.Struct, frozen=True, tag="group"):
@@ -116,6 +123,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     ranges: Ranges
     is_ack: bool = True  # or dropped: past its time to live, or gone from the log
     cursors: Cursors = ()  # moved past what is not to be handed out; none: as they were
+    expired: int = 0  # how many of them were past their time to live
 
 
 class Returned(msgspec.Struct, frozen=True, tag="returned"):
@@ -128,8 +136,13 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
 
     @property
     def is_failure(self) -> bool:
-        """Whether this counts against the message."""
-        return self.cause != "released"
+        """A consumer said that it could not process the message."""
+        return self.cause == "nacked"
+
+    @property
+    def is_timeout(self) -> bool:
+        """No answer came; the consumer may not even have begun with the message."""
+        return self.cause in TIMEOUTS
 
 
 class Extended(msgspec.Struct, frozen=True, tag="extended"):
@@ -261,6 +274,7 @@ class HistoryKept(msgspec.Struct, frozen=True, array_like=True):
     consumer: str
     error: str
     lease_id: int
+    timeouts: int = 0  # snapshots of before counted them as failures
 
 
 class LedgerKept(msgspec.Struct, frozen=True, tag="ledger"):

@@ -24,6 +24,8 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     lease_id: int
     lane: int
     deadline: Timestamp
+    failures: int = 0  # deliveries before this one that consumers nacked
+    timeouts: int = 0  # and those that brought no answer
 
     @property
     def receipt(self) -> str:
@@ -72,6 +74,8 @@ class InFlight(msgspec.Struct, frozen=True, gc=False):
     deadline: Timestamp | None  # None: when its transaction ends
     receipt: str
     transaction: str | None = None  # the transactional id whose end acks it
+    failures: int = 0  # deliveries before this one that consumers nacked
+    timeouts: int = 0  # and those that brought no answer
 
 
 class Peeked(msgspec.Struct, frozen=True, gc=False):
@@ -115,7 +119,8 @@ class Totals(msgspec.Struct):
     nacked: int = 0
     rejected: int = 0
     released: int = 0
-    expired: int = 0  # leases of messages that ran out
+    timed_out: int = 0  # deliveries without an answer: time-outs, and consumers that died
+    expired: int = 0  # messages past their time to live, dead-lettered or dropped
     extended: int = 0
     retried: int = 0  # handed out another time
     dropped: int = 0  # past their time to live, or gone from the log

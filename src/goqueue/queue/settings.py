@@ -17,7 +17,9 @@ HandOuts = Literal["synced", "written"]
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     visibility_ms: int = 30_000  # how long a consumer has for a message, unless it asks otherwise
-    max_failures: int = 3  # then the message is a dead letter
+    max_failures: int = 5  # nacks after which a message is a dead letter
+    max_timeouts: int = 20  # deliveries without an answer after which it is one
+    max_deliveries: int = 0  # deliveries after which it is one, however they ended; 0: no limit
     backoff_base_ms: int = 1_000
     backoff_factor: float = 2.0
     backoff_max_ms: int = 60_000
@@ -65,6 +67,8 @@ _DAY_MS = 24 * 3_600_000
 _RANGES: dict[str, tuple[float, float]] = {
     "visibility_ms": (1, 7 * _DAY_MS),
     "max_failures": (1, 1_000_000),
+    "max_timeouts": (1, 1_000_000),
+    "max_deliveries": (0, 1_000_000),
     "backoff_base_ms": (0, 30 * _DAY_MS),
     "backoff_factor": (1, 100),
     "backoff_max_ms": (0, 30 * _DAY_MS),

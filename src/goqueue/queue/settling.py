@@ -8,8 +8,10 @@ A receipt stands for one delivery.  It is good while that delivery's lease holds
     nothing holds it: it is finished             a repeated ack succeeds again; all else: expired
     it never was in anybody's hands              unknown
 
-A failed delivery (nack, time-out, the consumer's death) counts; after `max_failures` of them the
-message dies.  Being released, politely or by a restart, does not.
+Three counts end a message.  `max_failures`: consumers nacked it.  `max_timeouts`: no answer came,
+for the visibility time-out passed or the consumer died; since a consumer may hold messages that it
+has not begun with, this limit is the larger one.  `max_deliveries`, if given: how often it was
+handed out, however that ended.  A release counts for the last one only, a restart for none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +28,16 @@ from goqueue.queue.ledger import Ledger
 from goqueue.queue.letters import ERROR_LENGTH_MAX
 from goqueue.queue.ranges import joined
 from goqueue.queue.receipts import Claim
-from goqueue.queue.records import Cause, Died, Extended, Finished, Letter, QueueRecord, Returned
+from goqueue.queue.records import (
+    Cause,
+    Died,
+    Extended,
+    Finished,
+    Letter,
+    QueueRecord,
+    Reason,
+    Returned,
+)
 from goqueue.queue.replies import Action
 from goqueue.queue.settings import QueueSettings
 
@@ -136,19 +147,20 @@ def fail(
     delay_ms: int | None = None,
     error: str = "",
 ) -> tuple[list[QueueRecord], dict[int, Verdict]]:
-    """Deliveries failed: their messages come back after a while, or die."""
+    """Deliveries failed: their messages come back after a while, or become dead letters."""
     letters: list[Letter] = []
     back: list[int] = []
     visible: list[int] = []
     verdicts: dict[int, Verdict] = {}
     for offset in offsets:
-        failures = ledger.failures(offset) + 1
-        if failures >= settings.max_failures:
+        reason = _limit_reached(ledger, settings, offset, cause)
+        if reason is not None:
             lease = ledger.lease_of(offset)
             assert lease is not None, "only what is in flight can fail"
-            letters.append(letter_of(ledger, lease, offset, now, "max_failures", error))
+            letters.append(letter_of(ledger, lease, offset, now, reason, cause, error))
             verdicts[offset] = DEAD
             continue
+        failures = ledger.failures(offset) + ledger.timeouts(offset) + 1
         wait_ms = delay_ms
         if wait_ms is None:
             wait_ms = settings.backoff_ms(failures, chance(offset, failures))
@@ -165,6 +177,20 @@ def fail(
     return records, verdicts
 
 
+def _limit_reached(
+    ledger: Ledger, settings: QueueSettings, offset: int, cause: Cause
+) -> Reason | None:
+    """Why the message dies with this failed delivery; None: it does not."""
+    if cause == "nacked":
+        if ledger.failures(offset) + 1 >= settings.max_failures:
+            return "max_failures"
+    elif ledger.timeouts(offset) + 1 >= settings.max_timeouts:
+        return "max_timeouts"
+    if 0 < settings.max_deliveries <= ledger.attempt(offset):
+        return "max_deliveries"
+    return None
+
+
 def reject(
     ledger: Ledger, now: Timestamp, offsets: Iterable[int], reason: str
 ) -> list[QueueRecord]:
@@ -172,18 +198,42 @@ def reject(
     for offset in offsets:
         lease = ledger.lease_of(offset)
         assert lease is not None, "only what is in flight can be rejected"
-        letters.append(letter_of(ledger, lease, offset, now, "rejected", reason))
+        letters.append(letter_of(ledger, lease, offset, now, "rejected", None, reason))
     return [Died(ledger.where, tuple(letters), "rejected")] if letters else []
 
 
 def release(
-    ledger: Ledger, now: Timestamp, offsets: Iterable[int], delay_ms: int = 0
-) -> list[QueueRecord]:
-    back = tuple(offsets)
-    if not back:
-        return []
-    visible_at = now + delay_ms if delay_ms else 0
-    return [Returned(ledger.where, back, (visible_at,) * len(back), "released", now)]
+    ledger: Ledger,
+    now: Timestamp,
+    offsets: Iterable[int],
+    *,
+    delay_ms: int = 0,
+    deliveries_max: int = 0,
+) -> tuple[list[QueueRecord], frozenset[int]]:
+    """Give messages back without a failure; gives also which of them die.
+
+    Those were handed out `deliveries_max` times; 0: no limit.
+    """
+    letters: list[Letter] = []
+    back: list[int] = []
+    for offset in offsets:
+        if 0 < deliveries_max <= ledger.attempt(offset):
+            lease = ledger.lease_of(offset)
+            assert lease is not None, "only what is in flight can be released"
+            error = f"delivered {ledger.attempt(offset)} times"
+            letters.append(
+                letter_of(ledger, lease, offset, now, "max_deliveries", "released", error)
+            )
+        else:
+            back.append(offset)
+    records: list[QueueRecord] = []
+    if letters:
+        records.append(Died(ledger.where, tuple(letters), "released"))
+    if back:
+        visible_at = now + delay_ms if delay_ms else 0
+        visible = (visible_at,) * len(back)
+        records.append(Returned(ledger.where, tuple(back), visible, "released", now))
+    return records, frozenset(letter.offset for letter in letters)
 
 
 def extend(

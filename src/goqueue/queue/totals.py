@@ -25,6 +25,7 @@ def count_finished(totals: Totals, record: Finished) -> None:
         totals.acked += count
     else:
         totals.dropped += count
+        totals.expired += record.expired
 
 
 def count_returned(totals: Totals, record: Returned) -> None:
@@ -32,8 +33,8 @@ def count_returned(totals: Totals, record: Returned) -> None:
     match record.cause:
         case "nacked":
             totals.nacked += count
-        case "expired" | "lost":
-            totals.expired += count
+        case "timed_out" | "lost" | "expired":
+            totals.timed_out += count
         case "released":
             totals.released += count
 
@@ -44,9 +45,13 @@ def count_died(totals: Totals, record: Died) -> None:
     match record.cause:
         case "nacked":
             totals.nacked += len(record.letters)
-        case "expired" | "lost":
-            totals.expired += len(record.letters)
+        case "timed_out" | "lost" | "expired":
+            totals.timed_out += len(record.letters)
         case "rejected":
             totals.rejected += len(record.letters)
-        case "released" | "outdated" | "unreadable":
+        case "released":
+            totals.released += len(record.letters)
+        case "outdated":
+            totals.expired += len(record.letters)
+        case "unreadable":
             pass

@@ -31,9 +31,14 @@ _TOTALS: Final = (
     ("messages_nacked", "Deliveries that consumers called failed.", "nacked"),
     ("messages_rejected", "Messages that consumers made dead letters.", "rejected"),
     ("messages_released", "Deliveries that were given back without a failure.", "released"),
-    ("messages_expired", "Deliveries whose time ran out.", "expired"),
+    (
+        "messages_timed_out",
+        "Deliveries without an answer: the visibility time-out passed, or the consumer died.",
+        "timed_out",
+    ),
+    ("messages_expired", "Messages past their time to live.", "expired"),
     ("messages_retried", "Deliveries that were not a message's first.", "retried"),
-    ("messages_dropped", "Messages that outlived their time, or had left the log.", "dropped"),
+    ("messages_dropped", "Messages dropped for their time to live, or gone by then.", "dropped"),
 )
 _LANES: Final[tuple[tuple[str, str, Callable[[LaneStats], int]], ...]] = (
     ("queue_ready", "Messages that may be handed out now.", lambda lane: lane.ready),

@@ -73,7 +73,7 @@ def test_who_leaves_gives_back_without_a_failure():
     play(scenario, settings=PATIENT)
 
 
-def test_the_messages_of_a_dead_member_come_back_as_failures():
+def test_the_messages_of_a_dead_member_come_back_as_time_outs():
     async def scenario(bench: Bench) -> None:
         await join(bench, "ann")
         await join(bench, "bob")
@@ -85,7 +85,7 @@ def test_the_messages_of_a_dead_member_come_back_as_failures():
         (again,) = await waiting
         assert (again.attempt, bench.broker.queue_members.is_member(GROUP, "ann")) == (2, False)
         ledger = bench.queues.machine.groups[GROUP].ledgers[TopicName("jobs"), 0]
-        assert ledger.failures(0) == 1
+        assert (ledger.failures(0), ledger.timeouts(0)) == (0, 1)
         with pytest.raises(UnknownMember):
             bench.broker.queue_members.heartbeat(GROUP, "ann")
 

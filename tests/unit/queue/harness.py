@@ -77,7 +77,7 @@ class Bench:
         )
         return [
             receipt(TOPIC, 0, record.offset, attempt, handed.lease_id, GROUP)
-            for record, attempt, _ in singles(take.chosen)
+            for record, attempt, *_ in singles(take.chosen)
         ]
 
     def choose(self, count: int) -> Take:
@@ -193,7 +193,10 @@ def ledger_picture(ledger: Ledger) -> dict[str, Any]:
             for offset, held in sorted(ledger.held.items())
         },
         "history": {
-            offset: (each.hand_outs, each.failures, each.first_at, each.consumer, each.error)
+            offset: (
+                *(each.hand_outs, each.failures, each.timeouts),
+                *(each.first_at, each.consumer, each.error),
+            )
             for offset, each in sorted(ledger.history.items())
         },
         "lanes": dict(sorted(ledger.lanes.items())),

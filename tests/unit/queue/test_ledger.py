@@ -1,9 +1,12 @@
 """Corners of the ledger and the machine that the random test does not reach."""
 
+import msgspec
+
 from goqueue.model.ids import Timestamp
 from goqueue.queue import QueueError, QueueSettings
 from goqueue.queue.lanes import NORMAL
-from tests.unit.queue.harness import Bench, offset_of, picture
+from goqueue.queue.records import LedgerKept
+from tests.unit.queue.harness import GROUP, WHERE, Bench, offset_of, picture
 
 
 def bench(count: int, **settings: int) -> Bench:
@@ -67,8 +70,91 @@ def test_after_a_restart_every_consumer_has_its_whole_time_again():
     queue.pass_time(9_000)
     queue.ack(receipts[:1])
     queue.pass_time(2_000)
-    assert queue.ledger.failures(offset_of(receipts[1])) == 1
+    assert queue.ledger.timeouts(offset_of(receipts[1])) == 1
     assert picture(queue.replay()) == picture(queue.machine)
+
+
+def test_a_job_that_was_only_prefetched_outlives_the_deaths_of_its_workers():
+    queue = bench(1, max_failures=3, backoff_base_ms=0)
+    for _ in range(10):
+        queue.hand("ann", 1)
+        queue.submit(lambda machine: machine.consumer_gone(queue.now, GROUP, "ann", failed=True))
+    assert (queue.ledger.failures(0), queue.ledger.timeouts(0)) == (0, 10)
+    assert not queue.machine.has_dead
+    assert picture(queue.replay_snapshot()) == picture(queue.machine)
+    queue.ack(queue.hand("ann", 1))
+    assert queue.ledger.floor == 1
+
+
+def test_a_message_that_no_worker_survives_dies_at_the_limit_of_time_outs():
+    queue = bench(1, visibility_ms=1_000, max_timeouts=4, backoff_base_ms=0)
+    for _ in range(4):
+        assert queue.hand("ann", 1)
+        queue.pass_time(1_000)
+    ((_, (letter,)),) = queue.machine.dead()
+    assert (letter.reason, letter.attempts) == ("max_timeouts", 4)
+    assert (letter.failures, letter.timeouts) == (0, 4)
+
+
+def test_nacks_and_time_outs_are_counted_apart():
+    queue = bench(1, visibility_ms=1_000, max_failures=2, max_timeouts=2, backoff_base_ms=0)
+    queue.nack(queue.hand("ann", 1))
+    queue.hand("ann", 1)
+    queue.pass_time(1_000)
+    assert (queue.ledger.failures(0), queue.ledger.timeouts(0)) == (1, 1)
+    queue.nack(queue.hand("ann", 1))
+    ((_, (letter,)),) = queue.machine.dead()
+    assert (letter.reason, letter.failures, letter.timeouts) == ("max_failures", 2, 1)
+
+
+def test_every_delivery_counts_for_the_limit_of_deliveries():
+    queue = bench(2, visibility_ms=1_000, max_deliveries=3, backoff_base_ms=0)
+    queue.release(queue.hand("ann", 2))
+    queue.nack(queue.hand("ann", 2))
+    released, timed_out = queue.hand("ann", 2)
+    (outcome,) = queue.release([released])
+    assert outcome.action == "dead"
+    queue.pass_time(1_000)
+    assert offset_of(timed_out) == 1
+    ((_, letters),) = queue.machine.dead()
+    assert [(each.offset, each.reason, each.attempts) for each in letters] == [
+        (0, "max_deliveries", 3),
+        (1, "max_deliveries", 3),
+    ]
+    assert [(each.failures, each.timeouts) for each in letters] == [(1, 0), (1, 1)]
+    totals = queue.machine.group(GROUP).totals
+    assert (totals.released, totals.nacked, totals.timed_out) == (3, 2, 1)
+
+
+def test_records_that_knew_one_count_are_read():
+    """As written before time-outs had a count of their own: failures were both."""
+    queue = bench(1, backoff_base_ms=0)
+    queue.hand("ann", 1)
+    returned = queue.machine.decode(
+        b"\1"
+        + msgspec.msgpack.encode(
+            {
+                "type": "returned",
+                "where": list(msgspec.structs.astuple(WHERE)),
+                "offsets": [0],
+                "visible_at": [0],
+                "cause": "expired",
+                "at": queue.now,
+            }
+        )
+    )
+    queue.machine.apply(returned)
+    assert (queue.ledger.failures(0), queue.ledger.timeouts(0)) == (0, 1)
+    kept = queue.machine.snapshot()[-1]
+    assert isinstance(kept, LedgerKept)
+    old = msgspec.to_builtins(kept)
+    old["history"] = [each[:-1] for each in old["history"]]
+    old["letters"] = [[7, "rejected", "", "ann", 1, 0, 1, 2, 3]]
+    old["topic_id"] = kept.topic_id.bytes
+    read = queue.machine.decode(b"\1" + msgspec.msgpack.encode(old))
+    assert isinstance(read, LedgerKept)
+    assert (read.history[0].hand_outs, read.history[0].timeouts) == (1, 0)
+    assert (read.letters[0].died_at, read.letters[0].timeouts) == (3, 0)
 
 
 def test_very_many_leases_that_run_out_together_are_dealt_with_in_portions():

@@ -33,6 +33,7 @@ CONSUMERS = st.sampled_from(["ann", "bob", "cleo"])
 MIXED = st.lists(st.integers(0, LANES - 1), min_size=1, max_size=8)
 OWNERS = st.sampled_from(["tx", "ty"])
 MAX_FAILURES = 3
+MAX_TIMEOUTS = 4
 
 
 class Message:
@@ -42,6 +43,7 @@ class Message:
         self.state = "new"  # in flight, waiting, dead, done
         self.hand_outs = 0
         self.failures = 0
+        self.timeouts = 0
         self.receipt = ""  # the one that is good
         self.consumer = ""
         self.until = 0  # its deadline, or when it is ready
@@ -52,9 +54,17 @@ class Message:
 class QueueAgainstReference(RuleBasedStateMachine):
     receipts = Bundle("receipts")
 
-    @initialize()
-    def begin(self) -> None:
-        self.bench = Bench(QueueSettings(visibility_ms=1000, backoff_base_ms=400))
+    @initialize(max_deliveries=st.sampled_from([0, 5]))
+    def begin(self, max_deliveries: int) -> None:
+        settings = QueueSettings(
+            visibility_ms=1000,
+            backoff_base_ms=400,
+            max_failures=MAX_FAILURES,
+            max_timeouts=MAX_TIMEOUTS,
+            max_deliveries=max_deliveries,
+        )
+        self.bench = Bench(settings)
+        self.max_deliveries = max_deliveries or 10**9
         self.messages: list[Message] = []
         self.members: set[str] = set()
 
@@ -98,7 +108,8 @@ class QueueAgainstReference(RuleBasedStateMachine):
     def nack(self, text: str, delay: int | None) -> None:
         message, outcome = self._told(text, self.bench.nack([text], delay))
         if isinstance(outcome, Verdict):
-            self._failed(message)
+            message.failures += 1
+            self._came_back(message)
             assert outcome.action == ("dead" if message.state == "dead" else "requeued")
             if delay is not None and message.state == "waiting":
                 assert message.until == self.bench.now + delay
@@ -107,7 +118,9 @@ class QueueAgainstReference(RuleBasedStateMachine):
     def release(self, text: str) -> None:
         message, outcome = self._told(text, self.bench.release([text]))
         if isinstance(outcome, Verdict):
-            message.state, message.until = "waiting", self.bench.now
+            self._came_back(message)
+            assert outcome.action == ("dead" if message.state == "dead" else "released")
+            assert message.state == "dead" or message.until == self.bench.now
 
     @rule(text=receipts)
     def reject(self, text: str) -> None:
@@ -150,7 +163,8 @@ class QueueAgainstReference(RuleBasedStateMachine):
         self.bench.pass_time(milliseconds)
         for offset, message in enumerate(self.messages):
             if message.state == "in flight" and message.until <= target:
-                self._failed(message, offset)
+                message.timeouts += 1
+                self._came_back(message, offset)
 
     @rule(consumer=CONSUMERS)
     def join(self, consumer: str) -> None:
@@ -179,10 +193,8 @@ class QueueAgainstReference(RuleBasedStateMachine):
         for offset, message in enumerate(self.messages):
             is_held = message.state == "in flight" and message.consumer == consumer
             if is_held and not message.owner:
-                if failed:
-                    self._failed(message, offset)
-                else:
-                    message.state, message.until = "waiting", self.bench.now
+                message.timeouts += failed
+                self._came_back(message, offset)
 
     @rule()
     def bury(self) -> None:
@@ -250,6 +262,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
             if message.state in ("in flight", "waiting"):
                 assert ledger.attempt(offset) == message.hand_outs
                 assert ledger.failures(offset) == message.failures
+                assert ledger.timeouts(offset) == message.timeouts
 
     @invariant()
     def the_floor_passes_nothing_that_is_not_done(self) -> None:
@@ -316,9 +329,12 @@ class QueueAgainstReference(RuleBasedStateMachine):
         message = self.messages[offset_of(text)]
         return message.state == "in flight" and message.receipt == text and message.owner == owner
 
-    def _failed(self, message: Message, offset: int | None = None) -> None:
-        message.failures += 1
-        if message.failures >= MAX_FAILURES:
+    def _came_back(self, message: Message, offset: int | None = None) -> None:
+        if (
+            message.failures >= MAX_FAILURES
+            or message.timeouts >= MAX_TIMEOUTS
+            or message.hand_outs >= self.max_deliveries
+        ):
             message.state = "dead"
             return
         message.state = "waiting"

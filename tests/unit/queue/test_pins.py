@@ -44,7 +44,7 @@ def test_after_an_abort_the_receipts_are_good_for_their_whole_time_again(bench):
     assert bench.ack(receipts[:1]) == [ACKED]
     bench.pass_time(1)
     assert isinstance(bench.ack(receipts[1:])[0], ReceiptExpired)
-    assert bench.ledger.failures(1) == 1, "as if there had been no transaction"
+    assert bench.ledger.timeouts(1) == 1, "as if there had been no transaction"
 
 
 def test_other_messages_of_the_same_hand_out_run_out(bench):

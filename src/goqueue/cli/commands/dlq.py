@@ -35,9 +35,7 @@ Place = Annotated[
 Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this key.")]
 Reason = Annotated[
     str | None,
-    typer.Option(
-        "--reason", metavar="WORD", help="Only max_failures, rejected, expired or unreadable."
-    ),
+    typer.Option("--reason", metavar="WORD", help="Only this one, such as max_failures."),
 ]
 Group = Annotated[
     str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this group's.")
@@ -118,6 +116,7 @@ def show_letter(
         ("error", found.error or "-"),
         ("attempts", found.attempts),
         ("failures", found.failures),
+        ("timeouts", found.timeouts),
         ("group", found.group or "-"),
         ("consumer", found.consumer or "-"),
         ("first delivery", found.first_delivery),

@@ -100,6 +100,8 @@ def _delivery(delivery: "Delivery") -> dict[str, Any]:
         **as_json(delivery),
         "priority": delivery.priority,
         "attempt": delivery.attempt,
+        "failures": delivery.failures,
+        "timeouts": delivery.timeouts,
         "receipt_handle": delivery.receipt,
         "visible_until": as_text(delivery.visible_until),
     }
@@ -293,13 +295,18 @@ def in_flight(
     show(
         chosen,
         found,
-        ("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "CONSUMER", "UNTIL", "RECEIPT"),
+        (
+            *("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "FAILURES", "TIMEOUTS"),
+            *("CONSUMER", "UNTIL", "RECEIPT"),
+        ),
         [
             (
                 each.topic,
                 each.partition,
                 each.offset,
                 each.attempt,
+                each.failures,
+                each.timeouts,
                 each.consumer,
                 each.visible_until,
                 each.receipt_handle,
@@ -325,11 +332,12 @@ def stats(
     if chosen != "table":
         show_value(chosen, {**msgspec.to_builtins(found), "lanes": msgspec.to_builtins(lanes)})
         return
-    names = ("delivered", "acked", "nacked", "rejected", "expired", "retried")
+    names = ("delivered", "acked", "nacked", "rejected", "timed_out", "expired", "retried")
+    titles = (name.upper().replace("_", " ") for name in names)
     show(
         chosen,
         found,
-        ("GROUP", "READY", "IN FLIGHT", "WAITING", *map(str.upper, names), "DEAD"),
+        ("GROUP", "READY", "IN FLIGHT", "WAITING", *titles, "DEAD"),
         [
             (
                 each.group,

@@ -63,12 +63,15 @@ class DeadLetterBody(msgspec.Struct, frozen=True):
     source_offset: int | None
     """Where it was in its topic."""
     reason: str
-    """`max_failures`, `rejected`, `expired` or `unreadable`; empty when another producer wrote
-    it."""
+    """`max_failures`, `max_timeouts`, `max_deliveries`, `rejected`, `expired` (its time to live) or
+    `unreadable`; empty when another producer wrote it."""
     error: str
     """What the consumer said."""
     attempts: int
     failures: int
+    """Deliveries that consumers nacked."""
+    timeouts: int
+    """Deliveries that brought no answer."""
     group: str
     consumer: str
     """Who had it last."""
@@ -180,8 +183,7 @@ KeyQuery = Annotated[
 ReasonQuery = Annotated[
     str | None,
     QueryParameter(
-        max_length=NAME_LENGTH_MAX,
-        description="Only `max_failures`, `rejected`, `expired` or `unreadable`.",
+        max_length=NAME_LENGTH_MAX, description="Only this one, such as `max_failures`."
     ),
 ]
 GroupQuery = Annotated[
@@ -345,13 +347,14 @@ def _told(story: Story | None) -> dict[str, Any]:
     if story is None:
         times = dict.fromkeys(("source_offset", "first_delivery", "last_delivery", "died_at"))
         texts = dict.fromkeys(("reason", "error", "group", "consumer"), "")
-        return {**times, **texts, "attempts": 0, "failures": 0}
+        return {**times, **texts, "attempts": 0, "failures": 0, "timeouts": 0}
     return {
         "source_offset": story.offset,
         "reason": story.reason,
         "error": story.error,
         "attempts": story.attempts,
         "failures": story.failures,
+        "timeouts": story.timeouts,
         "group": story.group_id,
         "consumer": story.consumer,
         "first_delivery": _time(story.first_delivery),

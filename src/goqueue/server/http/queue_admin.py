@@ -54,6 +54,10 @@ class HeldMessage(msgspec.Struct, frozen=True, gc=False):
     partition: int
     offset: int
     attempt: int
+    failures: int
+    """Deliveries before this one that consumers nacked."""
+    timeouts: int
+    """Deliveries before this one that brought no answer."""
     consumer: str
     """Who holds it."""
     handed_at: Time
@@ -115,6 +119,8 @@ def _held(held: InFlight) -> HeldMessage:
         held.partition,
         held.offset,
         held.attempt,
+        held.failures,
+        held.timeouts,
         held.consumer,
         time_text(held.handed_at),
         None if held.deadline is None else time_text(held.deadline),
@@ -182,8 +188,10 @@ class TotalsBody(msgspec.Struct, frozen=True):
     nacked: int
     rejected: int
     released: int
+    timed_out: int
+    """Deliveries without an answer: the visibility time-out passed, or the consumer died."""
     expired: int
-    """Deliveries whose time ran out."""
+    """Messages past their time to live, dead-lettered or dropped."""
     extended: int
     retried: int
     """Deliveries that were not a message's first."""
@@ -291,6 +299,7 @@ def _totals(totals: Totals) -> TotalsBody:
         nacked=totals.nacked,
         rejected=totals.rejected,
         released=totals.released,
+        timed_out=totals.timed_out,
         expired=totals.expired,
         extended=totals.extended,
         retried=totals.retried,

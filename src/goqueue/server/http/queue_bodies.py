@@ -113,7 +113,7 @@ class ReceiveMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`auto`: text, and base64 for messages that are not UTF-8."""
 
 
-class QueueMessage(msgspec.Struct, frozen=True, gc=False):
+class QueueMessage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     topic: str
     partition: int
     offset: int
@@ -128,6 +128,10 @@ class QueueMessage(msgspec.Struct, frozen=True, gc=False):
     """What acks it."""
     visible_until: Time
     """It is yours until then."""
+    failures: int = 0
+    """Deliveries before this one that consumers nacked; absent when there were none."""
+    timeouts: int = 0
+    """Deliveries before this one that brought no answer; absent when there were none."""
     encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
     """`base64` when key, value and header values are base64; otherwise absent."""
 
@@ -173,8 +177,10 @@ def _text_messages(parcel: Parcel) -> list[QueueMessage]:
             attempt,
             f"{before}{offset}:{attempt}{after}",
             until,
+            failures,
+            timeouts,
         )
-        for record, attempt, lane in singles(parcel.chosen)
+        for record, attempt, lane, failures, timeouts in singles(parcel.chosen)
     ]
 
 
@@ -192,6 +198,8 @@ def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
         delivered.attempt,
         delivered.receipt,
         time_text(delivered.deadline),
+        delivered.failures,
+        delivered.timeouts,
         body.encoding,
     )
 

@@ -22,7 +22,14 @@ class QueueSettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     visibility_ms: Above0 | Unset = UNSET
     """How long a consumer has for a message, unless it asks otherwise; 30000."""
     max_failures: Above0 | Unset = UNSET
-    """Failed deliveries after which a message becomes a dead letter; 3."""
+    """Deliveries that consumers nacked, after which a message becomes a dead letter; 5."""
+    max_timeouts: Above0 | Unset = UNSET
+    """Deliveries that brought no answer (the visibility time-out passed, or the consumer died),
+    after which a message becomes a dead letter; 20.  Larger than `max_failures`, for a consumer
+    that dies fails also those that it has prefetched and not begun with."""
+    max_deliveries: Number | Unset = UNSET
+    """Deliveries, however they ended, after which a message that comes back becomes a dead letter;
+    0: no limit.  5 for groups that share consumers make."""
     backoff_base_ms: Number | Unset = UNSET
     """How long a message waits after its first failure; 1000."""
     backoff_factor: Annotated[float, msgspec.Meta(ge=1, le=100)] | Unset = UNSET

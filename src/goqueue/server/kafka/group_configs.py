@@ -25,17 +25,16 @@ class _Setting(msgspec.Struct, frozen=True):
 
     field: str
     meaning: str
-    choices: tuple[str, ...] = ()  # none: a whole number
+    choices: tuple[str, ...] = ()  # none: a whole number above 0
 
     def parse(self, name: str, text: str) -> Any:
         if self.choices:
             if text not in self.choices:
                 raise InvalidSetting(f"{name}={text!r}: must be {' or '.join(self.choices)}")
             return text
-        try:
-            return int(text)
-        except ValueError as error:
-            raise InvalidSetting(f"{name}={text!r}: must be a number") from error
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise InvalidSetting(f"{name}={text!r}: must be a number above 0")
+        return int(text)
 
 
 _SHARE: Final = {  # fields of QueueSettings
@@ -48,7 +47,7 @@ _SHARE: Final = {  # fields of QueueSettings
         "visibility_ms", "How long a consumer has for a record."
     ),
     "share.delivery.count.limit": _Setting(
-        "max_failures", "Failed deliveries after which a record is a dead letter."
+        "max_deliveries", "Deliveries after which a record is a dead letter."
     ),
 }
 _CONSUMER: Final = {  # fields of GroupSettings, and of the server's GroupsConfig
@@ -108,9 +107,9 @@ def _share_settings(broker: Broker, group_id: GroupId) -> QueueSettings:
 
 
 def _entry(name: str, setting: _Setting, value: object, default: object) -> Entry:
-    """`value` is None, or the default, where nothing is set."""
+    """`value` is None, 0, or the default, where nothing is set."""
     layers: tuple[Synonym, ...] = (Synonym(f"group.{name}", str(default), Source.DEFAULT),)
-    if value is not None and value != default:
+    if value and value != default:
         layers = (Synonym(name, str(value), Source.GROUP), *layers)
     return Entry(
         name=name,

@@ -2,7 +2,7 @@
 
     acquired        leased to the member, for the group's visibility time
     accept (1)      acked
-    release (2)     back at once, and no failure
+    release (2)     back at once, and no failure; a dead letter after `share.delivery.count.limit`
     reject (3)      a dead letter at once
     renew (4)       leased for the whole visibility time once more
     gap (0)         the client found no record there: done with, if it was leased at all
@@ -292,6 +292,7 @@ def _endings(
 ) -> Iterator[tuple[int, int, Ending]]:
     """Ranges of one ending each; gaps only where something is leased."""
     visibility_ms = broker.queues.settings(where.group_id).visibility_ms
+    deliveries_max = broker.shares.deliveries_max(where.group_id)
     behind = 0
     for first, last, kind in _runs(batches):
         if first < behind:
@@ -305,7 +306,7 @@ def _endings(
             case 1:
                 yield first, last, Ack()
             case 2:
-                yield first, last, Release()
+                yield first, last, Release(deliveries_max=deliveries_max)
             case 3:
                 yield first, last, Reject(REASON)
             case 4:

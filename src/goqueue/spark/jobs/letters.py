@@ -12,7 +12,13 @@ Range = tuple[int, int, int]
 
 PREFIX: Final = "gq-dlq-"
 TEXTS: Final = ("topic", "group", "consumer", "reason", "error")
-NUMBERS: Final = {"partition": "int", "offset": "bigint", "attempts": "int", "failures": "int"}
+NUMBERS: Final = {
+    "partition": "int",
+    "offset": "bigint",
+    "attempts": "int",
+    "failures": "int",
+    "timeouts": "int",
+}
 TIMES: Final = {"first-delivery": "first_delivery", "last-delivery": "last_delivery"}
 
 
@@ -46,7 +52,7 @@ def with_story(letters: "DataFrame") -> "DataFrame":
     topic, partition, offset            where it was
     key, value                          as text, null where they are none; key_bytes, value_bytes
     published_at, died_at, first_delivery, last_delivery
-    reason, error, group, consumer, attempts, failures
+    reason, error, group, consumer, attempts, failures, timeouts
     headers                             its own, as a map from name to text
     """
     from pyspark.sql import functions as sql

@@ -261,6 +261,42 @@ async def test_acknowledgements_end_as_they_say(broker, topic):
     assert broker.queues.in_flight(GROUP) == []
 
 
+async def test_a_record_that_is_released_again_and_again_is_a_dead_letter_in_the_end(broker, topic):
+    await publish(broker, [b"poison", b"good"])
+    ann = Fetcher(broker, topic, "ann")
+    for attempt in range(1, 6):  # Kafka's share.delivery.count.limit
+        assert ranges(await ann.fetch(max_records=1)) == [(0, 0, attempt)]
+        assert partition_of(await ann.acknowledge(0, 0, RELEASE)).error_code is ErrorCode.none
+    assert ranges(await ann.fetch(max_records=10)) == [(1, 1, 1)]
+    await dead_letters(broker, 1)
+    (letter,) = await broker.queues.dead_letters.browse("orders")
+    assert letter.story is not None
+    assert (letter.story.reason, letter.story.attempts) == ("max_deliveries", 5)
+    assert (letter.story.failures, letter.story.timeouts) == (0, 0)
+
+
+async def test_what_members_that_are_cut_off_held_counts_as_delivered(broker, topic):
+    settings = QueueSettings(start="earliest", max_deliveries=3)
+    await broker.queues.configure(GROUP, settings)
+    await publish(broker, [b"a"])
+    await Fetcher(broker, topic, "ann").fetch()
+    broker.shares.disconnected(PEER)
+    bob = Fetcher(broker, topic, "bob")
+    assert ranges(await bob.fetch()) == [(0, 0, 2)]
+    await bob.fetch(share_session_epoch=-1, topics=())
+    cleo = Fetcher(broker, topic, "cleo")
+    assert ranges(await cleo.fetch()) == [(0, 0, 3)]
+    broker.shares.disconnected(PEER)
+    assert ranges(await Fetcher(broker, topic, "dan").fetch()) == []
+    await dead_letters(broker, 1)
+
+
+async def dead_letters(broker: Broker, count: int) -> None:
+    async with asyncio.timeout(10):
+        while await broker.queues.dead_letters.count("orders") < count:
+            await broker.doors.clock.sleep(0)
+
+
 async def test_acknowledgements_of_a_partition_hold_all_or_none(broker, topic):
     await publish(broker, [b"a", b"b"])
     ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob")
@@ -333,6 +369,9 @@ async def test_a_group_is_set_by_kafkas_names(broker):
     assert (settings.start, settings.visibility_ms) == ("earliest", 15_000)
     assert await alter(setting("share.auto.offset.reset", "sometime")) is ErrorCode.invalid_config
     assert await alter(setting("share.record.lock.duration.ms", "-5")) is ErrorCode.invalid_config
+    assert await alter(setting("share.delivery.count.limit", "0")) is ErrorCode.invalid_config
+    assert await alter(setting("share.delivery.count.limit", "9")) == 0
+    assert broker.queues.settings(GROUP).max_deliveries == 9
     assert await alter(setting("no.such", "1")) is ErrorCode.invalid_request
     assert await alter(setting("share.auto.offset.reset", "", operation=1)) == 0
     assert broker.queues.settings(GROUP).start == "latest"
