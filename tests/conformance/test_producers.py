@@ -59,6 +59,21 @@ def test_a_message_over_the_topics_limit_is_refused(server: Server, make_topic: 
     Confluent().write(server.address, topic, [Message(None, b"small")])
 
 
+def test_only_the_messages_at_fault_are_called_invalid(server: Server, make_topic: MakeTopic):
+    """The others of their batch fail beside them, and are told so."""
+    topic = make_topic(cleanup_policy="compact")
+    codes: list[int] = []
+    producer = confluent_kafka.Producer(server.bootstrap | {"linger.ms": 60_000})
+    for number in range(100):
+        key = None if number % 10 == 3 else b"k"
+        producer.produce(
+            topic, b"v", key, partition=0, on_delivery=lambda error, _: codes.append(error.code())
+        )
+    assert producer.flush(WAIT_S) == 0
+    assert codes.count(KafkaError.INVALID_RECORD) == 10
+    assert codes.count(KafkaError._INVALID_DIFFERENT_RECORD) == 90
+
+
 async def test_a_message_over_the_topics_limit_is_refused_with_aiokafka(
     server: Server, make_topic: MakeTopic
 ):

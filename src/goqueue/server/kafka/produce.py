@@ -5,6 +5,7 @@ are durable and visible.  The next request is handled while this one's commit is
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -14,7 +15,13 @@ from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
 from goqueue.log import Appended
 from goqueue.model.batch import header_at, is_transactional
-from goqueue.model.errors import GoQueueError, InvalidRecord, PolicyViolation, StorageFailed
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRecord,
+    InvalidRecords,
+    PolicyViolation,
+    StorageFailed,
+)
 from goqueue.model.ids import TopicName
 from goqueue.server.kafka.connection import Slot
 from goqueue.server.kafka.errors import kafka_code
@@ -31,6 +38,7 @@ from goqueue.wire.produce import (
     ProducePartitionResponse,
     ProduceRequest,
     ProduceTopicResponse,
+    RecordError,
     decode_produce,
     encode_produce_response,
 )
@@ -66,7 +74,11 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> N
                     admitted = _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches)
             except GoQueueError as error:
-                results.append(_refused(item, _code(error, header.api_version), str(error)))
+                results.append(
+                    _refused(
+                        item, _code(error, header.api_version), str(error), _bad_records(error)
+                    )
+                )
             else:
                 reply.wrote(results, item.index, partition, appended, admitted)
     reply.release()
@@ -134,8 +146,25 @@ def _batches(item: ProducePartition) -> memoryview:
     return item.records
 
 
-def _refused(item: ProducePartition, code: ErrorCode, message: str) -> ProducePartitionResponse:
-    return ProducePartitionResponse(index=item.index, error_code=code.value, error_message=message)
+def _refused(
+    item: ProducePartition,
+    code: ErrorCode,
+    message: str,
+    record_errors: Sequence[RecordError] = (),
+) -> ProducePartitionResponse:
+    return ProducePartitionResponse(
+        index=item.index,
+        error_code=code.value,
+        error_message=message,
+        record_errors=record_errors,
+    )
+
+
+def _bad_records(error: GoQueueError) -> list[RecordError]:
+    """Which records were at fault: a client tells the others that they failed beside them."""
+    if not isinstance(error, InvalidRecords):
+        return []
+    return [RecordError(index, error.rule) for index in error.indexes]
 
 
 class _Reply:
