@@ -47,11 +47,20 @@ class KafkaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_ms: int = 600_000
     """A connection without a request for so long is closed."""
     request_ms: int = 60_000
-    """A request that has begun to arrive must be whole within this time."""
+    """A request that has begun to arrive must be whole within this time, and a client that has
+    replies to read must read some of them."""
     pending_requests_max: int = 256
     """Requests of one connection in progress before it is no longer read."""
     pending_bytes_max: int = 16_777_216
     """Bytes of one connection's requests in progress before it is no longer read."""
+    received_bytes_max: int = 268_435_456
+    """Bytes of requests of all connections together, whole ones that wait and parts of others.
+    Beyond it the connection is closed that holds the most for the longest. Not below
+    `request_bytes_max`."""
+    unsent_bytes_max: int = 268_435_456
+    """Bytes of replies of all connections together that clients have not read yet. Beyond half of
+    it fetch responses become smaller; beyond all of it the connection is closed that holds the
+    most for the longest. Raise it for many consumers on slow lines."""
     fetch_bytes_max: int = 16_777_216
     """Largest fetch response, in bytes, whatever the client asks for (one batch always fits)."""
     fetch_sessions_max: int = 1_000
@@ -262,6 +271,8 @@ def problems_of(config: Config) -> list[str]:
         found.append(f"topics.settings: {error}")
     if not 1 <= config.topics.partitions <= config.topics.partitions_max:
         found.append(f"topics.partitions: must be between 1 and {config.topics.partitions_max}")
+    if config.kafka.received_bytes_max < config.kafka.request_bytes_max:
+        found.append("kafka.received_bytes_max: must not be less than kafka.request_bytes_max")
     if config.node_id < 0:
         found.append("node_id: must not be negative")
     if config.drain_ms < 0:

@@ -16,7 +16,7 @@ import structlog
 
 from goqueue.model.batch import Buffer
 from goqueue.model.errors import GoQueueError
-from goqueue.server.kafka.frame_buffer import FrameBuffer
+from goqueue.server.kafka.frame_buffer import FrameBuffer, HttpRequest
 from goqueue.wire.apis import ApiKey, has_flexible_response_header
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import RequestHeader, encode_frame, parse_header
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 # Requests whose answer may take as long as the client cares to wait.
 PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH})
+
+_HTTP_ANSWER: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%s\n"
+)
 
 _log = structlog.get_logger("goqueue.kafka")
 
@@ -78,6 +83,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._ended = False  # the peer sends no more
         self._reading = True
         self._may_write = True
+        self._begun_at: float | None = None  # loop time of the first byte of a part of a request
+        self._unread_at = 0.0  # loop time when the peer last read some of the replies
+        self._unread_bytes = 0  # that it had not read then
         self.peer = "?"
         self.local_host = ""
         self.last_active = 0.0  # loop time of the last byte either way
@@ -102,13 +110,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return self._frames.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = asyncio.get_running_loop().time()
+        now = self.last_active = asyncio.get_running_loop().time()
         frames = self._frames.received(nbytes)
+        if not self._frames.is_partial:
+            self._begun_at = None
+        elif frames or self._begun_at is None:
+            self._begun_at = now
         if (frames or self._frames.problem) and not self.closing:
             self._waiting.extend(frames)
             self._waiting_bytes += sum(map(len, frames))
             self._read_if_room()
             self._wake_server()
+        self._listener.received(self, self._waiting_bytes + self._frames.held_bytes, now)
 
     def eof_received(self) -> bool:
         """Do what was asked before the end, and close then: a Produce with acks=0 still counts.
@@ -120,11 +133,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._may_write = False
+        self._unread_at = asyncio.get_running_loop().time()
+        self._note_unsent()
 
     def resume_writing(self) -> None:
         self._may_write = True
         self.last_active = asyncio.get_running_loop().time()
+        self._listener.unsent(self, 0, self.last_active)
         self._wake_server()
+
+    def _note_unsent(self) -> None:
+        assert self._transport is not None
+        self._unread_bytes = self._transport.get_write_buffer_size()
+        now = asyncio.get_running_loop().time()
+        self._listener.unsent(self, self._unread_bytes, now)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
@@ -157,6 +179,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         frame = self._waiting.popleft()
         self._waiting_bytes -= len(frame)
         self._read_if_room()
+        held = self._waiting_bytes + self._frames.held_bytes
+        now = asyncio.get_running_loop().time()
+        self._listener.received(self, held, now, made_progress=True)
         return frame
 
     async def _handle(self, frame: bytearray) -> None:
@@ -187,6 +212,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             parts = slots.popleft().parts
             if parts and not self.closing:
                 transport.writelines(parts)
+        if not self._may_write and not self.closing:
+            self._note_unsent()
         self.last_active = asyncio.get_running_loop().time()
         self._wake_server()
         if self._ended and not self.is_busy:
@@ -221,6 +248,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if has_room != self._reading and self._transport is not None and not self.closing:
             self._reading = has_room
             if has_room:
+                if self._begun_at is not None:  # what was not read could not arrive
+                    self._begun_at = asyncio.get_running_loop().time()
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
@@ -233,14 +262,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def overdue(self, now: float) -> str | None:
         """Why this connection should be closed now, if so."""
-        quiet_ms = (now - self.last_active) * 1000
-        if self._frames.is_partial and self._reading and quiet_ms > self._config.request_ms:
-            return "a request did not arrive whole in time"
-        if not self._may_write and quiet_ms > self._config.request_ms:
-            return "the client does not read its replies"
-        if not self.is_busy and quiet_ms > self._config.idle_ms:
-            return "idle"
+        request_s, idle_s = self._config.request_ms / 1000, self._config.idle_ms / 1000
+        if self._begun_at is not None and self._reading and now - self._begun_at > request_s:
+            return "a request did not arrive whole in time (setting kafka.request_ms)"
+        if not self._may_write and now - self._last_read_by_peer(now) > request_s:
+            return "the client does not read its replies (setting kafka.request_ms)"
+        if not self.is_busy and now - self.last_active > idle_s:
+            return "idle (setting kafka.idle_ms)"
         return None
+
+    def _last_read_by_peer(self, now: float) -> float:
+        """When it last read something, as far as was looked."""
+        assert self._transport is not None
+        unread = self._transport.get_write_buffer_size()
+        if unread < self._unread_bytes:
+            self._unread_at = now
+        self._unread_bytes = unread
+        return self._unread_at
 
     def close(self) -> None:
         self.closing = True
@@ -256,8 +294,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _give_up(self, error: GoQueueError) -> None:
-        _log.warning("closing a connection", peer=self.peer, reason=str(error))
+    def _give_up(self, error: MalformedRequest) -> None:
+        reason = str(error)
+        if isinstance(error, HttpRequest) and self._transport is not None:
+            answer = self._listener.http_answer(self)
+            reason = f"{reason} ({answer})"
+            self._transport.write(_HTTP_ANSWER % (len(answer) + 1, answer.encode()))
+        self._listener.log_closing(self, reason)
         self.close()
 
 

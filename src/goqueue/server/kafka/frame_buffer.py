@@ -17,7 +17,23 @@ from goqueue.wire.errors import MalformedRequest
 
 SHARED_BYTES: Final = 64 * 1024
 OWN_BYTES: Final = 1024 * 1024
+HTTP_METHODS: Final = (
+    b"GET ",
+    b"POST",
+    b"PUT ",
+    b"HEAD",
+    b"DELE",
+    b"OPTI",
+    b"PATC",
+    b"CONN",
+    b"PRI ",
+)
+TLS_HANDSHAKE: Final = b"\x16\x03"
 _LENGTH: Final = struct.Struct(">i")
+
+
+class HttpRequest(MalformedRequest):
+    """Somebody took the Kafka port for the HTTP port."""
 
 
 class FrameBuffer:
@@ -30,7 +46,13 @@ class FrameBuffer:
         self._own: bytearray | None = None  # of a frame too large for the shared buffer
         self._own_filled = 0
         self._own_size = 0  # of that frame when it is whole
+        self._is_new = True  # no frame came yet
         self.problem: MalformedRequest | None = None  # why no frame can follow those given so far
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that a frame takes which is not whole."""
+        return len(self._begun) if self._own is None else len(self._own)
 
     @property
     def is_partial(self) -> bool:
@@ -68,8 +90,9 @@ class FrameBuffer:
         while filled - at >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._shared, at)
             if not 0 < size <= self._frame_bytes_max:
-                self._refuse(size)
+                self.problem = self._problem(size, bytes(self._shared[at : at + _LENGTH.size]))
                 return frames
+            self._is_new = False
             start = at + _LENGTH.size
             if start + size <= filled:
                 frames.append(self._shared[start : start + size])
@@ -82,8 +105,16 @@ class FrameBuffer:
         self._begun = bytes(self._shared[at:filled])
         return frames
 
-    def _refuse(self, size: int) -> None:
-        self.problem = MalformedRequest(
+    def _problem(self, size: int, start: bytes) -> MalformedRequest:
+        """What is wrong with a request that starts so; other protocols are told by their names."""
+        if self._is_new and start in HTTP_METHODS:
+            return HttpRequest("an HTTP request: this is the Kafka port")
+        if self._is_new and start.startswith(TLS_HANDSHAKE):
+            return MalformedRequest(
+                "a TLS handshake: this is the Kafka port, and it speaks no TLS"
+                " (clients set security.protocol=PLAINTEXT)"
+            )
+        return MalformedRequest(
             f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
             " (setting kafka.request_bytes_max)"
         )

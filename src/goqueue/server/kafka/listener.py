@@ -19,6 +19,7 @@ from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.frame_buffer import SHARED_BYTES
 from goqueue.server.kafka.handlers import HANDLERS
+from goqueue.server.kafka.limits import HeldBytes, LogLimit
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.versions import refuse_api_versions
 from goqueue.server.metrics import Metrics
@@ -29,6 +30,7 @@ from goqueue.wire.frames import RequestHeader
 from goqueue.wire.messages import decode_request, encode_response
 
 REAP_SECONDS: Final = 1.0
+FETCH_BYTES_MIN: Final = 64 * 1024  # of a fetch response, however little room there is
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 
 _log = structlog.get_logger("goqueue.kafka")
@@ -50,6 +52,9 @@ class KafkaListener:
         self._metrics = metrics
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.doors.random)
         self._connections: set[KafkaConnection] = set()
+        self._received = HeldBytes[KafkaConnection](config.received_bytes_max)
+        self._unsent = HeldBytes[KafkaConnection](config.unsent_bytes_max)
+        self._log_limit = LogLimit()
         self._tasks: asyncio.TaskGroup | None = None
         self._listener: Listener | None = None
         self._reaper: asyncio.Task[None] | None = None
@@ -116,17 +121,17 @@ class KafkaListener:
     def admit(self, connection: KafkaConnection) -> bool:
         """Take a new connection in, unless there are too many."""
         if len(self._connections) >= self.config.connections_max:
-            _log.warning(
-                "connection refused: too many",
-                peer=connection.peer,
-                connections_max=self.config.connections_max,
-            )
+            limit = self.config.connections_max
+            self.log_closing(connection, f"more than {limit} (setting kafka.connections_max)")
             return False
         self._connections.add(connection)
         self._metrics.connection_opened("kafka")
         return True
 
     def forget(self, connection: KafkaConnection) -> None:
+        now = asyncio.get_running_loop().time()
+        self._received.note(connection, 0, now)
+        self._unsent.note(connection, 0, now)
         if connection in self._connections:
             self._connections.discard(connection)
             self._metrics.connection_closed("kafka")
@@ -146,8 +151,61 @@ class KafkaListener:
             for connection in list(self._connections):
                 reason = connection.overdue(now)
                 if reason is not None:
-                    _log.info("closing a connection", peer=connection.peer, reason=reason)
+                    self.log_closing(connection, reason)
                     connection.abort()
+            left_out = self._log_limit.take_left_out(now)
+            if left_out:
+                _log.warning("more connections were closed than are logged", count=left_out)
+
+    def log_closing(self, connection: KafkaConnection, reason: str) -> None:
+        if self._log_limit.allows(asyncio.get_running_loop().time()):
+            _log.warning("closing a connection", peer=connection.peer, reason=reason)
+
+    def http_answer(self, connection: KafkaConnection) -> str:
+        """For whoever speaks HTTP to this port."""
+        address = self.http_address_for(connection)
+        where = f"HTTP is served at http://{address}" if address else "there is no HTTP port"
+        return f"This is GoQueue's Kafka port; {where}"
+
+    # --- what connections hold --------------------------------------------------------------------
+
+    def received(
+        self, connection: KafkaConnection, size: int, now: float, *, made_progress: bool = False
+    ) -> None:
+        """Note what it holds of requests; close whoever holds too much of what all may hold."""
+        received = self._received
+        received.note(connection, size, now, made_progress=made_progress)
+        while (worst := received.to_close(now)) is not None:
+            reason = (
+                f"requests that are not whole or wait take {received.total} bytes on all"
+                f" connections, {received.bytes_max} allowed (setting kafka.received_bytes_max);"
+                " this one holds the most for the longest"
+            )
+            self._close_for_room(worst, reason)
+
+    def unsent(self, connection: KafkaConnection, size: int, now: float) -> None:
+        """The same for replies that it has not read."""
+        unsent = self._unsent
+        unsent.note(connection, size, now)
+        while (worst := unsent.to_close(now)) is not None:
+            reason = (
+                f"replies that clients do not read take {unsent.total} bytes on all connections,"
+                f" {unsent.bytes_max} allowed (setting kafka.unsent_bytes_max);"
+                " this one holds the most for the longest"
+            )
+            self._close_for_room(worst, reason)
+
+    def _close_for_room(self, connection: KafkaConnection, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._received.note(connection, 0, now)
+        self._unsent.note(connection, 0, now)
+        self.log_closing(connection, reason)
+        connection.abort()
+
+    def _fetch_bytes_max(self) -> int:
+        """Of a fetch response: less when clients are slow to read what they were sent."""
+        room = self._unsent.bytes_max // 2 - self._unsent.total
+        return min(self.config.fetch_bytes_max, max(FETCH_BYTES_MIN, room))
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -165,7 +223,7 @@ class KafkaListener:
         if api_key == ApiKey.PRODUCE:
             await handle_produce(self._broker, header, slot)
         elif api_key == ApiKey.FETCH:
-            bytes_max = self.config.fetch_bytes_max
+            bytes_max = self._fetch_bytes_max()
             slot.fill(await handle_fetch(self._broker, self._sessions, bytes_max, header))
         else:
             await self._handle_other(connection, header, slot)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
@@ -20,6 +21,7 @@ from goqueue.model.ids import Offset
 from goqueue.model.record import Record
 from goqueue.runtime import real_doors
 from goqueue.server.kafka import listener as listeners
+from goqueue.server.kafka.frame_buffer import OWN_BYTES
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
 from goqueue.wire.apis import ApiKey, is_flexible
@@ -254,6 +256,38 @@ async def test_nonsense_costs_one_connection_and_nothing_before_it(served: Serve
     assert (await neighbour.reply())[0] == 5
 
 
+async def test_whoever_speaks_http_is_told_that_this_is_the_kafka_port(served: Served):
+    _, connect = served
+    peer = await connect()
+    peer.send(b"GET /topics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = await peer.rest()
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    head, body = answer.split(b"\r\n\r\n")
+    assert b"content-length: %d" % len(body) in head
+    assert body == b"This is GoQueue's Kafka port; there is no HTTP port\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (b"POST /topics HTTP/1.1\r\n\r\n", "an HTTP request: this is the Kafka port"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "a TLS handshake"),
+        (b"GARBAGE", "a request of 1195463234 bytes"),
+    ],
+)
+async def test_the_log_names_the_protocol_that_is_not_kafkas(
+    served: Served, start: bytes, words: str
+):
+    _, connect = served
+    peer = await connect()
+    with structlog.testing.capture_logs() as lines:
+        peer.send(start)
+        await peer.rest()
+    (line,) = lines
+    assert line["event"] == "closing a connection"
+    assert words in line["reason"]
+
+
 async def test_an_unknown_version_of_api_versions_is_told_the_known_ones(served: Served):
     _, connect = served
     peer = await connect()
@@ -296,6 +330,24 @@ async def test_a_bad_batch_is_refused_and_the_connection_goes_on(
     assert await values_of(broker) == [b"good"]
 
 
+async def test_a_refused_batch_names_the_records_at_fault(served: Served):
+    broker, connect = served
+    await broker.create_topic("t", partitions=1, settings={"cleanup.policy": "compact"})
+    keys = [b"k" if number % 3 else None for number in range(7)]
+    batch = batches.encode([Record(0, 1, key, b"v") for key in keys])
+    peer = await connect()
+    peer.send(produce(1, -1, b"", bytes(batch)))
+    answer = kio_decode(response_class(ApiKey.PRODUCE, 9), (await peer.reply())[1][1:])
+    partition = answer.responses[0].partition_responses[0]
+    assert partition.error_code is ErrorCode.invalid_record
+    assert [each.batch_index for each in partition.record_errors] == [0, 3, 6]
+    assert {each.batch_index_error_message for each in partition.record_errors} == {
+        "a compacted topic takes only records with a key"
+    }
+    assert "record 0 of the batch" in partition.error_message
+    assert await values_of(broker) == []
+
+
 # --- bounds -----------------------------------------------------------------------------------
 
 
@@ -327,6 +379,38 @@ async def test_quiet_connections_are_closed(
         peer = await connect()
         peer.send(begun)
         assert await peer.rest() == b""
+
+
+async def test_a_request_that_trickles_in_is_closed_however_busy_it_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(listeners, "REAP_SECONDS", 0.02)
+    async with listening(tmp_path, request_ms=100) as (_, connect), asyncio.timeout(WAIT_S):
+        peer = await connect()
+        peer.send(struct.pack(">i", 1_000_000))
+        ended = asyncio.ensure_future(peer.rest())
+        while not ended.done():
+            peer.send(b"x")
+            await asyncio.sleep(0.01)
+
+
+async def test_parts_of_requests_are_bounded_over_all_connections(tmp_path: Path):
+    limit = 3 * OWN_BYTES
+    async with listening(tmp_path, request_bytes_max=limit, received_bytes_max=limit) as (
+        _,
+        connect,
+    ):
+        peers = [await connect() for _ in range(5)]
+        for peer in peers:
+            peer.send(struct.pack(">i", limit) + bytes(OWN_BYTES))
+        ended = [asyncio.ensure_future(peer.rest()) for peer in peers]
+        async with asyncio.timeout(WAIT_S):
+            await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        newcomer = await connect()
+        newcomer.send(metadata(7))
+        assert (await newcomer.reply())[0] == 7
+        for each in ended:
+            each.cancel()
 
 
 async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path):
