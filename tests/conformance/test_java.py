@@ -4,6 +4,7 @@ They come from Maven when first used and are kept in the user's cache.  Slow, an
 there is no Java or no Maven: `pytest -m slow tests/conformance/test_java.py`.
 """
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -87,6 +88,31 @@ def test_a_topic_is_created_described_and_deleted(at: tuple[str, str]) -> None:
     assert "PartitionCount: 4" in described
     java("TopicCommand", *at, "--delete", "--topic", "from-java")
     assert "from-java" not in java("TopicCommand", *at, "--list").split()
+
+
+def test_tools_for_clusters_are_answered_by_the_only_node(
+    at: tuple[str, str], topic: str, tmp_path: Path
+) -> None:
+    features = java("FeatureCommand", *at, "describe")
+    assert "metadata.version" in features
+    status = java("MetadataQuorumCommand", *at, "describe", "--status")
+    assert "MaxFollowerLag:         0" in status
+    elected = java(
+        "LeaderElectionCommand",
+        *at,
+        *("--election-type", "preferred", "--topic", topic, "--partition", "0"),
+    )
+    assert f"Valid replica already elected for partitions {topic}-0" in elected
+    plan = tmp_path / "plan.json"
+    partition = {"topic": topic, "partition": 0, "replicas": [1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+    reassign = "reassign.ReassignPartitionsCommand"
+    file = ("--reassignment-json-file", str(plan))
+    assert "Successfully started" in java(reassign, *at, *file, "--execute")
+    assert f"Reassignment of partition {topic}-0 is completed" in java(
+        reassign, *at, *file, "--verify"
+    )
+    assert "No partition reassignments found" in java(reassign, *at, "--list")
 
 
 def test_a_transactional_producer_commits(at: tuple[str, str], topic: str) -> None:

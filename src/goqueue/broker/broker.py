@@ -26,7 +26,7 @@ from goqueue.broker.share_members import ShareMembers
 from goqueue.broker.transactions import Transactions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
-from goqueue.log import Appended, TimedOffset
+from goqueue.log import Appended, Log, TimedOffset
 from goqueue.model.config import Config
 from goqueue.model.errors import (
     CorruptData,
@@ -229,6 +229,13 @@ class Broker:
     @property
     def cluster_id(self) -> str:
         return self.metadata.cluster_id
+
+    @property
+    def metadata_log(self) -> Log:
+        """The log of the metadata: what a quorum would agree on."""
+        partition = self.partitions.opened(METADATA_TOPIC, 0)
+        assert partition is not None, "the broker is not open"
+        return partition.log
 
     def topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics by name; the broker's own ones only when asked for."""

@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: settings of topics, groups, the server.
+"""DescribeConfigs, ListConfigResources, AlterConfigs, IncrementalAlterConfigs: all that is set.
 
 Those of topics and groups can be changed at any time.  The server's are read at its start and can
 only be looked at here.
@@ -18,8 +18,14 @@ from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as incremental_request
 from kio.schema.incremental_alter_configs.v1 import response as incremental_response
+from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+from kio.schema.list_config_resources.v1.response import (
+    ConfigResource,
+    ListConfigResourcesResponse,
+)
 
 from goqueue.broker import Broker
 from goqueue.cluster import Topic
@@ -29,12 +35,14 @@ from goqueue.model.settings import SETTINGS, setting_text
 from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
-from goqueue.server.kafka.group_configs import change_group, group_entries
+from goqueue.server.kafka.group_configs import change_group, configured_groups, group_entries
 from goqueue.server.kafka.topics import refuse_internal
 from goqueue.wire.messages import build
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 
 T = TypeVar("T")
@@ -116,6 +124,38 @@ def _unknown(resource_type: int) -> InvalidRequest:
     )
 
 
+# --- ListConfigResources ----------------------------------------------------------------------
+
+
+async def handle_list_config_resources(
+    context: Context, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """What has settings: every topic, this node, and the groups for which something is set.
+
+    Version 0 asks for subscriptions to client metrics, of which there are none; loggers neither.
+    """
+    broker = context.broker
+    names: dict[int, list[str]] = {
+        TOPIC: [topic.name for topic in broker.topics()],
+        BROKER: [str(broker.config.node_id)],
+        BROKER_LOGGER: [],
+        CLIENT_METRICS: [],
+        GROUP: list(map(str, sorted(configured_groups(broker)))),
+    }
+    wanted: Collection[int] = request.resource_types or names.keys()
+    if context.header.api_version == 0:
+        wanted = (CLIENT_METRICS,)
+    if not set(wanted) <= names.keys():
+        return build(ListConfigResourcesResponse, error_code=ErrorCode.unsupported_version)
+    resources = tuple(
+        build(ConfigResource, resource_type=kind, resource_name=name)
+        for kind in names
+        if kind in wanted
+        for name in names[kind]
+    )
+    return build(ListConfigResourcesResponse, config_resources=resources)
+
+
 # --- AlterConfigs -----------------------------------------------------------------------------
 
 
@@ -149,6 +189,8 @@ async def handle_incremental_alter_configs(
             plain = {each.name: _plain(each) for each in operations}
             await _change_group(context, resource, plain, request.validate_only)
             return
+        if resource.resource_type == BROKER and _only_unsets(operations):
+            return  # nothing is set while the server runs; Kafka's tools clear throttles so
         await _change(
             context, resource, lambda topic: _changes(topic, operations), request.validate_only
         )
@@ -206,6 +248,10 @@ async def _change_group(
         replace=replace,
         validate_only=validate_only,
     )
+
+
+def _only_unsets(operations: Iterable[incremental_request.AlterableConfig]) -> bool:
+    return all(int(each.config_operation) == Operation.DELETE for each in operations)
 
 
 def _plain(change: incremental_request.AlterableConfig) -> str | None:

@@ -114,6 +114,30 @@ async def test_the_address_that_clients_are_told_counts_as_given(broker: Broker)
     assert advertised.config_source == Source.STATIC_BROKER
 
 
+async def test_what_is_not_set_on_the_server_can_be_unset(broker: Broker):
+    """As `kafka-reassign-partitions.sh --verify` does with its throttles."""
+
+    async def alter_broker(operation: Operation, value: str | None) -> ErrorCode:
+        change = build(
+            incremental.AlterableConfig,
+            name="leader.replication.throttled.rate",
+            config_operation=operation,
+            value=value,
+        )
+        resource = build(
+            incremental.AlterConfigsResource,
+            resource_type=BROKER,
+            resource_name="1",
+            configs=(change,),
+        )
+        answer = await ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=(resource,))
+        code: ErrorCode = answer.responses[0].error_code
+        return code
+
+    assert await alter_broker(Operation.DELETE, None) is ErrorCode.none
+    assert await alter_broker(Operation.SET, "1000") is ErrorCode.invalid_request
+
+
 # --- groups -----------------------------------------------------------------------------------
 
 
