@@ -258,7 +258,9 @@ class Broker:
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
+        may_look_alike: bool = False,
     ) -> Topic:
+        """With `may_look_alike` also when its name differs from another's only by '.' and '_'."""
         checked = topic_name(name)
         if is_internal(checked):
             raise PolicyViolation(f"{name!r}: names that start with __ are the broker's own")
@@ -272,6 +274,7 @@ class Broker:
                 partitions=count,
                 settings=settings or {},
                 now=self.doors.clock.now(),
+                may_look_alike=may_look_alike,
             )
 
         if validate_only:
@@ -317,6 +320,7 @@ class Broker:
             return decide(self.metadata).reply
         topic = await self._host.submit(decide)
         self.partitions.apply_settings(topic)
+        self.queues.retry_dead_letters()
         _log.info("settings changed", topic=name, settings=topic.overrides)
         return topic
 
@@ -342,6 +346,7 @@ class Broker:
 
     async def _tell_groups(self) -> None:
         await self.groups.topics_changed(self.metadata.topics.values())
+        self.queues.retry_dead_letters()
 
     # --- partitions -------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class Ground(Protocol):
         *,
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
+        may_look_alike: bool = False,
     ) -> Topic: ...
 
     async def add_partitions(self, name: str, count: int) -> Topic: ...

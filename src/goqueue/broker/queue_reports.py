@@ -1,8 +1,10 @@
 """Figures of queues, for people and dashboards.  They take their time: nobody busy asks."""
 
 import itertools
+from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from goqueue.broker.queue_sources import Sources
 from goqueue.broker.queue_stock import Stock
@@ -63,13 +65,16 @@ def _in_lease(ledger: Ledger, lease: Lease, which: WhichInFlight, limit: int) ->
     return found
 
 
-async def group_stats(group: QueueGroup, sources: Sources, now: Timestamp) -> GroupStats:
+async def group_stats(
+    group: QueueGroup, sources: Sources, now: Timestamp, dead_problem: Callable[[Ledger], str]
+) -> GroupStats:
     partitions = []
     for ledger in list(group.ledgers.values()):
         stock = await sources.stock_of(ledger)
         if stock is not None:
             rates = sources.handed(ledger).a_second
-            partitions.append(await _partition_stats(ledger, stock, now, rates))
+            stats = await _partition_stats(ledger, stock, now, rates)
+            partitions.append(replace(stats, dead_problem=dead_problem(ledger)))
     book = group.book
     return GroupStats(
         group.group_id,

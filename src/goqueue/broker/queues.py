@@ -38,7 +38,7 @@ from goqueue.broker.queue_reports import WhichInFlight
 from goqueue.broker.queue_sources import Sources
 from goqueue.broker.redriver import Redriver
 from goqueue.broker.redrives import Redrives
-from goqueue.broker.undertaker import Undertaker
+from goqueue.broker.undertaker import Undertaker, UnplacedLetters
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
 from goqueue.queue import (
@@ -124,6 +124,14 @@ class Queues:
             tasks.create_task(self._redriver.run())
             tasks.create_task(self._floors.run())
             tasks.create_task(self._sources.run(self._counters))
+
+    def retry_dead_letters(self) -> None:
+        """A topic was changed: what could not be written may fit now."""
+        self._undertaker.retry()
+
+    def unplaced_letters(self) -> list[UnplacedLetters]:
+        """Dead messages that cannot be written to the dead letters, and why."""
+        return self._undertaker.unplaced()
 
     def on_deadline(self, due: Due, _: Committed) -> None:
         """The host tells of messages that became ready, or that died."""
@@ -581,7 +589,10 @@ class Queues:
         if group is not None:
             groups = [self._group(GroupId(group))]
         now = self._clock.steady()
-        return [await queue_reports.group_stats(each, self._sources, now) for each in groups]
+        problem = self._undertaker.problem
+        return [
+            await queue_reports.group_stats(each, self._sources, now, problem) for each in groups
+        ]
 
     # --- helpers ----------------------------------------------------------------------------------
 

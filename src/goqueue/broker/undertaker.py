@@ -4,6 +4,9 @@
                             ^
                             └── after a crash or an error: look what is there already
 
+Those that cannot be written stay as they are, neither delivered nor lost: `unplaced` tells of them,
+and they are tried again, ever more seldom, and whenever a topic is changed.
+
 One task does it all, in order.  So whatever was written to a partition of dead letters and is not
 noted as such lies behind everything that is (`LetterBox.end`): to look from there on, once, for the
 ids of what is still to be buried, is enough never to write a letter twice.
@@ -14,6 +17,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import structlog
 
 from goqueue.broker.ground import Ground
@@ -23,7 +27,7 @@ from goqueue.model import batch as batches
 from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.record import Record
-from goqueue.model.settings import HOUR_MS
+from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.letters import (
     batch_of,
@@ -41,51 +45,114 @@ if TYPE_CHECKING:
 RETENTION_MS: Final = 336 * HOUR_MS
 STORY_BYTES_MAX: Final = 64 * 1024  # room for the story beside the largest message
 LETTERS_AT_ONCE: Final = 100
-RETRY_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 1.0  # twice as long after each failure, up to …
+RETRY_SECONDS_MAX: Final = 30.0
 
 _log = structlog.get_logger("goqueue.queues")
+
+
+class UnplacedLetters(msgspec.Struct, frozen=True):
+    """Dead messages of one group in one partition that cannot be written to the dead letters."""
+
+    where: Where
+    count: int
+    problem: str
+
+
+class _Failure(msgspec.Struct):
+    problem: str
+    retry_seconds: float
+    retry_at: int  # instant
 
 
 class Undertaker:
     def __init__(self, ground: Ground, queues: "Queues") -> None:
         self._ground = ground
+        self._clock = ground.doors.clock
         self._queues = queues
         self._wanted = asyncio.Event()
         self._sure: set[tuple[str, int]] = set()  # partitions where nothing is written and unnoted
+        self._failures: dict[Ledger, _Failure] = {}
 
     def wake(self) -> None:
         """Somebody may have died."""
         self._wanted.set()
 
-    async def run(self) -> None:
-        self.wake()  # what a crash interrupted
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            if not await self.bury_all():
-                await self._ground.doors.clock.sleep(RETRY_SECONDS)
-                self.wake()
+    def retry(self) -> None:
+        """What failed may work now."""
+        for failure in self._failures.values():
+            failure.retry_at = 0
+        self.wake()
 
-    async def bury_all(self) -> bool:
-        """Bury whoever is dead by now; False when that did not work for all."""
-        is_done = True
-        for ledger, letters in self._queues.machine.dead():
-            for some in _slices(letters):
-                try:
+    def unplaced(self) -> list[UnplacedLetters]:
+        return [
+            UnplacedLetters(ledger.where, len(ledger.letters), failure.problem)
+            for ledger, failure in self._failures.items()
+            if ledger.letters
+        ]
+
+    def problem(self, ledger: Ledger) -> str:
+        """Why its dead messages are not in the dead letters; empty when nothing is known of it."""
+        failure = self._failures.get(ledger)
+        return "" if failure is None else failure.problem
+
+    async def run(self) -> None:
+        while True:  # at first for what a crash interrupted
+            self._wanted.clear()
+            await self.bury_all()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        seconds = None
+        if self._failures:
+            retry_at = min(failure.retry_at for failure in self._failures.values())
+            seconds = max(0.0, (retry_at - self._clock.instant()) / 1e9)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+
+    async def bury_all(self) -> None:
+        """Bury whoever is dead by now, but for those that failed just now."""
+        dead = self._queues.machine.dead()
+        known = {ledger for ledger, _ in dead}
+        self._failures = {each: why for each, why in self._failures.items() if each in known}
+        for ledger, letters in dead:
+            failure = self._failures.get(ledger)
+            if failure is not None and failure.retry_at > self._clock.instant():
+                continue
+            try:
+                for some in _slices(letters):
                     await self._queues.host.settled()  # nobody is buried whom a crash revives
                     await self._bury(ledger, some)
-                except GoQueueError as error:
-                    is_done = False
-                    where = ledger.where
-                    self._sure.discard((letters_topic(where.topic), where.partition))
-                    _log.error(
-                        "dead letters not written yet",
-                        topic=where.topic,
-                        partition=where.partition,
-                        problem=str(error),
-                    )
-                    break
-        return is_done
+            except GoQueueError as error:
+                self._note_failure(ledger, str(error))
+            else:
+                self._note_success(ledger)
+
+    def _note_failure(self, ledger: Ledger, problem: str) -> None:
+        where, before = ledger.where, self._failures.get(ledger)
+        self._sure.discard((letters_topic(where.topic), where.partition))
+        seconds = RETRY_SECONDS
+        if before is not None:
+            seconds = min(2 * before.retry_seconds, RETRY_SECONDS_MAX)
+        retry_at = self._clock.instant() + int(seconds * 1e9)
+        self._failures[ledger] = _Failure(problem, seconds, retry_at)
+        if before is None or before.problem != problem:  # once: it may go on for days
+            _log.error(
+                "dead letters not written yet",
+                group=where.group_id,
+                topic=where.topic,
+                partition=where.partition,
+                count=len(ledger.letters),
+                problem=problem,
+            )
+
+    def _note_success(self, ledger: Ledger) -> None:
+        if self._failures.pop(ledger, None) is not None:
+            where = ledger.where
+            _log.info("dead letters written", topic=where.topic, partition=where.partition)
 
     async def _bury(self, ledger: Ledger, letters: Sequence[Letter]) -> None:
         where = ledger.where
@@ -122,10 +189,11 @@ class Undertaker:
         source = self._ground.topic(where.topic)
         if not self._ground.has_topic(name):
             bytes_max = source.settings.max_message_bytes + STORY_BYTES_MAX
+            bytes_max = min(bytes_max, MESSAGE_BYTES_MAX)
             settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
             with contextlib.suppress(TopicExists):  # made by somebody else just now
                 await self._ground.create_topic(
-                    name, partitions=source.partitions, settings=settings
+                    name, partitions=source.partitions, settings=settings, may_look_alike=True
                 )
         if not self._ground.topic(name).has_partition(where.partition):
             await self._ground.add_partitions(name, source.partitions)
@@ -159,7 +227,7 @@ class Undertaker:
         return end
 
     def _append(self, target: Partition, letters: list[Record]) -> Offset:
-        now = self._ground.doors.clock.now()
+        now = self._clock.now()
         last = Offset(-1)
         for some in small_runs(letters, target.log.settings.max_message_bytes):
             data = batch_of(some, now)

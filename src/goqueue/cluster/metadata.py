@@ -154,10 +154,12 @@ class Metadata:
         partitions: int,
         settings: Mapping[str, str],
         now: Timestamp,
+        may_look_alike: bool = False,
     ) -> Decision[MetadataRecord, Topic]:
         if name in self._by_name:
             raise TopicExists(f"topic {name!r} exists already")
-        self._refuse_look_alike(name)
+        if not may_look_alike:
+            self._refuse_look_alike(name)
         self._check_partitions(partitions)
         record = TopicCreated(topic_id, name, partitions, dict(settings), now)
         return Decision((record,), self._topic_of(record))
@@ -239,7 +241,8 @@ class Metadata:
                 deleted = self._by_id.pop(record.topic_id, None)  # None: a snapshot's record
                 if deleted is not None:
                     del self._by_name[deleted.name]
-                    del self._by_folded_name[_folded(deleted.name)]
+                    if self._by_folded_name.get(_folded(deleted.name)) == deleted.name:
+                        del self._by_folded_name[_folded(deleted.name)]
             case TopicDataRemoved():
                 self._deleted.pop(record.topic_id, None)
             case ProducerIdsReserved():

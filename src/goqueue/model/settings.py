@@ -18,6 +18,7 @@ import msgspec
 from goqueue.model.errors import InvalidSetting
 
 HOUR_MS: Final = 3_600_000
+MESSAGE_BYTES_MAX: Final = 1_000_000_000  # that `max.message.bytes` may allow
 LONG_MAX: Final = 2**63 - 1
 INT_MAX: Final = 2**31 - 1
 
@@ -294,7 +295,7 @@ _SETTINGS = [
         "max.message.bytes",
         "int",
         "The largest record batch that is accepted.",
-        _whole(64, 1_000_000_000),
+        _whole(64, MESSAGE_BYTES_MAX),
     ),
     Setting(
         "message.timestamp.after.max.ms",

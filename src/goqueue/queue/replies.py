@@ -109,6 +109,7 @@ class PartitionStats(msgspec.Struct, frozen=True, gc=False):
     waiting: int
     dead: int  # on their way to the dead letters
     lanes: tuple[LaneStats, ...]
+    dead_problem: str = ""  # why these cannot be written there
 
 
 class Totals(msgspec.Struct):

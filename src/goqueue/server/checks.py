@@ -2,7 +2,8 @@
 
 A check that fails makes the server not ready when nothing can be written through it: the disk has
 no room, or one of its own logs is read-only (without `__ledgers` no queue moves).  A partition of a
-topic that is read-only, or damaged, is told as a warning: all others are served.
+topic that is read-only, or damaged, is told as a warning: all others are served.  So are dead
+letters that cannot be written.
 """
 
 from typing import Final
@@ -19,6 +20,7 @@ def add_checks(health: Health, broker: Broker) -> None:
     health.add_check("disk", lambda: _disk(broker))
     health.add_check("internal_logs", lambda: _internal_logs(broker))
     health.add_check("partitions", lambda: _partitions(broker), is_critical=False)
+    health.add_check("dead_letters", lambda: _dead_letters(broker), is_critical=False)
     health.add_check("recovery", lambda: _recovery(broker), is_critical=False)
 
 
@@ -45,6 +47,16 @@ def _partitions(broker: Broker) -> str | None:
         f"{what}: {', '.join(names[:NAMED_MAX])}{', …' if len(names) > NAMED_MAX else ''}"
         for what, names in (("read-only", failed), ("with damaged batches", damaged))
         if names
+    ]
+    return "; ".join(problems) or None
+
+
+def _dead_letters(broker: Broker) -> str | None:
+    found = broker.queues.unplaced_letters()
+    problems = [
+        f"{each.count} of {each.where.topic}-{each.where.partition} (group {each.where.group_id})"
+        f" cannot be written: {each.problem}"
+        for each in found[:NAMED_MAX]
     ]
     return "; ".join(problems) or None
 

@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
+from goqueue.broker.undertaker import UnplacedLetters
 from goqueue.queue import GroupStats, LaneStats, Totals, letters_topic
 
 GROUPS_SHOWN_MAX: Final = 200
@@ -104,6 +105,7 @@ class QueueCollector(Collector):
         yield from _totals(totals)
         yield _dead(totals)
         yield _letters(self.letters)
+        yield _unplaced(self._broker.queues.unplaced_letters())
         lanes = _lanes(shown)
         yield from _lane_gauges(lanes)
         yield _delivered(lanes)
@@ -144,6 +146,20 @@ def _letters(counts: dict[str, int]) -> Metric:
         "goqueue_dead_letters", "Dead letters that are there, by source topic.", labels=["topic"]
     )
     for topic, count in counts.items():
+        family.add_metric([topic], count)
+    return family
+
+
+def _unplaced(found: Sequence[UnplacedLetters]) -> Metric:
+    family = GaugeMetricFamily(
+        "goqueue_dead_letters_unplaced",
+        "Dead messages that cannot be written to the dead letters, by source topic.",
+        labels=["topic"],
+    )
+    counts: dict[str, int] = {}
+    for each in found:
+        counts[each.where.topic] = counts.get(each.where.topic, 0) + each.count
+    for topic, count in list(counts.items())[:TOPICS_SHOWN_MAX]:
         family.add_metric([topic], count)
     return family
 

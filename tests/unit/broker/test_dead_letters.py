@@ -3,14 +3,16 @@
 import asyncio
 
 import pytest
+import structlog
 from msgspec.structs import replace
 
 from goqueue.broker.dead_letters import LetterFilter
 from goqueue.broker.messages import OutgoingMessage
 from goqueue.broker.redriver import holds
-from goqueue.model.errors import BatchTooLarge, TopicNotFound
+from goqueue.model.errors import BatchTooLarge, PolicyViolation, TopicNotFound
 from goqueue.model.ids import Offset, TopicName
-from goqueue.model.settings import HOUR_MS
+from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
+from goqueue.queue import QueueSettings, Settled
 from goqueue.queue.records import Move
 from tests.unit.broker.queue_world import Bench, numbered, play, values
 
@@ -220,3 +222,61 @@ def test_redriven_messages_are_kept_as_long_as_new_ones():
         assert newest.timestamp == ODD.timestamp
 
     play(scenario)
+
+
+def test_dead_letters_have_their_topic_beside_one_that_looks_alike():
+    async def scenario(bench: Bench) -> None:
+        await bench.broker.create_topic("jobs_dlq", partitions=1)
+        await bench.publish("jobs", b"bad")
+        await reject_all(bench)
+        assert await bench.queues.dead_letters.count("jobs") == 1
+        for name in ("jobs_dlq", "jobs.dlq"):
+            await bench.broker.delete_topic(name)
+        await bench.broker.create_topic("jobs_dlq", partitions=1)
+
+    play(scenario)
+
+
+def test_the_largest_messages_have_dead_letters_too():
+    async def scenario(bench: Bench) -> None:
+        await bench.broker.change_settings("jobs", {"max.message.bytes": str(MESSAGE_BYTES_MAX)})
+        await bench.publish("jobs", b"bad")
+        await reject_all(bench)
+        assert await bench.queues.dead_letters.count("jobs") == 1
+
+    play(scenario)
+
+
+def test_a_dead_letter_that_cannot_be_written_is_kept_told_and_written_when_it_can_be():
+    async def scenario(bench: Bench) -> None:
+        create = bench.broker.create_topic
+
+        async def refuse(name: str, **_: object) -> None:
+            raise PolicyViolation(f"no room for {name}")
+
+        bench.broker.create_topic = refuse  # type: ignore[method-assign, assignment]
+        await bench.publish("jobs", *numbered(3))
+        some = await bench.receive(max_messages=3)
+        with structlog.testing.capture_logs() as logs:
+            (outcome,) = await bench.queues.reject([some[0].receipt], reason="bad")
+            assert isinstance(outcome, Settled)
+            await bench.sleep(60)
+            await bench.queues.reject([some[1].receipt], reason="bad")
+            await bench.sleep(60)
+        told = [each for each in logs if each["event"] == "dead letters not written yet"]
+        assert [each["problem"] for each in told] == ["no room for jobs.dlq"]
+        (unplaced,) = bench.queues.unplaced_letters()
+        assert (unplaced.where.topic, unplaced.count) == ("jobs", 2)
+        assert unplaced.problem == "no room for jobs.dlq"
+        (stats,) = await bench.queues.stats("workers")
+        assert [(each.dead, each.dead_problem) for each in stats.partitions] == [
+            (2, "no room for jobs.dlq")
+        ]
+        assert values(await bench.receive(max_messages=10)) == []
+        bench.broker.create_topic = create  # type: ignore[method-assign]
+        await bench.broker.create_topic("elsewhere")  # somebody acts: it is tried at once
+        await bench.sleep(0.5)
+        assert await bench.queues.dead_letters.count("jobs") == 2
+        assert bench.queues.unplaced_letters() == []
+
+    play(scenario, settings=QueueSettings(visibility_ms=HOUR_MS))

@@ -214,6 +214,8 @@ class PartitionFigures(msgspec.Struct, frozen=True):
     """For their retry, or for their key."""
     dying: int
     """On their way to the dead letters."""
+    dying_problem: str | None = None
+    """Why these cannot be written there; they are kept, and tried again."""
 
 
 class GroupFigures(msgspec.Struct, frozen=True):
@@ -330,6 +332,7 @@ def _partition_figures(stats: PartitionStats) -> PartitionFigures:
         stats.in_flight,
         stats.waiting,
         stats.dead,
+        stats.dead_problem or None,
     )
 
 
