@@ -6,12 +6,14 @@ Listeners decode, call one verb, encode.  Names from outside are checked here, o
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import structlog
 
+from goqueue.broker.backups import Backups
 from goqueue.broker.cleaner import Cleaner
 from goqueue.broker.group_transactions import GroupTransactions
 from goqueue.broker.groups import Groups, view_of
@@ -68,6 +70,9 @@ class Broker:
         self.config = config
         self.partitions = Partitions(doors, config.data_dir, config.storage)
         self.cleaner = Cleaner(doors, self.partitions, config.storage)
+        self.backups = Backups(
+            doors, config.data_dir, self.partitions, partial(self.topics, internal=True), self.hosts
+        )
         self._metadata: MachineHost[Metadata] | None = None
         self.groups = Groups(doors.clock, doors.random)
         self.queues = Queues(self)
@@ -193,6 +198,7 @@ class Broker:
             if await in_background(lambda: self.partitions.finish_deletions(deleted)):
                 self._host.defer(lambda metadata: metadata.note_data_removed(deleted))
             await in_background(self.partitions.report_orphans)
+            await self.backups.remove_all()
         except GoQueueError as error:
             _log.error("data of deleted topics left", problem=str(error))
 
@@ -214,6 +220,10 @@ class Broker:
                 before = offset
             elif abs(offset) < abs(before):
                 before = offset  # it is being made up for
+
+    def hosts(self) -> Sequence[MachineHost[Any]]:
+        """Of all machines."""
+        return (self._host, self.groups.host, self.transactions.host, self.queues.host)
 
     # --- topics -----------------------------------------------------------------------------------
 

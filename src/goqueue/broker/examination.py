@@ -58,6 +58,8 @@ class Examination(msgspec.Struct):
     bytes: int = 0
     batches: int = 0
     records: int = 0
+    cluster_id: str = ""
+    logs: list[LogReport] = []
 
     @property
     def has_problems(self) -> bool:
@@ -95,7 +97,7 @@ class _Examiner:
         cluster_id: str,
         on_bytes: Callable[[int], None],
     ) -> None:
-        self.result = Examination([])
+        self.result = Examination([], logs=[])
         self._disk = disk
         self._config = config
         self._data_dir = config.data_dir
@@ -111,6 +113,7 @@ class _Examiner:
 
     def _count(self, report: LogReport) -> None:
         self.result.partitions += 1
+        self.result.logs.append(report)
         self.result.bytes += report.bytes
         self.result.batches += report.batches
         self.result.records += report.records
@@ -168,6 +171,7 @@ class _Examiner:
     # --- topics -----------------------------------------------------------------------------------
 
     def look_at_topics(self) -> None:
+        self.result.cluster_id = self._metadata.cluster_id
         self.result.topics = len(self._metadata.topics)
         for name in self._disk.list_directory(f"{self._data_dir}/logs"):
             if not is_internal(name):

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from goqueue.broker.file_hold import FileHold
 from goqueue.log import Appended, Chunk, Log, TimedOffset
 from goqueue.log.compaction import Result
 from goqueue.log.log import CheckpointPoint, SyncPoint
@@ -67,6 +68,7 @@ class Partition:
         disk: Disk,
         on_dirty: Callable[["Partition"], None],
         on_flush: Callable[["Partition", float, GoQueueError | None], None],
+        files: FileHold | None = None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id  # None for the broker's own
@@ -76,6 +78,7 @@ class Partition:
         self._disk = disk
         self._on_dirty = on_dirty
         self._on_flush = on_flush
+        self._files = files or FileHold()
         self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
         self._commit_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         self.messages_in = 0
@@ -307,18 +310,21 @@ class Partition:
 
     async def remove_before(self, offset: Offset) -> int:
         """Delete records below `offset`, durably; gives the number of segments removed."""
-        await self._ready_for_work()
-        removal = self.log.remove_before(offset)
-        await self._run(lambda: self.log.run_removal(removal), removal.checkpoint)
-        return len(removal.segments)
+        async with self._files.removing():
+            await self._ready_for_work()
+            removal = self.log.remove_before(offset)
+            await self._run(lambda: self.log.run_removal(removal), removal.checkpoint)
+            return len(removal.segments)
 
     async def replace_segments(self, compacted: Result) -> None:
         """Serve what compaction wrote instead of what it read."""
-        await self._ready_for_work()
-        replacement = self.log.replace_segments(
-            compacted.old, compacted.new, compacted.report.cleaned_offset
-        )
-        await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint.sync)
+        async with self._files.removing():
+            await self._ready_for_work()
+            replacement = self.log.replace_segments(
+                compacted.old, compacted.new, compacted.report.cleaned_offset
+            )
+            point = replacement.checkpoint.sync
+            await self._run(lambda: self.log.run_replacement(replacement), point)
 
     async def _ready_for_work(self) -> None:
         self._upkeep_waits += 1

@@ -21,6 +21,7 @@ from typing import Final
 
 import structlog
 
+from goqueue.broker.file_hold import FileHold
 from goqueue.broker.orphans import (
     TOPIC_FILE,
     TOPIC_KIND,
@@ -72,6 +73,7 @@ class Partitions:
         self._removing = threading.Lock()
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
         self._has_room = True
+        self.files = FileHold()
         self.recovery = Recovery()  # of all logs opened so far, together
         self.closed_cleanly = True  # False once a log could not be checkpointed at the end
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
@@ -156,7 +158,14 @@ class Partitions:
             log.close()
             raise TopicNotFound(f"topic {topic!r} was deleted")
         partition = Partition(
-            topic, topic_id, PartitionId(index), log, self._disk, self._note_dirty, self._note_flush
+            topic,
+            topic_id,
+            PartitionId(index),
+            log,
+            self._disk,
+            self._note_dirty,
+            self._note_flush,
+            self.files,
         )
         self._open[key] = partition
         if topic_id is not None:
@@ -241,7 +250,9 @@ class Partitions:
         if opening:
             await asyncio.wait(opening)
         try:
-            await self._disk.in_background(lambda: self._remove_topic(topic.name, topic.topic_id))
+            async with self.files.removing():
+                remove = functools.partial(self._remove_topic, topic.name, topic.topic_id)
+                await self._disk.in_background(remove)
         except GoQueueError as error:
             _log.error("deleted topic's data left", topic=topic.name, problem=str(error))
             return False

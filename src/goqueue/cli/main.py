@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "server": "Broker",
     "version": "Broker",
     "doctor": "Broker",
+    "backup": "Broker",
+    "restore": "Broker",
     "topic": "Topics and messages",
     "produce": "Topics and messages",
     "consume": "Topics and messages",
@@ -33,7 +35,7 @@ COMMANDS: Final = {
     "pipeline": "Data pipelines",
     "config": "Settings of this command",
 }
-LOCAL_COMMANDS: Final = {"server"}  # talk to nobody
+LOCAL_COMMANDS: Final = {"server", "restore"}  # talk to nobody
 
 EPILOG: Final = (
     "[dim]Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 no server answered,"

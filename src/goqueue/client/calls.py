@@ -13,6 +13,7 @@ import msgspec
 from goqueue.client.messages import Message, to_wire
 from goqueue.client.results import (
     Anything,
+    BackupCopy,
     Compacted,
     Health,
     LogLevel,
@@ -29,6 +30,7 @@ from goqueue.client.results import (
 )
 
 T = TypeVar("T")
+BACKUP_SECONDS_MAX = 3_600.0
 COMPACTION_SECONDS_MAX = 3_600.0  # of one partition
 
 
@@ -82,6 +84,24 @@ def set_log_level(level: str) -> Call[LogLevel]:
         path="/admin/log-level",
         result=LogLevel,
         body=_json({"level": level}),
+        is_repeatable=True,
+    )
+
+
+def take_backup() -> Call[BackupCopy]:
+    return Call(
+        method="POST",
+        path="/admin/backups",
+        result=BackupCopy,
+        wait_seconds=BACKUP_SECONDS_MAX,
+    )
+
+
+def remove_backup(backup_id: str) -> Call[Anything]:
+    return Call(
+        method="DELETE",
+        path=f"/admin/backups/{quote(backup_id)}",
+        result=Anything,
         is_repeatable=True,
     )
 

@@ -15,6 +15,16 @@ class ServerVersion(msgspec.Struct, frozen=True):
     compiled: list[str] = []
 
 
+class BackupCopy(msgspec.Struct, frozen=True):
+    backup_id: str
+    path: str
+    """On the server's machine."""
+    topics: int
+    partitions: int
+    log_bytes: int
+    seconds: float
+
+
 class LogLevel(msgspec.Struct, frozen=True):
     level: str
 

@@ -613,15 +613,23 @@ class Log:
             self.sync_point(),
             written,
             epochs,
-            Checkpoint(
-                self.start_offset,
-                self.active.base_offset,
-                self.active.tail(),
-                self.cleaned_offset,
-                self.aborted.count,
-                *self.producers.snapshot(),
-            ),
+            self.checkpoint_now(),
         )
+
+    def checkpoint_now(self) -> Checkpoint:
+        """What a checkpoint of this moment says; it holds once everything so far is synced."""
+        return Checkpoint(
+            self.start_offset,
+            self.active.base_offset,
+            self.active.tail(),
+            self.cleaned_offset,
+            self.aborted.count,
+            *self.producers.snapshot(),
+        )
+
+    def is_settled(self, segment: Segment) -> bool:
+        """Whether the segment is sealed and the checkpoint on disk covers it: it stays as it is."""
+        return segment.sealed and segment not in self._written
 
     def run_checkpoint(self, point: CheckpointPoint) -> None:
         """Blocking; in the background."""

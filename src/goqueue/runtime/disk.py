@@ -30,6 +30,8 @@ THREADS: Final = 8
 _EVICTION_LOOK: Final = 64  # how far to look for a handle that may be closed: keeps it O(1)
 _EVICTION_STEP: Final = 8
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+# Another file system, one that has no links, or somebody else's file.
+_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
 _NO_HANDLE = {errno.EMFILE, errno.ENFILE}
 
 
@@ -309,6 +311,17 @@ class RealDisk:
     def rename(self, source: str, target: str) -> None:
         with _translating(f"renaming {source} to {target}"):
             os.rename(source, target)
+
+    def link(self, source: str, target: str) -> bool:
+        try:
+            os.link(source, target)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return False
+            raise _translated(error, f"linking {source} to {target}") from error
+        return True
 
     def remove(self, path: str) -> None:
         with _translating(f"removing {path}"), contextlib.suppress(FileNotFoundError):

@@ -99,6 +99,9 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Atomically; durable once the target's directory is synced with `sync_directory`."""
 
+    def link(self, source: str, target: str) -> bool:
+        """A second name for a file that does not change any more; False where that cannot be."""
+
     def remove(self, path: str) -> None:
         """No error when it is missing."""
 

@@ -260,6 +260,9 @@ class SimDisk:
         with _translating(f"renaming {source} to {target}"):
             self._rename(source, target)
 
+    def link(self, source: str, target: str) -> bool:
+        return False  # as on a file system that has none: whoever wants one copies
+
     def remove(self, path: str) -> None:
         with _translating(f"removing {path}"), contextlib.suppress(FileNotFoundError):
             self._remove(path)

@@ -1,0 +1,127 @@
+"""`goqueue backup`: a verified copy of a running or stopped server's data."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from goqueue.cli.failures import Failure
+from goqueue.cli.session import Session
+
+if TYPE_CHECKING:
+    from goqueue.cli.backup_files import Manifest
+
+app = typer.Typer(add_completion=False)
+
+MayLink = Callable[[Path], bool]
+
+
+@app.command()
+def backup(
+    context: typer.Context,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where to put the backup; new or empty.")
+    ],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Data directory of a stopped server."),
+    ] = None,
+    copy: Annotated[
+        bool,
+        typer.Option("--copy", help="Copy every file; link none, also on the same file system."),
+    ] = False,
+    allow_damage: Annotated[
+        bool, typer.Option("--allow-damage", help="Back damaged data up too; the backup names it.")
+    ] = False,
+) -> None:
+    """Back up all data of the running server, or of a stopped one's data directory.
+
+    Run it on the server's machine. Everything that was acknowledged before it began is in the
+    backup. Every batch is verified. On the same file system, files that do not change any more are
+    linked and take no room; put the backup on another disk, or use --copy, to survive a disk.
+    """
+    from goqueue.cli.backup_files import back_up, log_bytes, refuse_if_used
+    from goqueue.cli.progress import reading
+
+    session = context.ensure_object(Session)
+    target = directory.absolute()
+    refuse_if_used(target)
+    source_of = _stopped(data_dir) if data_dir is not None else _running(session)
+    with source_of as (source, may_link):
+        _refuse_inside(target, source)
+        with reading(2 * log_bytes(source)) as on_bytes:
+            manifest = back_up(
+                source,
+                target,
+                may_link=(lambda _: False) if copy else may_link,
+                allow_damage=allow_damage,
+                on_bytes=on_bytes,
+            )
+    _show(session, target, manifest)
+
+
+@contextlib.contextmanager
+def _stopped(data_dir: Path) -> Iterator[tuple[Path, MayLink]]:
+    from goqueue.cli.backup_files import may_link_stopped
+    from goqueue.runtime.lock import DirectoryLock
+
+    if not (data_dir / "logs").is_dir():
+        raise Failure(f"{data_dir} is no data directory: there is no {data_dir / 'logs'}")
+    lock = DirectoryLock(str(data_dir))
+    try:
+        yield data_dir.absolute(), may_link_stopped(data_dir)
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _running(session: Session) -> Iterator[tuple[Path, MayLink]]:
+    """The server's own copy; it is ours alone, so every file of it may be linked."""
+    from goqueue.client import calls
+
+    with session.client() as client:
+        copied = client.send(calls.take_backup())
+        try:
+            if not Path(copied.path, "logs").is_dir():
+                raise Failure(
+                    f"{copied.path} cannot be read here: run this on the server's machine, as a"
+                    " user that may read its data directory"
+                )
+            yield Path(copied.path), lambda _: True
+        finally:
+            client.send(calls.remove_backup(copied.backup_id))
+
+
+def _refuse_inside(target: Path, source: Path) -> None:
+    """The copy of a running server lies in `backups/{id}` of its data directory."""
+    data_dir = source.parent.parent if source.parent.name == "backups" else source
+    if target.resolve().is_relative_to(data_dir.resolve()):
+        raise Failure(f"{target} lies in the data directory: choose a place outside {data_dir}")
+
+
+def _show(session: Session, target: Path, manifest: "Manifest") -> None:
+    from goqueue.cli.output import show_facts
+
+    show_facts(session.output_format(), summary(target, manifest), facts(target, manifest))
+
+
+def summary(place: Path, manifest: "Manifest") -> dict[str, object]:
+    return {
+        "directory": str(place),
+        "created_at": manifest.created_at,
+        "cluster_id": manifest.cluster_id,
+        "topics": manifest.topics,
+        "partitions": manifest.partitions,
+        "records": manifest.records,
+        "bytes": manifest.bytes,
+        "files": len(manifest.files),
+        "damage": manifest.damage,
+    }
+
+
+def facts(place: Path, manifest: "Manifest") -> list[tuple[str, object]]:
+    return [
+        (name.replace("_", " "), fact or "none") for name, fact in summary(place, manifest).items()
+    ]
