@@ -59,7 +59,7 @@ class TopicPage(msgspec.Struct, frozen=True):
 
 
 class Offsets(msgspec.Struct, frozen=True):
-    """A partition's: the first one kept, the last one, and the one that comes next."""
+    """A partition's: the first one kept, and the end, which the next message gets."""
 
     earliest: int
     latest: int

@@ -81,6 +81,10 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Longest wait a client may ask for in a read or poll."""
     idle_seconds: int = 75
     """A kept-alive connection without a request for so long is closed."""
+    compress: str = "documents"
+    """Which answers are compressed with gzip, for clients that accept it. `documents`: what GET
+    gives, but no messages. `all`: messages too, for slow networks; it costs more time than the
+    rest of a receive. `none`: nothing."""
     hosts: list[str] = []
     """Names that the server answers to beside its own: `mq.example.com`, `*.example.com`. Requests
     with another `Host` get 421, which protects against DNS rebinding. A listener on loopback
@@ -296,6 +300,8 @@ def _http_problems(http: HttpConfig) -> Iterator[str]:
     for origin in http.cors_origins:
         if not _ORIGIN.fullmatch(origin):
             yield f"http.cors_origins: {origin!r} is not an origin: write https://app.example.com"
+    if http.compress not in ("documents", "all", "none"):
+        yield "http.compress: must be documents, all or none"
     if not _ROOT_PATH.fullmatch(http.root_path):
         yield f"http.root_path: {http.root_path!r} is not a path: write /mq, or nothing"
     for proxy in http.trusted_proxies:

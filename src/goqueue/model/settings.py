@@ -9,6 +9,7 @@ checked and shown like the others; `IDLE` marks them.  Only a value that promise
 happen is refused.
 """
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -98,7 +99,10 @@ class Setting(msgspec.Struct, frozen=True):
 
 def _whole(low: int, high: int) -> Callable[[str], SettingValue]:
     def parse(text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError("must be a whole number") from None
         if not low <= value <= high:
             raise ValueError(f"must be between {low} and {high}")
         return value
@@ -107,7 +111,10 @@ def _whole(low: int, high: int) -> Callable[[str], SettingValue]:
 
 
 def _ratio(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
     if not 0.0 <= value <= 1.0:
         raise ValueError("must be between 0 and 1")
     return value
@@ -414,7 +421,9 @@ def topic_settings(overrides: Mapping[str, str]) -> TopicSettings:
     for name, text in overrides.items():
         setting = SETTINGS.get(name)
         if setting is None:
-            problems.append(f"{name} is not a topic setting")
+            close = difflib.get_close_matches(name, SETTINGS, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            problems.append(f"{name} is not a topic setting{meant}")
             continue
         try:
             values[setting.field] = setting.parse(text)

@@ -88,9 +88,9 @@ def _describe(topic: "Topic") -> None:
     show_facts("table", topic, facts)
     typer.echo()
     show_table(
-        ("PARTITION", "EARLIEST", "LATEST", "NEXT"),
+        ("PARTITION", "EARLIEST", "LATEST"),
         [
-            (index, each.earliest, each.latest, each.next_offset)
+            (index, each.earliest, each.latest)
             for index, each in sorted(topic.partition_offsets.items())
         ],
     )

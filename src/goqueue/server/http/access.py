@@ -177,7 +177,7 @@ class Access:
         return found
 
 
-def refuse_unproven_browser(
+async def refuse_unproven_browser(
     connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler
 ) -> None:
     """For a GET that changes something: a browser must have told where it comes from.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from litestar import Litestar
+from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import HTTPRouteHandler
@@ -117,8 +117,9 @@ def create_app(
 def _application(
     given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
 ) -> Litestar:
+    api = Router("/", route_handlers=API, before_request=errors.refuse_unknown_parameters)
     return Litestar(
-        [*pages.HANDLERS, *health.HANDLERS, *API],
+        [*pages.HANDLERS, *health.HANDLERS, api],
         dependencies={name: _constant(value) for name, value in given.items()},
         exception_handlers={
             errors.Detailed: errors.on_detailed,

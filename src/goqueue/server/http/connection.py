@@ -170,7 +170,9 @@ class HttpConnection(HttpToolsProtocol):
         else:
             has_begun = False
         if not has_begun:
-            body = f'{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}'.encode()
+            body = (
+                f'{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}\n'.encode()
+            )
             self.transport.write(
                 b"HTTP/1.1 %d Bad Request\r\ncontent-type: application/json\r\n"
                 b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (status, len(body), body)

@@ -6,13 +6,16 @@
 with whatever helps to go on (the offsets that can be read, the field that was wrong).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers.base import BaseRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
 from goqueue.broker.group_membership import NotAssigned
@@ -22,6 +25,14 @@ from goqueue.broker.messages import DamagedRecords, UnreadableRecords
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors
+from goqueue.server.http.body_errors import (
+    BODY,
+    empty_body,
+    field_text,
+    hint,
+    not_json,
+    unknown_field,
+)
 from goqueue.txn import errors as txn_errors
 
 RETRY_AFTER_SECONDS: Final = 1
@@ -217,26 +228,64 @@ def on_detailed(_: Request[Any, Any, Any], detailed: Detailed) -> Response[Error
 
 
 def on_validation_error(
-    _: Request[Any, Any, Any], error: ValidationException
+    request: Request[Any, Any, Any], error: ValidationException
 ) -> Response[ErrorBody]:
     """A parameter or body of the wrong shape: each wrong field by name."""
     found = error.extra if isinstance(error.extra, list) else []
-    fields = [_field_problem(each) for each in found if isinstance(each, dict)]
+    known = _body_fields(request)
+    fields = [_field_problem(each, known) for each in found if isinstance(each, dict)]
     text = "; ".join(each["message"] for each in fields) or error.detail
     return error_response(400, Problem("invalid_request", text, {"fields": fields}))
 
 
-def _field_problem(found: Mapping[str, Any]) -> dict[str, str]:
+def _body_fields(request: Request[Any, Any, Any]) -> tuple[str, ...]:
+    body = request.route_handler.parsed_data_field
+    return () if body is None else getattr(body.annotation, "__struct_fields__", ())
+
+
+def _field_problem(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, str]:
     name = str(found.get("key", ""))
-    source = str(getattr(found.get("source"), "value", "") or "")
+    source = found.get("source")
+    place = str(getattr(source, "value", source) or "")
     text = str(found.get("message", "is not valid"))
-    return {"name": name, "in": source, "message": f"{name}: {text}" if name else text}
+    if name != "data":  # what handlers call the whole body
+        told = field_text(text, ())
+        return {"name": name, "in": place, "message": f"{name}: {told}" if name else told}
+    if text == "'data'":
+        return {"name": "", "in": "body", "message": empty_body(known)}
+    field = unknown_field(text)
+    if field is not None:
+        return {"name": field, "in": "body", "message": field_text(text, known)}
+    return {"name": "", "in": "body", "message": f"{BODY}: {field_text(text, known)}"}
 
 
-def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
+def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
     """An unknown path or method, a body that is too large or no JSON."""
     code = _HTTP_CODES.get(error.status_code, "internal")
-    return error_response(error.status_code, Problem(code, error.detail), error.headers)
+    text = error.detail
+    if error.status_code == 413:
+        bytes_max = request.route_handler.resolve_request_max_body_size()
+        text = f"the body has more than {bytes_max} bytes (setting http.body_bytes_max)"
+    elif error.status_code == 400 and text.startswith(("Input data was", "JSON is malformed")):
+        text = not_json(text)
+    return error_response(error.status_code, Problem(code, text), error.headers)
+
+
+async def refuse_unknown_parameters(request: Request[Any, Any, Any]) -> None:
+    """As unknown fields of a body are: what is misspelt would be ignored in silence."""
+    if not request.scope["query_string"]:
+        return
+    known = _query_names(request.route_handler)
+    for name in request.query_params:
+        if name not in known:
+            raise errors.InvalidRequest(f"unknown parameter `{name}`{hint(name, known)}")
+
+
+@cache
+def _query_names(handler: BaseRouteHandler) -> tuple[str, ...]:
+    in_path = re.findall(r"{(\w+):", next(iter(handler.paths)))
+    model = handler.create_kwargs_model(path_parameters=dict.fromkeys(in_path))  # type: ignore[arg-type] # it looks at the names
+    return tuple(sorted(each.field_alias for each in model.expected_query_params))
 
 
 def on_bad_text(_: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:

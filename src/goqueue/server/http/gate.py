@@ -3,7 +3,7 @@
 too many requests or bytes of bodies at once       503, with Retry-After
 a name that is not ours, a page of another origin  400, 421, 403: see `access`
 /v1/…                                              the same as without it
-every answer                                       security headers
+every answer                                       security headers, a newline behind JSON, gzip
 every request                                      its time in the metrics, by route, and in the log
 """
 
@@ -15,6 +15,13 @@ import msgspec
 from goqueue.model.errors import Overloaded
 from goqueue.runtime import Clock
 from goqueue.server.http.access import Access
+from goqueue.server.http.compression import (
+    Inflater,
+    accepts_gzip,
+    compressed,
+    is_worth_it,
+    may_compress,
+)
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
@@ -47,6 +54,8 @@ class Gate:
         app: App,
         *,
         access: Access,
+        compress: str,
+        body_bytes_max: int,
         clock: Clock,
         metrics: Metrics,
         server_log: ServerLog,
@@ -57,6 +66,8 @@ class Gate:
     ) -> None:
         self._app = app
         self.access = access
+        self.compress = compress
+        self.body_bytes_max = body_bytes_max
         self._clock = clock
         self._metrics = metrics
         self._server_log = server_log
@@ -117,6 +128,12 @@ class Gate:
                 " (setting http.connections_max)"
             )
             return 503, problem_of(error)
+        encoding = dict(scope["headers"]).get(b"content-encoding", b"identity").lower()
+        if encoding not in (b"identity", b"gzip"):
+            text = (
+                f"a body encoded as {encoding.decode('latin-1')[:40]!r}: send it plain or as gzip"
+            )
+            return 415, Problem("unsupported_media_type", text)
         return None
 
     async def _answer_options(self, scope: Scope, send: Send) -> None:
@@ -148,7 +165,14 @@ class _Passing:
         self._receive = receive
         self._send = send
         self._gate = gate
+        self._scope = scope
         self._path = scope["path"]
+        self._start: Event | None = None  # of the answer; it waits for the body
+        headers = dict(scope["headers"])
+        self._accepts_gzip = accepts_gzip(headers)
+        self._inflater: Inflater | None = None
+        if headers.get(b"content-encoding", b"").lower() == b"gzip":
+            self._inflater = Inflater(gate.body_bytes_max)
         self._cors_headers = gate.access.cors_headers(scope)
 
     async def receive(self) -> Event:
@@ -156,6 +180,10 @@ class _Passing:
         if event["type"] == "http.disconnect" and not self.status:
             self.status = CLIENT_LEFT
         body = event.get("body")
+        if self._inflater is not None and event["type"] == "http.request":
+            is_last = not event.get("more_body", False)
+            body = await self._inflater.feed(body or b"", is_last=is_last)
+            event = {**event, "body": body}
         if body:
             self.body_bytes += len(body)
             self._gate.take_bytes(len(body))
@@ -171,7 +199,36 @@ class _Passing:
                 headers = [header for header in headers if header[0] != b"allow"]
                 headers.append(self._gate.allow_header(self._path))
             event["headers"] = headers
+            self._start = event
+            return
+        if self._start is not None:
+            start, self._start = self._start, None
+            if not event.get("more_body", False):
+                event = {**event, "body": await self._finished(start, event.get("body", b""))}
+            await self._send(start)
         await self._send(event)
+
+    async def _finished(self, start: Event, body: bytes) -> bytes:
+        """An answer that is whole: with a newline, and compressed where that helps."""
+        headers = dict(start["headers"])
+        kind = headers.get(b"content-type", b"")
+        if not body or b"content-encoding" in headers:
+            return body
+        if kind.startswith(b"application/json"):
+            body += b"\n"
+        added = []
+        route = str(self._scope.get("path_template") or "")
+        if is_worth_it(kind, len(body)) and may_compress(
+            self._gate.compress, self._scope["method"], route
+        ):
+            added.append((b"vary", b"accept-encoding"))
+            if self._accepts_gzip:
+                added.append((b"content-encoding", b"gzip"))
+                body = await compressed(body)
+        added.append((b"content-length", str(len(body)).encode()))
+        kept = [header for header in start["headers"] if header[0] != b"content-length"]
+        start["headers"] = [*kept, *added]
+        return body
 
 
 def _method(scope: Scope) -> str:

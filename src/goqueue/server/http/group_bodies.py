@@ -8,10 +8,16 @@ from litestar.params import PathParameter, QueryParameter
 
 from goqueue.broker.group_membership import TopicPartition
 from goqueue.groups.errors import InvalidGroupId
+from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.server.http.errors import ErrorBody, responses, write_responses
 from goqueue.server.http.message_bodies import INT32_MAX, Encoding, HeaderBody
-from goqueue.server.http.notation import INT64_MAX
+from goqueue.server.http.notation import (
+    INT64_MAX,
+    DurationMs,
+    PositiveDurationMs,
+    TakesDurations,
+)
 
 NAME_LENGTH_MAX: Final = 249
 TOPICS_MAX: Final = 1_000  # of one member
@@ -80,7 +86,7 @@ def _described(statuses: tuple[int, ...]) -> dict[int, ResponseSpec]:
 Mode = Literal["stream", "queue"]
 
 
-class JoinGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JoinGroup(TakesDurations, frozen=True, forbid_unknown_fields=True):
     topics: Annotated[list[Name], msgspec.Meta(max_length=TOPICS_MAX)] = []
     """What to read; each must exist."""
     topics_regex: Annotated[str, msgspec.Meta(max_length=PATTERN_LENGTH_MAX)] | None = None
@@ -96,18 +102,29 @@ class JoinGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A static member: its next process takes its partitions over without a rebalance."""
     auto_commit: bool = True
     """A poll commits what the poll before it gave."""
-    auto_commit_interval_ms: Annotated[int, msgspec.Meta(ge=0, le=AUTO_COMMIT_MS_MAX)] = (
-        AUTO_COMMIT_MS_DEFAULT
-    )
-    """Not more often than this."""
+    auto_commit_interval_ms: DurationMs = AUTO_COMMIT_MS_DEFAULT
+    """Not more often than this, as `5s` or in milliseconds; an hour at most."""
     offset_reset: Literal["earliest", "latest"] = "earliest"
     """Where to begin in a partition that the group has committed nothing in."""
-    session_timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
+    session_timeout_ms: PositiveDurationMs | None = None
     """Silence after which the member is taken for dead; the server's 30 s when absent."""
-    rebalance_timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
+    rebalance_timeout_ms: PositiveDurationMs | None = None
     """Time to let partitions go when told to; the server's 60 s when absent."""
     assignor: Literal["uniform", "range", "roundrobin"] | None = None
     """How partitions are divided; what most members ask for is done. `uniform` when absent."""
+
+
+def check_join(data: JoinGroup) -> None:
+    """The ranges of durations, however they were written."""
+    for name, high in (
+        ("auto_commit_interval_ms", AUTO_COMMIT_MS_MAX),
+        ("session_timeout_ms", INT32_MAX),
+        ("rebalance_timeout_ms", INT32_MAX),
+    ):
+        value = getattr(data, name)
+        low = int(name != "auto_commit_interval_ms")
+        if value is not None and not low <= value <= high:
+            raise InvalidRequest(f"{name}: {value} ms; {low} to {high} are possible")
 
 
 class MemberCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,10 +9,10 @@ from litestar.params import JSONBody, Parameter
 from goqueue.model.errors import InvalidRequest
 from goqueue.server.http.errors import responses
 from goqueue.server.http.given import TheBroker
-from goqueue.server.http.notation import INT64_MAX
+from goqueue.server.http.notation import INT64_MAX, PositiveDurationMs, TakesDurations
 from goqueue.server.http.transactions import MEMBERS_MAX, Identity, ProducerBody
 from goqueue.txn import Attempt
-from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS_MAX
+from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS
 
 RUN_NAME_LENGTH_MAX: Final = 200
 APPLICATION_LENGTH_MAX: Final = 900  # an attempt's transactional id holds it and four numbers
@@ -40,13 +40,13 @@ class RunStarted(msgspec.Struct, frozen=True):
     """The last version that was decided; -1 for none."""
 
 
-class StartAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StartAttempt(TakesDurations, frozen=True, forbid_unknown_fields=True):
     version: Number
     run: Number
     task: Number
     attempt: Number
     """Another one each time that the task is tried."""
-    timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=ATTEMPT_TIMEOUT_MS_MAX)] = ATTEMPT_TIMEOUT_MS
+    timeout_ms: PositiveDurationMs = ATTEMPT_TIMEOUT_MS
     """The attempt is aborted when it is undecided for so long after its first write."""
 
 

@@ -44,6 +44,7 @@ from goqueue.server.http.group_bodies import (
     PollBody,
     RevokedBody,
     RevokePartitions,
+    check_join,
     group_name,
     group_responses,
     group_write_responses,
@@ -86,6 +87,7 @@ async def join_group(
     Partitions that others have yet to let go come with a later poll.  In queue mode members share
     the messages of all partitions instead.
     """
+    check_join(data)
     if data.mode == "queue":
         if not data.topics:
             raise InvalidRequest("topics: name at least one")

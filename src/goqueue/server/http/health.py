@@ -14,6 +14,8 @@ from goqueue.server.http.given import TheBroker, TheHealth, TheMetrics
 from goqueue.server.http.notation import time_text
 from goqueue.server.metrics import CONTENT_TYPE
 
+METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text
+
 
 class HealthBody(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str
@@ -150,7 +152,7 @@ async def get_stats(broker: TheBroker) -> StatsBody:
     )
 
 
-@get("/metrics", tags=["server"], summary="Metrics for Prometheus", media_type=CONTENT_TYPE)
+@get("/metrics", tags=["server"], summary="Metrics for Prometheus", media_type=METRICS_TYPE)
 async def get_metrics(metrics: TheMetrics) -> bytes:
     await metrics.look()
     return metrics.scrape()

@@ -42,6 +42,8 @@ class HttpListener:
         gate = Gate(
             app,  # type: ignore[arg-type] # litestar has its own names for ASGI's types
             access=Access(config),
+            compress=config.compress,
+            body_bytes_max=config.body_bytes_max,
             clock=broker.doors.clock,
             metrics=metrics,
             server_log=server_log,

@@ -27,6 +27,13 @@ import msgspec
 from goqueue.broker.messages import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
+from goqueue.server.http.body_errors import (
+    BODY,
+    empty_body,
+    field_text,
+    not_json,
+    split_place,
+)
 from goqueue.server.http.errors import Problem
 from goqueue.server.http.notation import INT64_MAX, parse_time, parse_wait, time_text
 
@@ -103,11 +110,20 @@ def decode_request(body: bytes) -> list[OutgoingMessage]:
         return plain
     try:
         request = _request_decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(_problem(str(error))) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"the body is not a publish request: {error}") from error
+        text = not_json(str(error)) if body else empty_body(["messages"])
+        raise InvalidRequest(text) from error
     return [
         outgoing(message, place, request.encoding) for place, message in enumerate(request.messages)
     ]
+
+
+def _problem(text: str) -> str:
+    place, what = split_place(text)
+    struct = MessageInput if place.startswith("messages[") else PublishRequest
+    return f"{place or BODY}: {field_text(what, struct.__struct_fields__)}"
 
 
 def _plain_messages(body: bytes) -> list[OutgoingMessage] | None:

@@ -3,8 +3,11 @@
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
+
+from goqueue.model.durations import DURATION_PATTERN, duration_ms
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset, Timestamp
 
@@ -12,17 +15,23 @@ INT64_MAX: Final = 2**63 - 1
 NAME_PATTERN: Final = "^[a-zA-Z0-9._-]{1,249}$"
 TIME_PATTERN: Final = r"^(\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
 OFFSET_TIME_PATTERN: Final = r"^(earliest|latest|newest|\d{1,19}|\d{4}-\d{2}-\d{2}[Tt ].{5,30})$"
-WAIT_PATTERN: Final = r"^\d{1,9}(ms|s|m|h)?$"
+WAIT_PATTERN: Final = DURATION_PATTERN
 OFFSET_PATTERN: Final = r"^(earliest|latest|\d{1,19})$"
 START_PATTERN: Final = r"^(earliest|latest|-?\d{1,19})$"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UNIT_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_WAIT: Final = re.compile(r"(\d{1,9})(ms|s|m|h)?", re.ASCII)
 _CALENDAR_END_MS: Final = 253_402_300_800_000  # the year 10000
 _DIGITS: Final = re.compile(r"\d{1,19}", re.ASCII)
 
 TimeText = str | int | None
+
+if TYPE_CHECKING:  # as handlers see it: `TakesDurations` has turned texts into numbers
+    DurationMs = int
+    PositiveDurationMs = int
+else:
+    _DurationText = Annotated[str, msgspec.Meta(pattern=DURATION_PATTERN)]
+    DurationMs = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | _DurationText
+    PositiveDurationMs = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | _DurationText
 
 
 def parse_time(text: str, name: str) -> Timestamp:
@@ -55,12 +64,22 @@ def _bounded(number: int, name: str) -> int:
     return number
 
 
-def parse_wait(text: str) -> int:
-    """`500ms`, `30s`, `1m`, or plain milliseconds; gives milliseconds."""
-    match = _WAIT.fullmatch(text)
-    if match is None:
-        raise InvalidRequest(f"wait: {text[:60]!r} is not a duration: write 500ms, 30s or 1m")
-    return int(match[1]) * _UNIT_MS[match[2] or ""]
+def parse_wait(text: str, name: str = "wait") -> int:
+    """`500ms`, `30s`, `1h30m`, `7d`, or plain milliseconds; gives milliseconds."""
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{name}: {error}") from error
+
+
+class TakesDurations(msgspec.Struct, frozen=True):
+    """A body whose fields that end in `_ms` may also be written as `30s`."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name.endswith("_ms") and isinstance(value, str):
+                msgspec.structs.force_setattr(self, name, parse_wait(value, name))
 
 
 def parse_offset(text: str, name: str) -> Offset:

@@ -91,7 +91,7 @@ def _page(title: str, body: str) -> Response[str]:
         f"<style>{_STYLE}</style></head><body>{body}</body></html>"
     )
     headers = {"content-security-policy": _POLICY}
-    return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+    return Response(text, media_type="text/html", headers=headers)
 
 
 # --- the API page -------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ async def api_page(document: TheDocument) -> Response[str]:
 
 @get(SCRIPT_PATH, include_in_schema=False)
 async def api_script() -> Response[str]:
-    return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")
+    return Response(_SCRIPT, media_type="text/javascript")
 
 
 def _api(found: dict[str, Any]) -> str:

@@ -250,6 +250,10 @@ class Settle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Of one message; the answer is about that."""
     receipt_handles: Handles | None = None
     """Of many; the answer has a result for each."""
+    receipt: Handle | None = None
+    """The same as `receipt_handle`."""
+    receipts: Handles | None = None
+    """The same as `receipt_handles`."""
     quiet: bool = False
     """With many: give a result only for what was refused."""
 
@@ -276,7 +280,7 @@ class Extend(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
     extension_seconds: Annotated[float, msgspec.Meta(gt=0, le=VISIBILITY_MS_MAX / 1000)] | None = (
         None
     )
-    """The same in seconds."""
+    """The same in seconds, as a number."""
 
 
 class Release(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -9,7 +9,12 @@ from litestar.params import JSONBody
 from goqueue.queue import InvalidQueueSetting, QueueSettings
 from goqueue.server.http.given import TheQueues
 from goqueue.server.http.group_bodies import NAME_LENGTH_MAX, GroupPath, group_name
-from goqueue.server.http.notation import INT64_MAX
+from goqueue.server.http.notation import (
+    INT64_MAX,
+    DurationMs,
+    PositiveDurationMs,
+    TakesDurations,
+)
 from goqueue.server.http.queue_bodies import queue_responses, queue_write_responses
 
 Unset = msgspec.UnsetType
@@ -18,8 +23,8 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 Above0 = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
 
 
-class QueueSettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    visibility_ms: Above0 | Unset = UNSET
+class QueueSettingsBody(TakesDurations, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    visibility_ms: PositiveDurationMs | Unset = UNSET
     """How long a consumer has for a message, unless it asks otherwise; 30000."""
     max_failures: Above0 | Unset = UNSET
     """Deliveries that consumers nacked, after which a message becomes a dead letter; 5."""
@@ -30,11 +35,11 @@ class QueueSettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_deliveries: Number | Unset = UNSET
     """Deliveries, however they ended, after which a message that comes back becomes a dead letter;
     0: no limit.  5 for groups that share consumers make."""
-    backoff_base_ms: Number | Unset = UNSET
+    backoff_base_ms: DurationMs | Unset = UNSET
     """How long a message waits after its first failure; 1000."""
     backoff_factor: Annotated[float, msgspec.Meta(ge=1, le=100)] | Unset = UNSET
     """So much longer after each further one; 2."""
-    backoff_max_ms: Number | Unset = UNSET
+    backoff_max_ms: DurationMs | Unset = UNSET
     """And never longer than this; 60000."""
     backoff_jitter: Annotated[float, msgspec.Meta(ge=0, le=1)] | Unset = UNSET
     """So much shorter or longer, by chance; 0.2."""
@@ -56,13 +61,13 @@ class QueueSettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         | Unset
     ) = UNSET
     """Shares of critical, high, normal, low and background; 50, 25, 15, 7, 3."""
-    starvation_ms: Above0 | Unset = UNSET
+    starvation_ms: PositiveDurationMs | Unset = UNSET
     """A lane that waited so long gets one message out of turn; 30000."""
     fairness: Annotated[str, msgspec.Meta(max_length=NAME_LENGTH_MAX)] | Unset = UNSET
     """The header whose values share a lane equally; empty for none."""
     fairness_window: Above0 | Unset = UNSET
     """How many messages of a partition's lane are looked at for that; 1000."""
-    ttl_ms: Number | Unset = UNSET
+    ttl_ms: DurationMs | Unset = UNSET
     """Life of messages that do not say their own; 0: as the topic's `goqueue.ttl.ms` says."""
     expired: Literal["topic", "dead_letter", "drop"] | Unset = UNSET
     """What becomes of messages that outlived it; `topic`: as the topic's `goqueue.expired` says."""

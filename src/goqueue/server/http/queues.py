@@ -209,16 +209,16 @@ async def ack_range(queues: TheQueues, topic: TopicPath, data: JSONBody[AckRange
 
 
 def _handles(data: Settle) -> Sequence[str]:
-    if (data.receipt_handle is None) == (data.receipt_handles is None):
+    one = [each for each in (data.receipt_handle, data.receipt) if each is not None]
+    many = [each for each in (data.receipt_handles, data.receipts) if each is not None]
+    if len(one) + len(many) != 1:
         raise InvalidRequest("give receipt_handle or receipt_handles, one of them")
-    if data.receipt_handle is not None:
-        return [data.receipt_handle]
-    return data.receipt_handles or []
+    return one or many[0]
 
 
 async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer:
     handles = _handles(data)
-    if data.receipt_handle is not None:
+    if data.receipt_handle is not None or data.receipt is not None:
         (outcome,) = await queues.settle(handles, ending)
         return _refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
     if data.quiet:

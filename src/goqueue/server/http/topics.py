@@ -1,6 +1,7 @@
 """Topics: create, list, describe, grow, delete, and their settings."""
 
 import asyncio
+import re
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,7 +11,8 @@ from litestar.params import JSONBody, Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.durations import duration_ms
+from goqueue.model.errors import InvalidRequest, InvalidSetting
 from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
 from goqueue.server.http.errors import responses, write_responses
@@ -23,6 +25,8 @@ TOPICS_PAGE_MAX: Final = 10_000
 OPENED_AT_ONCE: Final = 32  # partitions that one description opens at the same time
 INT32_MAX: Final = 2**31 - 1
 
+_WHOLE_NUMBER: Final = re.compile(r"-?\d+", re.ASCII)
+
 SettingInput = str | int | float | bool
 
 
@@ -31,10 +35,13 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """1 to 249 of `a-z A-Z 0-9 . _ -`, and neither `.` nor `..`."""
     num_partitions: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
     """The server's default (3) when absent."""
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
+    """The same as `num_partitions`."""
     retention_hours: Annotated[int, msgspec.Meta(ge=1, le=RETENTION_HOURS_MAX)] | None = None
     """Short for the setting `retention.ms`."""
     settings: dict[str, SettingInput] = {}
-    """By their Kafka names; `GET /topics/{topic}/settings` lists them with their meaning."""
+    """By their Kafka names; `GET /topics/{topic}/settings` lists them with their meaning.  Those in
+    `.ms` are milliseconds or texts such as `7d`."""
     validate_only: bool = False
     """Check everything and change nothing."""
 
@@ -71,9 +78,9 @@ class Offsets(msgspec.Struct, frozen=True):
     earliest: int
     """The first offset there is."""
     latest: int
-    """The last one; `earliest - 1` when there is none."""
+    """The end, as in Kafka: what the next message will get; `earliest` when there is none."""
     next_offset: int
-    """What the next message will get."""
+    """The same as `latest`."""
 
 
 class TopicDetail(msgspec.Struct, frozen=True):
@@ -174,6 +181,8 @@ TopicPath = Annotated[
     },
 )
 async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
+    if data.num_partitions is not None and data.partitions is not None:
+        raise InvalidRequest("give num_partitions or partitions, not both")
     settings = setting_texts(data.settings)
     if data.retention_hours is not None:
         if "retention.ms" in settings:
@@ -181,7 +190,7 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
         settings["retention.ms"] = str(data.retention_hours * HOUR_MS)
     topic = await broker.create_topic(
         data.name,
-        partitions=data.num_partitions,
+        partitions=data.num_partitions or data.partitions,
         settings=settings,
         validate_only=data.validate_only,
     )
@@ -189,7 +198,10 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
     body = TopicCreated(
         topic.name, str(topic.topic_id), topic.partitions, dict(topic.overrides), created
     )
-    return Response(body, status_code=201 if created else 200)
+    if not created:
+        return Response(body, status_code=200)
+    # Relative, so that it is right below any prefix.
+    return Response(body, headers={"Location": f"topics/{topic.name}"})
 
 
 @get("/topics", tags=["topics"], summary="List topics", responses=responses())
@@ -242,7 +254,7 @@ async def describe_topic(broker: TheBroker, topic: TopicPath) -> TopicDetail:
 
 def offsets_of(partition: Partition) -> Offsets:
     log = partition.log
-    return Offsets(log.start_offset, log.high_watermark - 1, log.high_watermark)
+    return Offsets(log.start_offset, log.high_watermark, log.high_watermark)
 
 
 async def _open_all(broker: Broker, topic: Topic) -> list[Partition]:
@@ -290,7 +302,7 @@ def _partition_info(partition: Partition, node: int) -> PartitionInfo:
         isr=[node],
         leader_epoch=partition.leader_epoch,
         earliest=log.start_offset,
-        latest=log.high_watermark - 1,
+        latest=log.high_watermark,
         next_offset=log.high_watermark,
         high_watermark=log.high_watermark,
         size_bytes=log.size,
@@ -359,12 +371,19 @@ async def change_settings(
 
 
 def setting_texts(settings: dict[str, SettingInput]) -> dict[str, str]:
-    """Settings are text, but a number in JSON need not be quoted."""
-    return {name: _setting_text(value) for name, value in settings.items()}
+    """Settings are text, but a number in JSON need not be quoted, and `.ms` may be a duration."""
+    return {name: _setting_text(name, value) for name, value in settings.items()}
 
 
-def _setting_text(value: SettingInput) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _setting_text(name: str, value: SettingInput) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and name.endswith(".ms") and not _WHOLE_NUMBER.fullmatch(value):
+        try:
+            return str(duration_ms(value))
+        except ValueError as error:
+            raise InvalidSetting(f"{name}: {error}, or milliseconds") from error
+    return str(value)
 
 
 def _setting_list(broker: Broker, topic: Topic) -> SettingList:

@@ -14,10 +14,14 @@ from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.names import topic_name
 from goqueue.server.http.errors import Detailed, responses
 from goqueue.server.http.given import TheBroker, TheTransactionMessages
-from goqueue.server.http.notation import INT64_MAX, time_text
+from goqueue.server.http.notation import (
+    INT64_MAX,
+    PositiveDurationMs,
+    TakesDurations,
+    time_text,
+)
 from goqueue.server.http.queue_bodies import Handles, queue_responses
 from goqueue.txn import ProducerIdentity, State, Transaction
-from goqueue.txn.machine import TIMEOUT_MS_MAX
 
 TIMEOUT_MS: Final = 60_000
 INT32_MAX: Final = 2**31 - 1
@@ -36,10 +40,10 @@ NamePath = Annotated[str, Parameter(description="The transactional id.", max_len
 # --- bodies -------------------------------------------------------------------------------------
 
 
-class InitProducer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InitProducer(TakesDurations, frozen=True, forbid_unknown_fields=True):
     transactional_id: Name
     """The name under which one producer at a time writes; a newer one fences the older."""
-    transaction_timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=TIMEOUT_MS_MAX)] = TIMEOUT_MS
+    transaction_timeout_ms: PositiveDurationMs = TIMEOUT_MS
     """A transaction that is open for longer is aborted."""
 
 

@@ -207,6 +207,7 @@ async def test_a_page_cannot_poll_for_a_member(client: Client):
     for headers in (IMAGE_TAG, OLD_BROWSER_IMAGE, link):
         assert (await client.get(path, headers=headers)).status_code == 403
     assert (await client.get(path)).status_code == 200
+    await client.post("/groups/g/leave", json={"member_id": "m"})
 
 
 async def test_a_link_from_elsewhere_opens_a_page(client: Client):

@@ -1,12 +1,23 @@
 """Numbers of groups for Prometheus."""
 
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
+import pytest_asyncio
 
 from goqueue.server import group_metrics
+from tests.unit.server.http.conftest import Serving
 from tests.unit.server.http.test_metrics import scrape
 
 Client = httpx.AsyncClient
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(serving: Serving) -> AsyncIterator[Client]:
+    """Of a server of the test's own: the numbers are about all groups there are."""
+    async with serving() as server, Client(base_url=server.url) as connected:
+        yield connected
 
 
 async def prepared(client: Client) -> dict:

@@ -66,7 +66,7 @@ async def test_an_offset_out_of_range_is_416_with_the_range(client: Client):
         assert answer.status_code == 416
         error = answer.json()["error"]
         assert error["code"] == "offset_out_of_range"
-        assert error["details"] == {"earliest": 1, "latest": 2, "next_offset": 3}
+        assert error["details"] == {"earliest": 1, "latest": 3, "next_offset": 3}
     assert (await client.delete(f"{PATH}?before=9")).status_code == 416
 
 
@@ -152,7 +152,7 @@ async def test_offsets_are_found_by_time(client: Client):
     ):
         found = (await client.get(f"{where}?time={time}")).json()
         assert (found["offset"], found["timestamp"]) == (offset, timestamp), time
-        assert (found["earliest"], found["latest"], found["next_offset"]) == (0, 2, 3)
+        assert (found["earliest"], found["latest"], found["next_offset"]) == (0, 3, 3)
 
 
 # --- waiting ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ async def test_a_topic_is_created_listed_described_and_deleted(client: Client):
     assert (await client.get("/topics")).json() == {"topics": ["orders"]}
 
     detail = (await client.get("/topics/orders")).json()
-    assert detail["partition_offsets"]["1"] == {"earliest": 0, "latest": -1, "next_offset": 0}
+    assert detail["partition_offsets"]["1"] == {"earliest": 0, "latest": 0, "next_offset": 0}
     assert detail["total_messages"] == 0
 
     deleted = await client.delete("/topics/orders")
