@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `500ms`, `30s`, `1h30m`, `7d`; bare numbers are milliseconds."""
+"""Lengths of time as people write them: `500ms`, `30s`, `1h30m`, `7d`; else milliseconds."""
 
 import re
 from typing import Final

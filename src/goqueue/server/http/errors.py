@@ -56,6 +56,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     UnreadableRecords: 422,
     errors.UnsupportedBatch: 400,
     errors.InvalidRecord: 400,
+    errors.InvalidRecords: 400,
     errors.InvalidTimestamp: 400,
     errors.BatchTooLarge: 413,
     errors.InvalidProducerEpoch: 409,

@@ -87,7 +87,7 @@ Mode = Literal["stream", "queue"]
 
 
 class JoinGroup(TakesDurations, frozen=True, forbid_unknown_fields=True):
-    topics: Annotated[list[Name], msgspec.Meta(max_length=TOPICS_MAX)] = []
+    topics: Annotated[list[Name], msgspec.Meta(max_length=TOPICS_MAX)] = []  # noqa: RUF012 # msgspec copies it
     """What to read; each must exist."""
     topics_regex: Annotated[str, msgspec.Meta(max_length=PATTERN_LENGTH_MAX)] | None = None
     """And all topics whose whole name this pattern matches (RE2), also those to come."""
