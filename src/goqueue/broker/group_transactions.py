@@ -89,6 +89,7 @@ class GroupTransactions:
         """
         for transactional_id, _ in members:
             await self._transactions.durable(transactional_id)
+            await self._transactions.records_durable(transactional_id)
         names = [transactional_id for transactional_id, _ in members]
         ended = await self._end(
             lambda machine: machine.applications.decide(

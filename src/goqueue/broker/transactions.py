@@ -36,8 +36,8 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.queues import Queues
 from goqueue.broker.transaction_acks import Refused, TransactionAcks
 from goqueue.groups import CommitRequest
-from goqueue.model.errors import GoQueueError, StorageFailed
-from goqueue.model.ids import Timestamp, TopicName
+from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.ids import Offset, Timestamp, TopicName
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
@@ -356,6 +356,8 @@ class Transactions:
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
         await self.acks.durable(transactional_id)  # or a crash could commit without them
+        if commits:
+            await self.records_durable(transactional_id)
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
@@ -372,6 +374,27 @@ class Transactions:
         if transaction is not None and transaction.state.is_prepared:
             await self._drives.marked(transaction, soon=marks_soon)
         return reply
+
+    async def records_durable(self, transactional_id: str) -> None:
+        """Return when all that the open transaction wrote is durable.
+
+        With acks=1 nobody has waited for that, and a power cut could leave a committed transaction
+        without its records.  After acks=all there is nothing to wait for.
+        """
+        transaction = self.machine.find(transactional_id)
+        if transaction is None or transaction.state is not State.ONGOING:
+            return
+        waits = []
+        for place in transaction.partitions:
+            partition = self._opened(*place)  # what is not open was not written to since the start
+            if partition is not None:
+                producer = partition.log.producers.find(transaction.producer_id)
+                last = producer.batches[-1].last_offset if producer and producer.batches else -1
+                if last >= partition.log.high_watermark:
+                    waits.append(partition.committed(Offset(last)))
+        for result in await asyncio.gather(*waits, return_exceptions=True):
+            if result is not None and not isinstance(result, TopicNotFound):  # nobody will read it
+                raise result
 
     def _starts(self, transaction: Transaction) -> tuple[int, ...] | None:
         """Where its records begin, in the order of its partitions; None if that is not known."""
