@@ -7,12 +7,14 @@ that are damaged are not.  Blocking.
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Final
 
 import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
 from goqueue.log import framed
+from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import EPOCHS_FILE
@@ -20,6 +22,8 @@ from goqueue.log.segment import LOG, Damage, Segment, Sound
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Epoch, Offset, Timestamp
 from goqueue.runtime import Disk
+
+END: Final = Offset(2**63 - 1)
 
 
 class DamagedRange(msgspec.Struct, frozen=True):
@@ -67,6 +71,7 @@ def inspect_log(
     report = LogReport(directory, damage=[], warnings=[])
     saved = _checkpoint(disk, directory, report)
     epochs = _epochs(disk, directory, report)
+    _check_aborted(disk, directory, report)
     segments = _segments(disk, directory, saved)
     if not segments:
         return report
@@ -190,6 +195,13 @@ def _checkpoint(disk: Disk, directory: str, report: LogReport) -> Checkpoint | N
     except CorruptData as error:
         report.warnings.append(f"{error}: the server verifies the whole log when it starts")
         return None
+
+
+def _check_aborted(disk: Disk, directory: str, report: LogReport) -> None:
+    try:
+        AbortIndex(disk, directory).between(Offset(0), END)
+    except CorruptData as error:
+        report.warnings.append(f"{error}: the server makes the abort index anew")
 
 
 def _epochs(disk: Disk, directory: str, report: LogReport) -> LeaderEpochs:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.conformance.cli.commands import FREE_PORTS, Run, RunningServer, decoded
 
@@ -67,6 +68,8 @@ def test_the_log_level_changes_at_run_time_and_debug_shows_requests(
         line["path"] == "/topics" and line["method"] == "POST" and line["status"] == 201
         for line in lines(running, "http request")
     )
+    AdminClient({"bootstrap.servers": running.kafka}).list_topics(timeout=20)
+    eventually(lambda: any(line["api"] == "metadata" for line in lines(running, "kafka request")))
     run("config", "log-level", "info")
     before = len(lines(running, "http request"))
     run("topic", "list")

@@ -14,9 +14,10 @@ from goqueue.broker.examination import Examination, examine
 from goqueue.client import AsyncClient
 from goqueue.embedding import embedded
 from goqueue.groups import FetchRequest
+from goqueue.log.aborted import AbortedRange
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
-from goqueue.model.ids import GroupId, Timestamp, TopicName
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
 from goqueue.runtime import real_doors
 from tests.unit.broker.brokers import publish, running, values_in
 
@@ -143,6 +144,22 @@ async def test_records_behind_the_damage_count_too(data: Path):
         assert committed.offset == COUNT - 1, "the last commit lies behind the damage"
 
 
+@pytest.mark.parametrize("log", ["__metadata", "__transactions"])
+async def test_damage_behind_the_checkpoint_of_a_killed_server_is_mended_too(
+    data: Path, tmp_path: Path, log: str
+):
+    """No checkpoint knows of the records: they were written since."""
+    async with broker(data) as started:
+        for number in range(COUNT):
+            await started.create_topic(f"more{number}")
+            await started.transactions.init(f"more-{number}", timeout_ms=60_000)
+        killed = Path(shutil.copytree(data, tmp_path / "killed"))
+    flip(only_log(killed, log), 0.8)
+    assert not examined(killed, mend=True).has_problems
+    async with broker(killed) as started:
+        assert len(await read(started, "t0")) == COUNT
+
+
 async def test_topics_come_back_when_the_metadata_is_gone(data: Path):
     shutil.rmtree(data / "logs" / "__metadata")
     shutil.rmtree(data / "snapshots", ignore_errors=True)
@@ -189,9 +206,28 @@ async def test_the_file_that_says_whose_a_directory_is_is_written_anew(data: Pat
         assert len(await read(started, "t0")) == COUNT
 
 
-@pytest.mark.parametrize("name", ["checkpoint", "*.index", "*.timeindex"])
+@pytest.mark.parametrize("name", ["checkpoint", "*.index", "*.timeindex", "leader-epochs"])
 def test_what_the_server_mends_by_itself_is_a_warning(data: Path, name: str):
     (file,) = (data / "logs" / "t0" / "0").glob(name)
+    flip(file, 0.9)
+    found = examined(data)
+    assert not found.has_problems
+    assert any(each.status == "warning" and str(file) in each.text for each in found.findings)
+
+
+async def test_a_damaged_abort_index_is_a_warning(data: Path):
+    async with broker(data) as started:
+        who = await started.transactions.init("aborting", timeout_ms=60_000)
+        partition = await started.partition("t0", 0)
+        partition.append_marker(
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            coordinator_epoch=0,
+            commits=False,
+            now=Timestamp(1),
+        )
+        partition.log.aborted.append(AbortedRange(1, Offset(0), Offset(1), Offset(2)))
+    file = data / "logs" / "t0" / "0" / "aborted"
     flip(file, 0.9)
     found = examined(data)
     assert not found.has_problems
