@@ -34,7 +34,7 @@ from goqueue.log import framed
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart
 from goqueue.log.log import EPOCHS_FILE
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest, ShuttingDown
 from goqueue.model.ids import Offset
 from goqueue.model.names import is_internal
 from goqueue.runtime import Clock, Disk, Doors
@@ -82,6 +82,7 @@ class Backups:
         partitions: Partitions,
         topics: Callable[[], Sequence[Topic]],
         hosts: Callable[[], Sequence[MachineHost[Any]]],
+        free_bytes_min: Callable[[], int],
     ) -> None:
         self._disk: Disk = doors.disk
         self._clock: Clock = doors.clock
@@ -90,6 +91,9 @@ class Backups:
         self._partitions = partitions
         self._topics = topics
         self._hosts = hosts
+        self._free_bytes_min = free_bytes_min
+        self._stopping = False
+        self._given_up = False
         self._one_at_a_time = asyncio.Lock()
 
     async def take(self) -> Copied:
@@ -121,8 +125,33 @@ class Backups:
                 if partition.log.needs_checkpoint and partition.log.failed is None:
                     await _checkpointed(partition)
             logs = self._moment()
-            await self._disk.in_background(lambda: _write(self._disk, self._data_dir, path, logs))
+            self._given_up = False
+            work = self._disk.in_background(lambda: self._write(path, logs))
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:  # whoever asked has gone; the thread uses the files
+                self._given_up = True
+                await asyncio.gather(work, return_exceptions=True)
+                raise
         return logs
+
+    def stop(self) -> None:
+        """Let a copy that is being made end early; nothing of it stays."""
+        self._stopping = True
+
+    def _write(self, path: str, logs: list[LogAt]) -> None:
+        """Blocking."""
+        copied = sum(file.size for each in logs for file in each.files if not file.is_final)
+        free, wanted = self._disk.free_bytes(self._data_dir), self._free_bytes_min()
+        if free - copied < wanted:
+            raise DiskFull(
+                f"a backup copies {copied} bytes of growing files, {free} are free below"
+                f" {self._data_dir}, and {wanted} stay free (setting storage.free_bytes_min)"
+            )
+        for each in logs:
+            if self._stopping or self._given_up:
+                raise ShuttingDown("the backup was ended: the server stops, or the client has gone")
+            _write_log(self._disk, self._data_dir, path, each)
 
     async def _open_all(self) -> None:
         """Those with data: only what is open can be cut at one moment."""
@@ -181,21 +210,20 @@ def _log_at(partition: Partition) -> LogAt:
     )
 
 
-def _write(disk: Disk, data_dir: str, path: str, logs: list[LogAt]) -> None:
+def _write_log(disk: Disk, data_dir: str, path: str, log: LogAt) -> None:
     """Blocking."""
-    for each in logs:
-        target = f"{path}/logs/{each.topic}/{each.index}"
-        disk.make_directory(target)
-        for file in each.files:
-            _link_or_copy(disk, f"{each.directory}/{file.name}", f"{target}/{file.name}", file)
-        if each.epochs:
-            path_of_epochs = f"{target}/{EPOCHS_FILE}"
-            framed.store(disk, path_of_epochs, epoch_file.KIND, epoch_file.VERSION, each.epochs)
-        checkpoints.store(disk, target, each.checkpoint)
-        if is_internal(each.topic):
-            _copy_snapshots(disk, data_dir, path, each)
-        else:
-            _copy_owner(disk, f"{data_dir}/logs/{each.topic}", f"{path}/logs/{each.topic}")
+    target = f"{path}/logs/{log.topic}/{log.index}"
+    disk.make_directory(target)
+    for file in log.files:
+        _link_or_copy(disk, f"{log.directory}/{file.name}", f"{target}/{file.name}", file)
+    if log.epochs:
+        epochs = f"{target}/{EPOCHS_FILE}"
+        framed.store(disk, epochs, epoch_file.KIND, epoch_file.VERSION, log.epochs)
+    checkpoints.store(disk, target, log.checkpoint)
+    if is_internal(log.topic):
+        _copy_snapshots(disk, data_dir, path, log)
+    else:
+        _copy_owner(disk, f"{data_dir}/logs/{log.topic}", f"{path}/logs/{log.topic}")
 
 
 def _link_or_copy(disk: Disk, source: str, target: str, file: FileAt) -> None:

@@ -71,7 +71,12 @@ class Broker:
         self.partitions = Partitions(doors, config.data_dir, config.storage)
         self.cleaner = Cleaner(doors, self.partitions, config.storage)
         self.backups = Backups(
-            doors, config.data_dir, self.partitions, partial(self.topics, internal=True), self.hosts
+            doors,
+            config.data_dir,
+            self.partitions,
+            partial(self.topics, internal=True),
+            self.hosts,
+            lambda: self.config.storage.free_bytes_min,
         )
         self._metadata: MachineHost[Metadata] | None = None
         self.groups = Groups(doors.clock, doors.random)
@@ -113,6 +118,7 @@ class Broker:
                 finally:
                     self._stopping = True
                     self.cleaner.stop()
+                    self.backups.stop()
                     self.groups.stop()
                     self.transactions.stop()
                     self.queues.stop()

@@ -15,6 +15,10 @@ class FileHold:
         self._holders = 0
         self._changed = asyncio.Event()
 
+    @property
+    def is_held(self) -> bool:
+        return self._holders > 0
+
     @contextlib.asynccontextmanager
     async def removing(self) -> AsyncIterator[None]:
         """For a block that removes or replaces files."""

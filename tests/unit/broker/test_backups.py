@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.broker.file_hold import FileHold
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import DiskFull, InvalidRequest, ShuttingDown
 from goqueue.model.ids import Offset
 from goqueue.runtime import real_doors
 from tests.unit.broker.brokers import CONFIG, publish, running, values_in
@@ -77,6 +77,35 @@ async def test_partitions_that_nobody_opened_yet_are_in_the_copy(tmp_path: Path)
     async with running(real_doors(), config) as broker:
         await asyncio.wait(broker._running, return_when=asyncio.FIRST_COMPLETED)
         assert not broker.doors.disk.exists(f"{tmp_path}/backups"), "left by an earlier process"
+
+
+async def test_a_copy_leaves_the_room_that_is_kept_free(tmp_path: Path):
+    config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
+    async with running(real_doors(), config) as broker:
+        await broker.create_topic("orders")
+        await publish(broker, "orders", "one")
+        storage = msgspec.structs.replace(config.storage, free_bytes_min=2**62)
+        broker.reconfigure(msgspec.structs.replace(config, storage=storage))
+        with pytest.raises(DiskFull, match="free_bytes_min"):
+            await broker.backups.take()
+        assert not broker.doors.disk.list_directory(f"{tmp_path}/backups")
+        await publish(broker, "orders", "two")
+
+
+async def test_a_copy_that_is_cancelled_leaves_nothing_behind(tmp_path: Path):
+    config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
+    async with running(real_doors(), config) as broker:
+        await broker.create_topic("orders")
+        await publish(broker, "orders", "one")
+        taking = asyncio.create_task(broker.backups.take())
+        await asyncio.sleep(0)
+        assert broker.partitions.files.is_held
+        taking.cancel()
+        with pytest.raises((asyncio.CancelledError, ShuttingDown)):
+            await taking
+        assert not broker.partitions.files.is_held
+        assert not broker.doors.disk.list_directory(f"{tmp_path}/backups")
+        assert (await broker.backups.take()).partitions > 0, "and the next one is made"
 
 
 async def test_only_ids_of_backups_are_removed(tmp_path: Path):
