@@ -284,6 +284,12 @@ class Broker:
         topic_id = TopicId(UUID(bytes=self.doors.random.bytes(16), version=4))
 
         def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
+            is_new = metadata.find(checked) is None
+            if is_new and len(metadata.topics) >= self.config.topics.count_max:
+                raise PolicyViolation(
+                    f"{len(metadata.topics)} topics are there, and no more are allowed"
+                    " (setting topics.count_max)"
+                )
             return metadata.create_topic(
                 checked,
                 topic_id=topic_id,

@@ -80,6 +80,9 @@ def check_request(desk: Desk, request: JoinRequest) -> None:
         )
     if not (request.protocol_type and request.protocols):
         raise InconsistentGroupProtocol("a member names a protocol type and its protocols")
+    said = sum(len(each.name) + len(each.metadata) for each in request.protocols)
+    ids = (request.member_id, request.instance_id, request.client_id, request.protocol_type)
+    desk.check_member_bytes(said + sum(len(each or "") for each in ids))
 
 
 def join(

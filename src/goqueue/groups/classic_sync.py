@@ -49,6 +49,7 @@ def sync(desk: Desk, draft: Draft, now: Timestamp, request: SyncRequest) -> Sync
     group = draft.classic
     member = check_speaker(group, request.member_id, request.instance_id, request.generation)
     _check_protocol(group, request)
+    desk.check_member_bytes(max(map(len, request.assignments.values()), default=0))
     match group.state:
         case ClassicState.COMPLETING:
             return _sync_completing(desk, draft, now, request)

@@ -76,6 +76,9 @@ def check_request(desk: Desk, request: BeatRequest) -> None:
         raise InvalidGroupRequest("an instance id is not empty")
     if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         raise InvalidGroupRequest("only a static member can pause; it names its instance id")
+    ids = (request.member_id, request.instance_id, request.rack_id, request.client_id)
+    said = (*ids, request.subscribed_regex, *(request.subscribed_names or ()))
+    desk.check_member_bytes(sum(len(each or "") for each in said))
     if request.assignor:
         check_assignor(request.assignor)
     if request.subscribed_regex:

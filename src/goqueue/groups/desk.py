@@ -7,6 +7,7 @@ topics.
 
 from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.draft import Draft, Group
+from goqueue.groups.errors import InvalidGroupRequest
 from goqueue.groups.lobby import Lobby, Place, Room, Waiting
 from goqueue.groups.offsets import OffsetStore
 from goqueue.groups.replies import Parked, Token
@@ -50,6 +51,15 @@ class Desk:
     def touch(self, group_id: GroupId, member_id: str, timeout_ms: int, now: Timestamp) -> None:
         """The member gave a sign of life."""
         self.timers.set(Timer(TimerKind.SESSION, group_id, member_id), Timestamp(now + timeout_ms))
+
+    def check_member_bytes(self, size: int) -> None:
+        """Refuse a member that says too much of itself: all of it is kept, and written."""
+        most = self.config.member_metadata_bytes_max
+        if size > most:
+            raise InvalidGroupRequest(
+                f"{size} bytes about one member, {most} allowed"
+                " (setting groups.member_metadata_bytes_max)"
+            )
 
     def check_offsets_later(self, group_id: GroupId, now: Timestamp) -> None:
         """See to it that the group will be looked at for offsets to expire."""

@@ -108,6 +108,9 @@ class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Partitions of a topic that does not say how many."""
     partitions_max: int = 10_000
     """Most partitions a single topic may have."""
+    count_max: int = 10_000
+    """Most topics there may be, dead letters included; further ones are refused. Each takes memory,
+    files, and time at the start."""
     settings: dict[str, str] = {}
     """Topic settings for topics that do not set them themselves, by their Kafka names."""
 
@@ -146,6 +149,9 @@ class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Time to give up partitions, for members that name none."""
     members_max: int = 10_000
     """Members of one group; further joins are refused."""
+    member_metadata_bytes_max: int = 1_048_576
+    """What a member may say of itself (subscriptions, ids), and what a leader may assign to one, in
+    bytes. It is kept in memory and written to the log."""
     offset_retention_ms: int = 604_800_000
     """How long committed offsets outlive the last member of their group."""
     offset_check_interval_ms: int = 600_000

@@ -17,11 +17,13 @@ Why not kio's own reader: it trusts an array's length and asks for the memory at
 is not to be had the whole process ends; and it does not read from a writable buffer.
 """
 
+import contextlib
 import dataclasses
 import struct
+import threading
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
@@ -34,12 +36,14 @@ from goqueue.wire.primitives import (
     INT32,
     INT64,
     Data,
+    check_entries,
     count_of,
     end_of,
     nullable_string,
     read_count,
     read_nullable_bytes,
     read_nullable_string,
+    read_tag_count,
     read_uuid,
     read_uvarint,
     tagged_fields,
@@ -82,6 +86,25 @@ _IMPLICIT_DEFAULTS: Final[dict[str, Any]] = {
     "timedelta_i64": timedelta(0),
     "datetime_i64": EPOCH,
 }
+
+
+class _Reading(threading.local):
+    """What this thread read of one request; clients read responses in threads of their own."""
+
+    entries: float = float("-inf")  # of arrays; not counted outside `counted_entries`
+
+
+_reading = _Reading()
+
+
+@contextlib.contextmanager
+def counted_entries() -> Iterator[None]:
+    """Readers refuse what has more entries than a request may have."""
+    _reading.entries = 0
+    try:
+        yield
+    finally:
+        _reading.entries = float("-inf")
 
 
 def memoized(function: F) -> F:
@@ -185,7 +208,7 @@ def entity_reader(layout: type[Any], shape: type[Any]) -> Reader:
 def _read_tagged_fields(
     data: Data, at: int, known: dict[int, tuple[str | None, Reader]], values: dict[str, Any]
 ) -> int:
-    count, at = read_uvarint(data, at)
+    count, at = read_tag_count(data, at)
     for _ in range(count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
@@ -216,6 +239,9 @@ def _array_reader(read_item: Reader, is_nullable: bool, flexible: bool) -> Reade
         count, at = read_count(data, at, flexible=flexible)
         if count < 0:
             return _checked_null(is_nullable), at
+        if count:
+            _reading.entries += count
+            check_entries(_reading.entries)
         items = []
         for _ in range(count):
             item, at = read_item(data, at)

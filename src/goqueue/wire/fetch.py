@@ -36,10 +36,12 @@ from goqueue.wire.primitives import (
     INT32,
     NONSENSE,
     Buffer,
+    check_entries,
     count_of,
     end_of,
     read_array_count,
     read_string,
+    read_tag_count,
     read_uuid,
     read_uvarint,
     skip_tagged_fields,
@@ -193,10 +195,14 @@ def _decode_topics(version: int, body: memoryview, at: int) -> tuple[list[FetchT
     flexible = version >= FLEXIBLE_FROM
     layout = _partition_layout(version)
     topic_count, at = read_array_count(body, at, flexible=flexible)
+    check_entries(topic_count)
     topics = []
+    entries = topic_count
     for _ in range(topic_count):
         topic, at = _decode_topic_key(version, body, at)
         count, at = read_array_count(body, at, flexible=flexible, item_size_min=layout.size)
+        entries += count
+        check_entries(entries)
         partitions = []
         for _ in range(count):
             fields = layout.unpack_from(body, at)
@@ -234,10 +240,14 @@ def _partition(version: int, fields: tuple[int, ...]) -> FetchPartition:
 def _decode_forgotten(version: int, body: memoryview, at: int) -> tuple[list[ForgottenTopic], int]:
     flexible = version >= FLEXIBLE_FROM
     topic_count, at = read_array_count(body, at, flexible=flexible)
+    check_entries(topic_count)
     forgotten = []
+    entries = topic_count
     for _ in range(topic_count):
         topic, at = _decode_topic_key(version, body, at)
         count, at = read_array_count(body, at, flexible=flexible, item_size_min=4)
+        entries += count
+        check_entries(entries)
         partitions = list(struct.unpack_from(f">{count}i", body, at))
         at += 4 * count
         if flexible:
@@ -254,7 +264,7 @@ def _decode_topic_key(version: int, body: memoryview, at: int) -> tuple[str | UU
 
 def _decode_replica_state(body: memoryview, at: int) -> tuple[int, int]:
     replica_id, replica_epoch = NO_REPLICA, -1
-    count, at = read_uvarint(body, at)
+    count, at = read_tag_count(body, at)
     for _ in range(count):
         tag, at = read_uvarint(body, at)
         size, at = read_uvarint(body, at)

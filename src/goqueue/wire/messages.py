@@ -26,7 +26,14 @@ from kio.static.primitive import TZAware, i32Timedelta
 from goqueue.model.errors import UnsupportedVersion
 from goqueue.wire import shapes, upgrades
 from goqueue.wire.apis import VERSIONS, ApiKey, versions_of
-from goqueue.wire.codec import EPOCH, MILLISECOND, defaults_of, entity_reader, entity_writer
+from goqueue.wire.codec import (
+    EPOCH,
+    MILLISECOND,
+    counted_entries,
+    defaults_of,
+    entity_reader,
+    entity_writer,
+)
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.primitives import NONSENSE, Buffer
 
@@ -40,7 +47,8 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Any:
     """
     decode = _request_decoder(api_key, version)
     try:
-        return decode(bytes(body))
+        with counted_entries():
+            return decode(bytes(body))
     except NONSENSE as error:
         name = ApiKey(api_key).name.lower()
         raise MalformedRequest(f"{name} v{version}: {error}") from error

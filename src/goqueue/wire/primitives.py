@@ -34,6 +34,12 @@ INT64: Final = struct.Struct(">q")
 # a time that no datetime can hold.  (UnicodeDecodeError is a ValueError.)
 NONSENSE: Final = (IndexError, struct.error, ValueError, OverflowError)
 
+# Entries of all arrays in one request: topics, partitions, groups.  Each takes a few bytes to send,
+# and microseconds to read and to answer.  A topic has at most 10,000 partitions by default.
+REQUEST_ENTRIES_MAX: Final = 25_000
+STRING_BYTES_MAX: Final = 0x7FFF  # Kafka's, also where the length of a string has more room
+TAGGED_FIELDS_MAX: Final = 64  # in one block; the protocol knows a handful
+
 _UVARINT_MAX = 0xFFFF_FFFF
 _UVARINT_SHIFT_MAX = 28
 _ONE_BYTE_UVARINTS: Final = tuple(bytes((value,)) for value in range(128))
@@ -74,6 +80,8 @@ def read_nullable_string(data: Data, at: int, *, flexible: bool) -> tuple[str | 
         at += 2
     if is_null(size):
         return None, at
+    if size > STRING_BYTES_MAX:
+        raise MalformedRequest(f"string of {size} bytes, {STRING_BYTES_MAX} allowed")
     end = end_of(data, at, size)
     return str(data[at:end], "utf-8"), end
 
@@ -126,12 +134,28 @@ def skip_tagged_fields(data: Data, at: int) -> int:
     count = data[at]
     if count == 0:  # nearly always
         return at + 1
-    count, at = read_uvarint(data, at)
+    count, at = read_tag_count(data, at)
     for _ in range(count):
         _, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         at = end_of(data, at, size)
     return at
+
+
+def read_tag_count(data: Data, at: int) -> tuple[int, int]:
+    """How many tagged fields follow."""
+    count, at = read_uvarint(data, at)
+    if count > TAGGED_FIELDS_MAX:
+        raise MalformedRequest(f"{count} tagged fields in a row, {TAGGED_FIELDS_MAX} allowed")
+    return count, at
+
+
+def check_entries(count: float) -> None:
+    """Refuse a request with more entries than one may have."""
+    if count > REQUEST_ENTRIES_MAX:
+        raise MalformedRequest(
+            f"more than {REQUEST_ENTRIES_MAX} entries in one request: send several"
+        )
 
 
 def end_of(data: Data, at: int, size: int) -> int:

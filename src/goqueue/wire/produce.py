@@ -28,6 +28,7 @@ from goqueue.wire.nodes import LeaderAndEpoch, NodeEndpoint, encode_leader, enco
 from goqueue.wire.primitives import (
     INT32,
     NONSENSE,
+    check_entries,
     count_of,
     nullable_string,
     read_array_count,
@@ -109,16 +110,21 @@ def _decode(version: int, body: memoryview) -> ProduceRequest:
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(body, at)
     at += _ACKS_AND_TIMEOUT.size
     count, at = read_array_count(body, at, flexible=flexible)
+    entries = count
+    check_entries(entries)
     topics = []
     for _ in range(count):
-        topic, at = _decode_topic(version, body, at)
+        topic, at = _decode_topic(version, body, at, entries)
+        entries += len(topic.partitions)
         topics.append(topic)
     if flexible:
         skip_tagged_fields(body, at)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _decode_topic(version: int, body: memoryview, at: int) -> tuple[ProduceTopic, int]:
+def _decode_topic(
+    version: int, body: memoryview, at: int, entries: int
+) -> tuple[ProduceTopic, int]:
     flexible = version >= FLEXIBLE_FROM
     topic: str | UUID
     if version >= TOPIC_ID_FROM:
@@ -126,6 +132,7 @@ def _decode_topic(version: int, body: memoryview, at: int) -> tuple[ProduceTopic
     else:
         topic, at = read_string(body, at, flexible=flexible)
     count, at = read_array_count(body, at, flexible=flexible, item_size_min=_PARTITION_BYTES_MIN)
+    check_entries(entries + count)
     partitions = []
     for _ in range(count):
         (index,) = INT32.unpack_from(body, at)

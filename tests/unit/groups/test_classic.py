@@ -10,12 +10,13 @@ from goqueue.groups.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
     InconsistentGroupProtocol,
+    InvalidGroupRequest,
     InvalidSessionTimeout,
     MemberIdRequired,
     RebalanceInProgress,
     UnknownMember,
 )
-from tests.unit.groups.harness import GROUP, ClassicClient, Host
+from tests.unit.groups.harness import CONFIG, GROUP, ClassicClient, Host
 
 DELAY = 3_000
 
@@ -50,6 +51,20 @@ def test_a_new_member_is_first_given_an_id(host: Host) -> None:
 def test_an_old_client_joins_without_that_step(host: Host) -> None:
     request = msgspec.structs.replace(ClassicClient(host).request(), requires_member_id=False)
     assert isinstance(host.run(host.machine.join(host.now, request, "m")), Parked)
+
+
+def test_what_is_said_about_a_member_is_bounded() -> None:
+    host = Host(msgspec.structs.replace(CONFIG, member_metadata_bytes_max=200))
+    with pytest.raises(InvalidGroupRequest, match="member_metadata_bytes_max"):
+        ClassicClient(host, "t" * 190).join()
+    client = ClassicClient(host)
+    client.join()
+    host.advance(DELAY)
+    client.reply()
+    with pytest.raises(InvalidGroupRequest, match="member_metadata_bytes_max"):
+        client.sync({client: {"t" * 190: [0]}})
+    client.sync({client: {"orders": [0]}})
+    assert host.state() == "Stable"
 
 
 def test_an_id_that_is_not_used_is_forgotten(host: Host) -> None:

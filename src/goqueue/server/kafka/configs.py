@@ -36,6 +36,7 @@ from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_ent
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_configs import change_group, configured_groups, group_entries
+from goqueue.server.kafka.limits import in_turns
 from goqueue.server.kafka.topics import refuse_internal
 from goqueue.wire.messages import build
 
@@ -62,8 +63,11 @@ class Operation(enum.IntEnum):
 async def handle_describe_configs(
     context: Context, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    results = tuple(_described(context, request, resource) for resource in request.resources)
-    return build(DescribeConfigsResponse, results=results)
+    results = [
+        _described(context, request, resource)
+        async for resource in in_turns(dict.fromkeys(request.resources))
+    ]
+    return build(DescribeConfigsResponse, results=tuple(results))
 
 
 def _described(

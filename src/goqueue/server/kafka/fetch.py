@@ -16,6 +16,7 @@ from goqueue.model.errors import FencedLeaderEpoch, GoQueueError, UnknownLeaderE
 from goqueue.model.ids import Offset
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, Key, requested
+from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.wire.fetch import (
     AbortedTransaction,
     FetchPartition,
@@ -47,10 +48,11 @@ async def handle_fetch(
     session, error = sessions.resolve(request)
     if error is not ErrorCode.none:
         return encode_fetch_response(version, [], error_code=error.value)
-    targets = [
-        Target(key, wanted, await _partition(broker, key))
-        for key, wanted in requested(request, session)
-    ]
+    targets = []
+    for number, (key, wanted) in enumerate(requested(request, session), 1):
+        targets.append(Target(key, wanted, await _partition(broker, key)))
+        if number % ENTRIES_AT_ONCE == 0:
+            await asyncio.sleep(0)
     results = await _Fetch(request, targets, bytes_max).run()
     return encode_fetch_response(
         version,
@@ -134,7 +136,7 @@ class _Fetch:
     async def _read(self) -> tuple[list[FetchPartitionResponse], int]:
         """Every partition's bytes, as far as the fetch's own limit goes."""
         results, total = [], 0
-        for target in self._targets:
+        for number, target in enumerate(self._targets, 1):
             try:
                 result = await self._read_one(target, self._bytes_max - total, total == 0)
             except GoQueueError as error:
@@ -142,6 +144,8 @@ class _Fetch:
             results.append(result)
             if result.records:
                 total += len(result.records)
+            if number % ENTRIES_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return results, total
 
     async def _read_one(

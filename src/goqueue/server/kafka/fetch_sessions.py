@@ -8,7 +8,8 @@ The reply to an incremental fetch leaves out partitions of which there is nothin
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -17,6 +18,7 @@ from goqueue.runtime import Random
 from goqueue.wire.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 
 Key = tuple[str | UUID, int]
+PARTITIONS_MAX: Final = 200_000  # of all sessions together: some 60 MB
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -61,6 +63,7 @@ class FetchSessions:
         self._sessions_max = sessions_max
         self._random = random
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partitions = 0  # invariant: of all sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -68,10 +71,10 @@ class FetchSessions:
     def resolve(self, request: FetchRequest) -> tuple[FetchSession | None, ErrorCode]:
         """The session that the request belongs to, brought up to date; None for none."""
         if request.session_epoch == -1:
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             return None, ErrorCode.none
         if request.session_epoch == 0:
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             return self._opened(request), ErrorCode.none
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -79,17 +82,29 @@ class FetchSessions:
         if session.epoch != request.session_epoch:
             return None, ErrorCode.invalid_fetch_session_epoch
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
-        session.update(request)
         self._sessions.move_to_end(session.session_id)
+        self._update(session, request)
+        if session.session_id not in self._sessions:  # too large by itself
+            return None, ErrorCode.fetch_session_id_not_found
         return session, ErrorCode.none
 
-    def _opened(self, request: FetchRequest) -> FetchSession:
+    def _opened(self, request: FetchRequest) -> FetchSession | None:
         session = FetchSession(self._new_id())
-        session.update(request)
         self._sessions[session.session_id] = session
-        if len(self._sessions) > self._sessions_max:
-            self._sessions.popitem(last=False)
-        return session
+        self._update(session, request)
+        return self._sessions.get(session.session_id)
+
+    def _update(self, session: FetchSession, request: FetchRequest) -> None:
+        before = len(session.partitions)
+        session.update(request)
+        self._partitions += len(session.partitions) - before
+        while len(self._sessions) > self._sessions_max or self._partitions > PARTITIONS_MAX:
+            self._drop(next(iter(self._sessions)))
+
+    def _drop(self, session_id: int) -> None:
+        dropped = self._sessions.pop(session_id, None)
+        if dropped is not None:
+            self._partitions -= len(dropped.partitions)
 
     def _new_id(self) -> int:
         while True:
@@ -100,11 +115,15 @@ class FetchSessions:
 
 def requested(
     request: FetchRequest, session: FetchSession | None
-) -> Iterator[tuple[Key, FetchPartition]]:
-    """Every partition that the fetch is about, in the order in which to read them."""
+) -> Iterable[tuple[Key, FetchPartition]]:
+    """Every partition that the fetch is about, once, in the order in which to read them.
+
+    Of one that is named twice the last counts, as in Kafka.
+    """
     if session is not None:
-        yield from list(session.partitions.items())
-        return
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield (topic.topic, partition.partition), partition
+        return list(session.partitions.items())
+    return {
+        (topic.topic, partition.partition): partition
+        for topic in request.topics
+        for partition in topic.partitions
+    }.items()

@@ -21,6 +21,7 @@ from goqueue.server.kafka import authorized_operations as allowed
 from goqueue.server.kafka.authorized_operations import operations_if
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
+from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 
 
@@ -56,8 +57,9 @@ async def handle_describe_groups(
     context: Context, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
-    groups = tuple(_described(context.broker, name, operations) for name in request.groups)
-    return build(DescribeGroupsResponse, groups=groups)
+    names = dict.fromkeys(request.groups)
+    groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+    return build(DescribeGroupsResponse, groups=tuple(groups))
 
 
 def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:

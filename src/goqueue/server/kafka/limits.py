@@ -1,4 +1,4 @@
-"""What all connections may cost together, beside what a single one may.
+"""What all connections may cost together, and one request in time, beside what one may hold.
 
 A connection holds bytes: of requests that are not whole or not handled yet, and of replies that its
 peer has not read.  A bound for each of them is no bound for thousands.  So the bytes of all are
@@ -6,14 +6,27 @@ counted, and beyond the bound the connection goes that has held the most for the
 times seconds.  A request that arrives at a good pace is young; one that trickles in is not.
 """
 
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from typing import Final, Generic, TypeVar
 
 Holder = TypeVar("Holder")
+T = TypeVar("T")
+
+ENTRIES_AT_ONCE: Final = 100  # of one request that are handled before others have their turn
 
 LOG_LINES_MAX: Final = 20  # about connections that are closed, in `LOG_SECONDS`; more are counted
 LOG_SECONDS: Final = 10.0
 
 _SECONDS_MIN: Final = 0.001  # so that among the youngest the largest goes
+
+
+async def in_turns(entries: Iterable[T]) -> AsyncIterator[T]:
+    """The entries of a request; others have their turn after every `ENTRIES_AT_ONCE`."""
+    for number, entry in enumerate(entries, 1):
+        yield entry
+        if number % ENTRIES_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 class HeldBytes(Generic[Holder]):

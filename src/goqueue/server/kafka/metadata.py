@@ -24,14 +24,16 @@ from kio.schema.metadata.v13.response import (
 
 from goqueue.broker import LEADER_EPOCH, Broker
 from goqueue.cluster import Topic
-from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.model.errors import GoQueueError, Overloaded, TopicNotFound
 from goqueue.server.kafka import authorized_operations as allowed
 from goqueue.server.kafka.authorized_operations import operations_if
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 
 PARTITIONS_DESCRIBED_MAX: Final = 2000
+TOPICS_CREATED_MAX: Final = 100  # by one Metadata request; clients ask again for the others
 ENDPOINT_BROKERS: Final = 1
 
 
@@ -39,10 +41,15 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
     broker = context.broker
     operations = operations_if(request.include_topic_authorized_operations, allowed.TOPIC)
     if request.topics is None:
-        topics = [_described(broker, topic, operations) for topic in broker.topics()]
+        topics = [
+            _described(broker, topic, operations) async for topic in in_turns(broker.topics())
+        ]
     else:
-        create = request.allow_auto_topic_creation
-        topics = [await _asked_for(broker, asked, create, operations) for asked in request.topics]
+        creation = _Creation(is_allowed=request.allow_auto_topic_creation)
+        topics = [
+            await _asked_for(broker, asked, creation, operations)
+            async for asked in in_turns(dict.fromkeys(request.topics))
+        ]
     node = broker.config.node_id
     self = build(
         MetadataResponseBroker,
@@ -60,28 +67,51 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
 
 
 async def _asked_for(
-    broker: Broker, asked: MetadataRequestTopic, create: bool, operations: int
+    broker: Broker, asked: MetadataRequestTopic, creation: "_Creation", operations: int
 ) -> MetadataResponseTopic:
     try:
-        return _described(broker, await _topic(broker, asked, create), operations)
+        return _described(broker, await _topic(broker, asked, creation), operations)
     except GoQueueError as error:
         return build(
             MetadataResponseTopic,
-            error_code=kafka_code(error),
+            error_code=(
+                ErrorCode.leader_not_available
+                if isinstance(error, _CreatedEnough)
+                else kafka_code(error)
+            ),
             name=asked.name if asked.name is not None else None,
             topic_id=asked.topic_id,
         )
 
 
-async def _topic(broker: Broker, asked: MetadataRequestTopic, create: bool) -> Topic:
+class _CreatedEnough(Overloaded):
+    """The client is told that there is no leader yet, and asks again."""
+
+
+class _Creation:
+    """How many missing topics one request may have made."""
+
+    def __init__(self, *, is_allowed: bool) -> None:
+        self._left = TOPICS_CREATED_MAX if is_allowed else 0
+        self._is_allowed = is_allowed
+
+    def take(self, name: str) -> None:
+        """One more; raises when it may not be."""
+        if not self._is_allowed:
+            raise TopicNotFound(f"there is no topic {name!r}")
+        if self._left == 0:
+            raise _CreatedEnough(f"one request creates at most {TOPICS_CREATED_MAX} topics")
+        self._left -= 1
+
+
+async def _topic(broker: Broker, asked: MetadataRequestTopic, creation: _Creation) -> Topic:
     if asked.name is None:
         return broker.topic_by_id(asked.topic_id or UUID(int=0))
     found = broker.metadata.find(asked.name)
     if found is not None:
         return found
-    if create:
-        return await broker.ensure_topic(asked.name)
-    raise TopicNotFound(f"there is no topic {asked.name!r}")
+    creation.take(asked.name)
+    return await broker.ensure_topic(asked.name)
 
 
 def _described(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:

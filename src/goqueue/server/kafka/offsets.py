@@ -30,16 +30,17 @@ from goqueue.model.names import is_internal
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch import READ_COMMITTED, check_epoch
+from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 
 
 async def handle_list_offsets(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
     committed_only = request.isolation_level == READ_COMMITTED
     topics = []
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         partitions = [
             await _list_offset(context.broker, topic.name, wanted, committed_only)
-            for wanted in topic.partitions
+            async for wanted in in_turns(topic.partitions)
         ]
         topics.append(
             build(ListOffsetsTopicResponse, name=topic.name, partitions=tuple(partitions))

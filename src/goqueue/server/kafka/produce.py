@@ -25,6 +25,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import TopicName
 from goqueue.server.kafka.connection import Slot
 from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.limits import ENTRIES_AT_ONCE, in_turns
 from goqueue.server.kafka.transactions import data_code
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import (
@@ -56,10 +57,12 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> N
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
     reply = _Reply(header.api_version, request.acks, slot)
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         results = reply.results.setdefault(topic.topic, [])
         found = await _topic(broker, topic.topic)
-        for item in topic.partitions:
+        for number, item in enumerate(topic.partitions, 1):
+            if number % ENTRIES_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if request.acks not in _ACKS:
                 results.append(
                     _refused(item, ErrorCode.invalid_required_acks, "acks is 0, 1 or -1")

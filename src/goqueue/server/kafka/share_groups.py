@@ -22,6 +22,7 @@ from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_admin import authorized_operations
 from goqueue.server.kafka.group_names import client_host, client_id, named_group
+from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build, duration
 
 ASSIGNOR: Final = "simple"
@@ -72,8 +73,9 @@ async def handle_share_group_describe(
     context: Context, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
-    groups = tuple(_described(context.broker, name, operations) for name in request.group_ids)
-    return build(ShareGroupDescribeResponse, groups=groups)
+    names = dict.fromkeys(request.group_ids)
+    groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+    return build(ShareGroupDescribeResponse, groups=tuple(groups))
 
 
 def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:

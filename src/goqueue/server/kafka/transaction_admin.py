@@ -37,6 +37,7 @@ from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.ids import Timestamp
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
+from goqueue.server.kafka.limits import in_turns
 from goqueue.txn import ProducerIdentity, State, Transaction
 from goqueue.wire.messages import build, duration, moment
 
@@ -104,7 +105,8 @@ def _age_ms(transaction: Transaction, now: Timestamp) -> int:
 async def handle_describe_transactions(
     context: Context, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    found = (_described(context.broker, each) for each in request.transactional_ids)
+    names = dict.fromkeys(request.transactional_ids)
+    found = [_described(context.broker, each) async for each in in_turns(names)]
     return build(DescribeTransactionsResponse, transaction_states=tuple(found))
 
 

@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.runtime import RealRandom
+from goqueue.server.kafka import fetch_sessions
 from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, requested
 from goqueue.wire.fetch import (
     FetchPartition,
@@ -193,3 +194,29 @@ def test_a_partition_that_was_forgotten_and_comes_again_is_news():
     session.update(request(1, 1, forgotten=(0,)))
     session.update(request(1, 2, wants(0)))
     assert session.is_news(("t", 0), answer(0))
+
+
+def test_all_sessions_together_have_a_bounded_number_of_partitions(
+    sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 10)
+    old = opened(sessions, *map(wants, range(4)))
+    new = opened(sessions, *map(wants, range(6)))
+    assert len(sessions) == 2
+    more = request(new.session_id, 1, wants(6), forgotten=(0,))
+    assert sessions.resolve(more) == (new, ErrorCode.none)
+    more = request(new.session_id, 2, wants(7))
+    assert sessions.resolve(more) == (new, ErrorCode.none)
+    _, error = sessions.resolve(request(old.session_id, 1))
+    assert error is ErrorCode.fetch_session_id_not_found
+
+
+def test_a_session_that_is_too_large_by_itself_is_none(
+    sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 10)
+    assert sessions.resolve(request(0, OPEN, *map(wants, range(11)))) == (None, ErrorCode.none)
+    session = opened(sessions, *map(wants, range(10)))
+    _, error = sessions.resolve(request(session.session_id, 1, wants(10)))
+    assert error is ErrorCode.fetch_session_id_not_found
+    assert len(sessions) == 0
