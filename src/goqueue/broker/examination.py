@@ -150,7 +150,8 @@ class _Examiner:
             self._tell(status, "internal log", found.topic, text)
         if found.is_sound:
             count, end = found.report.records, found.report.end_offset
-            self._tell("ok", "internal log", found.topic, f"{count} records, end offset {end}")
+            text = f"{_counted(count, 'record')}, end offset {end}"
+            self._tell("ok", "internal log", found.topic, text)
 
     def _look_at_orphans(self, found: Replayed, orphans: list[Orphan]) -> None:
         adopted = adopt(self._metadata, orphans, self._now) if self._mend else []
@@ -160,13 +161,14 @@ class _Examiner:
                 self._metadata.apply(record)
             repair(self._disk, self._data_dir, found, self._aside)
         for orphan in orphans:
-            what = f"{orphan.partitions} partitions, {orphan.log_bytes} bytes"
+            what = f"{_counted(orphan.partitions, 'partition')}, {orphan.log_bytes} bytes"
+            path = orphan.path.removeprefix(f"{self._data_dir}/")
             if orphan in adopted:
                 text = f"{what}: a topic again, with default settings"
-                self._tell("repaired", "unknown topic", orphan.path, text)
+                self._tell("repaired", "unknown topic", path, text)
             else:
                 text = f"{what}: no record of the metadata names this topic; it is kept, unused"
-                self._tell("warning", "unknown topic", orphan.path, text)
+                self._tell("warning", "unknown topic", path, text)
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -214,7 +216,7 @@ class _Examiner:
                 text = f"{_lost(each)}; restore a backup, or seek to offset {each.next_offset}"
                 self._tell("problem", "partition", f"{name}-{index}", text)
             sound += not report.damage
-        self._tell("ok", "topic", name, f"{sound} sound partitions")
+        self._tell("ok", "topic", name, _counted(sound, "sound partition"))
 
     def _partitions(self, name: str) -> Iterator[int]:
         names = self._disk.list_directory(f"{self._data_dir}/logs/{name}")
@@ -222,7 +224,11 @@ class _Examiner:
 
 
 def _lost(damage: DamagedRange) -> str:
-    return f"{damage} ({damage.count} records) cannot be read{_when(damage)}"
+    return f"{damage} ({_counted(damage.count, 'record')}) cannot be read{_when(damage)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _when(damage: DamagedRange) -> str:

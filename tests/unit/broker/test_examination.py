@@ -117,7 +117,7 @@ async def test_a_damaged_internal_log_is_mended_and_what_is_lost_is_named(
     found = examined(data)
     problems = [each for each in found.findings if each.status == "problem"]
     assert {each.subject for each in problems} == {log}
-    assert "records) cannot be read" in problems[0].text
+    assert ") cannot be read" in problems[0].text
     mended = examined(data, mend=True)
     assert not mended.has_problems
     assert any(each.status == "repaired" and each.subject == log for each in mended.findings)

@@ -200,12 +200,19 @@ def _status(text: str) -> str:
 def _show(session: Session, found: dict[str, Any]) -> None:
     from goqueue.cli.output import show
 
-    rows = [
-        (each["status"], each["check"], each["subject"], each["text"]) for each in found["findings"]
-    ]
+    findings = found["findings"]
+    rows = [(each["status"], each["check"], each["subject"], _in_a_cell(each)) for each in findings]
     show(session.output_format(), found, ("STATUS", "CHECK", "SUBJECT", "WHAT"), rows)
     if session.output_format() == "table":
+        for each in findings:
+            if each["status"] != "ok":
+                sys.stdout.write(f"\n{each['status']}: {each['subject']}\n  {each['text']}\n")
         sys.stdout.write(f"\n{_summary(found)}\n")
+
+
+def _in_a_cell(finding: dict[str, str]) -> str:
+    """What is wrong takes more room than a table has, and is told below it."""
+    return finding["text"] if finding["status"] == "ok" else "see below"
 
 
 def _summary(found: dict[str, Any]) -> str:
