@@ -7,11 +7,13 @@ from goqueue.broker.groups import Groups
 from goqueue.broker.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.log import Appended
+from goqueue.model.config import Config
 from goqueue.model.ids import Offset
 from goqueue.runtime import Doors
 
 
 class Ground(Protocol):
+    config: Config
     doors: Doors
     groups: Groups
 

@@ -1,8 +1,8 @@
 """Groups in queue mode as operators see them, whichever way their members came.
 
-A group with members is in their mode; one without is in queue mode when it has begun to work a
-topic off as a queue.  How far it is stands in the offsets of a group of streams of the same name,
-which is not shown beside it.
+A group with members is in their mode.  One without is in queue mode when it has begun to work a
+topic off as a queue, until it is deleted.  How far it is stands in the offsets of a group of
+streams of the same name, which is not shown beside it.
 """
 
 import contextlib
@@ -52,10 +52,15 @@ class QueueGroups:
     # --- which mode -------------------------------------------------------------------------------
 
     def is_queue(self, group_id: GroupId) -> bool:
-        if self._broker.groups.host.machine.has_members(group_id):
+        streams = self._broker.groups.host.machine
+        if streams.has_members(group_id):
             return False
+        if self.member_count(group_id) > 0:
+            return True
         group = self._broker.queues.machine.groups.get(group_id)
-        return self.member_count(group_id) > 0 or (group is not None and bool(group.ledgers))
+        if group is None or not group.has_begun:
+            return False
+        return bool(group.ledgers) or not streams.has_group(group_id)
 
     def member_count(self, group_id: GroupId) -> int:
         joined = self._broker.queue_members.members(group_id)

@@ -118,7 +118,8 @@ class QueueMembers:
     def _session_timeout_ms(self, request: JoinAsWorker) -> int:
         asked = request.session_timeout_ms
         if asked is None:
-            return self._config.session_timeout_ms
+            settings = self._queues.settings(request.group_id)
+            return settings.session_timeout_ms or self._config.session_timeout_ms
         least, most = self._config.session_timeout_ms_min, self._config.session_timeout_ms_max
         if not least <= asked <= most:
             raise InvalidSessionTimeout(f"session of {asked} ms, {least} to {most} are allowed")

@@ -21,6 +21,7 @@ from goqueue.queue.lanes import LANES
 from goqueue.queue.leases import LeaseBook
 from goqueue.queue.ledger import Ledger
 from goqueue.queue.records import Where
+from goqueue.queue.settings import QueueSettings
 
 if TYPE_CHECKING:
     from goqueue.broker.queues import Queues
@@ -32,6 +33,7 @@ FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
 KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
 
 Known = tuple[list[Topic], list[Source]]
+StockKey = tuple[str, int, bool]  # topic, partition, and whether only of what is committed
 
 _log = structlog.get_logger("goqueue.queues")
 
@@ -42,7 +44,7 @@ class Sources:
         self._queues = queues
         self._floors = floors
         self._clock = ground.doors.clock
-        self._stocks: dict[Place, Stock] = {}
+        self._stocks: dict[StockKey, Stock] = {}
         self._handed: dict[Ledger, Rates] = {}  # of those that handed out anything
         self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
 
@@ -67,11 +69,13 @@ class Sources:
         group = self._queues.machine.groups.get(group_id)
         if group is None:
             return None
-        now = self._clock.instant()
+        now, committed_only = self._clock.instant(), _committed_only(group.settings)
         for ledger, stock in sources:
             where = ledger.where
-            place = where.topic, where.partition
-            if group.ledgers.get(place) is not ledger or self._stocks.get(place) is not stock:
+            topic, partition = where.topic, where.partition
+            if group.ledgers.get((topic, partition)) is not ledger:
+                return None
+            if self._stocks.get((topic, partition, committed_only)) is not stock:
                 return None
             if stock.partition.log.abandoned:
                 return None
@@ -88,7 +92,7 @@ class Sources:
             ledger = self._queues.machine.ledger(where)
             if ledger is None or ledger.topic_id != topic.topic_id:
                 ledger = await self._begin(where, topic, partition)
-            sources.append((ledger, self.stock(partition)))
+            sources.append((ledger, self._stock(partition, group_id)))
         return sources
 
     async def as_seen(self, topic: Topic, group_id: GroupId) -> list[Source]:
@@ -101,7 +105,7 @@ class Sources:
             if ledger is None or ledger.topic_id != topic.topic_id:
                 floor, _ = await self._start(where, partition)
                 ledger = Ledger(where, topic.topic_id, floor, LeaseBook())
-            sources.append((ledger, self.stock(partition)))
+            sources.append((ledger, self._stock(partition, group_id)))
         return sources
 
     async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:
@@ -116,22 +120,24 @@ class Sources:
     async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
         """Where the group's committed offset says, and when that was made, if there is one."""
         committed = self._floors.committed_offset(where.group_id, (where.topic, where.partition))
-        heeded = NO_TIMESTAMP
+        heeded, settings = NO_TIMESTAMP, self._queues.settings(where.group_id)
         if committed is not None:
             floor, heeded = committed.offset, committed.committed_at
-        elif self._queues.settings(where.group_id).start == "latest":
+        elif settings.start == "latest":
             await partition.flush_visible()
-            floor = partition.log.stable_offset
+            floor = partition.read_limit(committed_only=_committed_only(settings))
         else:
             floor = partition.log.start_offset
         log = partition.log
         return Offset(min(max(floor, log.start_offset), log.end_offset)), heeded
 
-    def stock(self, partition: Partition) -> Stock:
-        place = _place(partition)
-        stock = self._stocks.get(place)
+    def _stock(self, partition: Partition, group_id: GroupId) -> Stock:
+        """The partition as the group's isolation lets it be seen."""
+        committed_only = _committed_only(self._queues.settings(group_id))
+        key = partition.topic, partition.index, committed_only
+        stock = self._stocks.get(key)
         if stock is None or stock.partition is not partition:
-            stock = self._stocks[place] = Stock(partition)
+            stock = self._stocks[key] = Stock(partition, committed_only=committed_only)
         stock.used_at = self._clock.instant()
         return stock
 
@@ -141,7 +147,9 @@ class Sources:
             partition = await self._ground.partition(ledger.where.topic, ledger.where.partition)
         except TopicNotFound:
             return None
-        return self.stock(partition) if partition.topic_id == ledger.topic_id else None
+        if partition.topic_id != ledger.topic_id:
+            return None
+        return self._stock(partition, ledger.where.group_id)
 
     async def flush(self, topics: Sequence[str]) -> bool:
         """Make visible what is written and nobody waited for; whether there was anything."""
@@ -156,8 +164,8 @@ class Sources:
         return bool(written)
 
     def forget(self, topic: str) -> None:
-        for place in [place for place in self._stocks if place[0] == topic]:
-            del self._stocks[place]
+        for key in [key for key in self._stocks if key[0] == topic]:
+            del self._stocks[key]
 
     # --- upkeep -----------------------------------------------------------------------------------
 
@@ -186,7 +194,7 @@ class Sources:
         idle = (self._clock.instant() - stock.used_at) / 1e9
         partition = stock.partition
         if partition.log.abandoned or idle > FORGET_SECONDS:
-            self._stocks.pop(_place(partition), None)
+            self._stocks.pop((partition.topic, partition.index, stock.committed_only), None)
             return
         if idle > IDLE_SECONDS:
             stock.rest()
@@ -204,6 +212,10 @@ class Sources:
             stock.look_at_rates(self._clock.instant())
         except GoQueueError as error:
             _log.error("priorities not known", partition=str(partition), problem=str(error))
+
+
+def _committed_only(settings: QueueSettings) -> bool:
+    return settings.isolation == "read_committed"
 
 
 def _from_zero(now: int) -> Rates:

@@ -78,10 +78,11 @@ class Lot:
 
 
 class Stock:
-    """Shared by all groups; only the event loop's thread touches it."""
+    """Shared by all groups of one isolation; only the event loop's thread touches it."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, *, committed_only: bool = True) -> None:
         self.partition = partition
+        self.committed_only = committed_only  # or messages of open and aborted transactions, too
         self.index = LaneIndex(partition.log.start_offset)
         self.is_scanning = False
         self.used_at = 0  # instant
@@ -93,7 +94,7 @@ class Stock:
     @property
     def limit(self) -> Offset:
         """Readers see everything below."""
-        return self.partition.log.stable_offset
+        return self.partition.read_limit(committed_only=self.committed_only)
 
     @property
     def start(self) -> Offset:
@@ -302,7 +303,9 @@ class Stock:
 
     def _aborted(self, first: int, end: int) -> list[AbortedRange]:
         aborted = self.partition.log.aborted
-        return aborted.between(Offset(first), Offset(end)) if aborted.count else []
+        if not self.committed_only or not aborted.count:
+            return []
+        return aborted.between(Offset(first), Offset(end))
 
     async def _read(self, offset: Offset, bytes_max: int) -> tuple[bytes, int]:
         """Whole batches from the one that holds `offset`, and the first offset behind them."""

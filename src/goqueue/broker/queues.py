@@ -39,6 +39,7 @@ from goqueue.broker.queue_sources import Sources
 from goqueue.broker.redriver import Redriver
 from goqueue.broker.redrives import Redrives
 from goqueue.broker.undertaker import Undertaker, UnplacedLetters
+from goqueue.groups import GroupSettings
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
 from goqueue.queue import (
@@ -178,9 +179,16 @@ class Queues:
     async def configure(self, group: str, settings: QueueSettings) -> QueueSettings:
         """Set how the group works its topics off, from now on; makes the group if need be."""
         group_id = _group_id(group)
+        self.check(settings)
         await self.host.submit(lambda machine: machine.configure(group_id, settings))
         self._ring(group_id)
         return settings
+
+    def check(self, settings: QueueSettings) -> None:
+        """Raise `InvalidSetting` if the settings are not right for this server."""
+        settings.check()
+        session_ms, beat_ms = settings.session_timeout_ms, settings.heartbeat_interval_ms
+        GroupSettings(session_ms or None, beat_ms or None).check(self._ground.config.groups)
 
     def settings(self, group: str) -> QueueSettings:
         """Of a group that may not be there yet: then those that it would begin with."""

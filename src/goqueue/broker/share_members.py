@@ -106,7 +106,8 @@ class ShareMembers:
         if assigned != member.assigned:
             member.assigned, is_news = assigned, True
             self._bump(request.group_id, member)
-        interval_ms = self._config.heartbeat_interval_ms
+        interval_ms = self._settings(request.group_id).heartbeat_interval_ms
+        interval_ms = interval_ms or self._config.heartbeat_interval_ms
         return ShareBeat(member.member_id, member.epoch, interval_ms, assigned if is_news else None)
 
     async def _open(self, request: ShareBeatRequest) -> None:
@@ -144,7 +145,9 @@ class ShareMembers:
         group_epoch = self.groups[request.group_id].epoch
         if member.epoch != group_epoch:
             member.epoch_before, member.epoch = member.epoch, group_epoch
-        member.deadline = self._clock.instant() + self._config.session_timeout_ms * 1_000_000
+        session_ms = self._settings(request.group_id).session_timeout_ms
+        session_ms = session_ms or self._config.session_timeout_ms
+        member.deadline = self._clock.instant() + session_ms * 1_000_000
         return member, is_news
 
     def _joined(self, request: ShareBeatRequest) -> ShareMember:
@@ -195,7 +198,10 @@ class ShareMembers:
 
     def deliveries_max(self, group_id: GroupId) -> int:
         """How often share consumers get a record; Kafka's default if the group has no limit."""
-        return self._broker.queues.settings(group_id).max_deliveries or DEFAULTS.max_deliveries
+        return self._settings(group_id).max_deliveries or DEFAULTS.max_deliveries
+
+    def _settings(self, group_id: GroupId) -> QueueSettings:
+        return self._broker.queues.settings(group_id)
 
     def disconnected(self, connection: str) -> None:
         """Its sessions are over: others get what those members hold, and no failure is counted."""

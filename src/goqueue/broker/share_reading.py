@@ -1,7 +1,8 @@
 """Messages of a queue as share consumers get them: ranges of offsets, and the log's own batches.
 
 A batch is sent whole, even if only some of its records are acquired; the ranges tell which.
-Batches without any are left out, so are control batches and aborted ones, which are never acquired.
+Batches without any are left out, so are control batches, which are never acquired, and aborted ones
+unless the group reads uncommitted.
 """
 
 from bisect import bisect_left
@@ -92,7 +93,7 @@ async def batches_with(partition: Partition, offsets: Sequence[int]) -> bytes:
     """The batches that hold any of these ascending offsets."""
     found: list[bytes] = []
     behind = 0  # everything below was looked at
-    limit = partition.log.stable_offset
+    limit = partition.log.high_watermark  # whatever was acquired may be read
     for offset in offsets:
         if offset < max(behind, partition.log.start_offset):
             continue

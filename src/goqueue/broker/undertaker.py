@@ -175,7 +175,8 @@ class Undertaker:
             return {}
         if source.topic_id != ledger.topic_id:
             return {}
-        found = await Stock(source).find(sorted(letter.offset for letter in letters))
+        stock = Stock(source, committed_only=False)  # whatever was delivered is there
+        found = await stock.find(sorted(letter.offset for letter in letters))
         if len(found) < len(letters):
             _log.warning(
                 "dead messages are gone from the log",

@@ -260,6 +260,10 @@ class GroupMachine:
         """DescribeGroups and ConsumerGroupDescribe."""
         return _answer(descriptions.describe(self._desk, group_id))
 
+    def has_group(self, group_id: GroupId) -> bool:
+        """Whether there is such a group, or offsets of it."""
+        return group_id in self._desk.groups or bool(self.committed(group_id))
+
     def has_members(self, group_id: GroupId) -> bool:
         group = self._desk.groups.get(group_id)
         return group is not None and not group.is_empty

@@ -22,6 +22,7 @@ class QueueGroup:
         self.topic_totals: dict[TopicName, Totals] = {}
         self.members: dict[str, QueueMember] = {}
         self.generation = 0  # how often members came or went
+        self.has_begun = False  # in a topic, which may be gone since: it is more than settings
 
     @property
     def totals(self) -> Totals:

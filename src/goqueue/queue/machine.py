@@ -487,6 +487,7 @@ class QueueMachine:
                 group = self.groups.setdefault(group_id, QueueGroup(group_id, settings))
                 group.settings = settings
                 group.generation = max(group.generation, record.generation)
+                group.has_begun = group.has_begun or record.has_begun
             case MemberJoined(group_id=group_id, member=member):
                 group = self.groups[group_id]
                 group.members[member.member_id] = member
@@ -625,6 +626,7 @@ class QueueMachine:
         place = ledger.where.topic, ledger.where.partition
         self._drop(group, place)
         group.ledgers[place] = ledger
+        group.has_begun = True
         for owner in ledger.pinned:
             self.pins.setdefault(owner, {})[ledger] = None
         self._note_dying(ledger)
@@ -651,7 +653,7 @@ class QueueMachine:
 
     def snapshot(self) -> list[QueueRecord]:
         groups = [
-            GroupConfigured(each.group_id, each.settings, each.generation)
+            GroupConfigured(each.group_id, each.settings, each.generation, each.has_begun)
             for each in self.groups.values()
         ]
         members = [

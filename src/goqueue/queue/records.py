@@ -67,6 +67,7 @@ class GroupConfigured(msgspec.Struct, frozen=True, tag="group"):
     group_id: GroupId
     settings: QueueSettings
     generation: int = 0  # of its members; in a snapshot
+    has_begun: bool = False  # in a topic, which may be gone since; in a snapshot
 
 
 class GroupForgotten(msgspec.Struct, frozen=True, tag="group_forgotten"):

@@ -13,6 +13,7 @@ PriorityMode = Literal["weighted", "strict"]
 Start = Literal["earliest", "latest"]
 Expired = Literal["topic", "dead_letter", "drop"]
 HandOuts = Literal["synced", "written"]
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,6 +38,11 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     expired: Expired = "topic"  # as the topic says
     start: Start = "earliest"  # where the group begins in a partition that is new to it
     hand_outs: HandOuts = "synced"  # before messages are answered; "written": a power cut forgets
+    # "read_uncommitted": messages of open and of aborted transactions are delivered, too
+    isolation: Isolation = "read_committed"
+    # Silence after which a member is taken for dead, unless it names another; 0: the server's.
+    session_timeout_ms: int = 0
+    heartbeat_interval_ms: int = 0  # how often share consumers are told to come; 0: the server's
 
     def check(self) -> None:
         """Raise `InvalidQueueSetting` that names all that is wrong."""
@@ -79,4 +85,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "starvation_ms": (1, 30 * _DAY_MS),
     "fairness_window": (1, 100_000),
     "ttl_ms": (0, 2**53),
+    "session_timeout_ms": (0, _DAY_MS),
+    "heartbeat_interval_ms": (0, _DAY_MS),
 }

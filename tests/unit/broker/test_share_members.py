@@ -58,6 +58,17 @@ def test_what_a_member_that_left_holds_comes_back_when_nothing_more_is_heard_of_
     play(scenario, settings=QueueSettings(visibility_ms=10_000, start="latest"))
 
 
+def test_a_group_says_how_long_a_member_may_be_silent():
+    async def scenario(bench: Bench) -> None:
+        assert (await beat(bench, "ann")).heartbeat_interval_ms == 2_000
+        await bench.sleep(9)
+        assert list(bench.broker.shares.groups[GROUP].members) == ["ann"]
+        await bench.sleep(2)
+        assert not bench.broker.shares.groups[GROUP].members
+
+    play(scenario, settings=QueueSettings(session_timeout_ms=10_000, heartbeat_interval_ms=2_000))
+
+
 def test_members_that_go_while_others_are_parted_with_do_no_harm():
     async def scenario(bench: Bench) -> None:
         for number in range(20):

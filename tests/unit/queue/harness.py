@@ -171,7 +171,10 @@ def picture(machine: QueueMachine) -> dict[str, Any]:
         "next_lease_id": machine.next_lease_id,
         "settings": {group_id: group.settings for group_id, group in machine.groups.items()},
         "held": {g: dict(group.book.consumers) for g, group in machine.groups.items()},
-        "members": {g: (group.generation, group.members) for g, group in machine.groups.items()},
+        "members": {
+            g: (group.generation, group.has_begun, group.members)
+            for g, group in machine.groups.items()
+        },
         "letters": {
             place: (box.floor, box.taken.ranges, box.end, box.moves)
             for place, box in machine.letter_boxes.items()

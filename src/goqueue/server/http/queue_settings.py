@@ -75,6 +75,14 @@ class QueueSettingsBody(TakesDurations, frozen=True, forbid_unknown_fields=True,
     """Where the group begins in a partition that is new to it; `earliest`."""
     hand_outs: Literal["synced", "written"] | Unset = UNSET
     """`written`: messages are answered sooner, before it is synced who got them; `synced`."""
+    isolation: Literal["read_committed", "read_uncommitted"] | Unset = UNSET
+    """`read_uncommitted`: messages of open and aborted transactions are delivered, too;
+    `read_committed`."""
+    session_timeout_ms: Number | Unset = UNSET
+    """Silence after which a member is taken for dead, unless it names another when it joins;
+    0: the server's `groups.session_timeout_ms`."""
+    heartbeat_interval_ms: Number | Unset = UNSET
+    """How often share consumers send heartbeats; 0: the server's `groups.heartbeat_interval_ms`."""
 
 
 class GroupSettingsBody(msgspec.Struct, frozen=True):

@@ -49,6 +49,17 @@ _SHARE: Final = {  # fields of QueueSettings
     "share.delivery.count.limit": _Setting(
         "max_deliveries", "Deliveries after which a record is a dead letter."
     ),
+    "share.isolation.level": _Setting(
+        "isolation",
+        "Whether records of open and aborted transactions are delivered, too.",
+        ("read_committed", "read_uncommitted"),
+    ),
+    "share.session.timeout.ms": _Setting(
+        "session_timeout_ms", "Silence after which a share consumer is taken for dead."
+    ),
+    "share.heartbeat.interval.ms": _Setting(
+        "heartbeat_interval_ms", "How often share consumers are told to come."
+    ),
 }
 _CONSUMER: Final = {  # fields of GroupSettings, and of the server's GroupsConfig
     "consumer.session.timeout.ms": _Setting(
@@ -74,10 +85,12 @@ def group_entries(broker: Broker, name: str) -> list[Entry]:
     """Of a group that may not be there yet: those that it would begin with."""
     group_id = named_group(name)
     share, consumer = _share_settings(broker, group_id), broker.groups.settings(group_id)
-    entries = [
-        _entry(name, setting, getattr(share, setting.field), getattr(DEFAULTS, setting.field))
-        for name, setting in _SHARE.items()
-    ]
+    entries = []
+    for name, setting in _SHARE.items():
+        default = getattr(DEFAULTS, setting.field)
+        if not default:
+            default = getattr(broker.config.groups, setting.field)
+        entries.append(_entry(name, setting, getattr(share, setting.field), default))
     for name, setting in _CONSUMER.items():
         default = getattr(broker.config.groups, setting.field)
         entries.append(_entry(name, setting, getattr(consumer, setting.field), default))
@@ -142,7 +155,7 @@ async def change_group(
     unset: dict[str, str | None] = dict.fromkeys(_ALL) if replace else {}
     wanted = unset | dict(changes)
     share = _changed(_share_settings(broker, group_id), _SHARE, wanted, DEFAULTS)
-    share.check()
+    broker.queues.check(share)
     consumer = _changed(broker.groups.settings(group_id), _CONSUMER, wanted, UNSET)
     consumer.check(broker.config.groups)
     if validate_only:

@@ -31,6 +31,7 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
+from goqueue.broker.share_members import DEFAULTS
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import PartitionStats
@@ -126,12 +127,13 @@ def _described_partition(
 async def handle_alter_share_group_offsets(
     context: Context, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    """Only of a group without members."""
+    """Only of a group without members; one that is not there is made, empty, at these offsets."""
     broker = context.broker
     try:
         group_id = named_group(request.group_id)
-        broker.queue_groups.describe(group_id)
+        broker.groups.refuse_members(group_id)
         broker.queue_groups.refuse_members(group_id)
+        await broker.queues.begin(group_id, (), DEFAULTS)
     except GoQueueError as error:
         return build(
             AlterShareGroupOffsetsResponse,

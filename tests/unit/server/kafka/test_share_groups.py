@@ -14,8 +14,9 @@ from kio.schema.share_fetch.v2 import request as fetching
 
 from goqueue.broker import Broker
 from goqueue.cluster import Topic
-from goqueue.model.batch import decode_all
+from goqueue.model.batch import TRANSACTIONAL, decode_all
 from goqueue.model.batch import encode as encode_batch
+from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
 from goqueue.queue import QueueSettings
 from goqueue.wire.apis import ApiKey
@@ -372,6 +373,15 @@ async def test_a_group_is_set_by_kafkas_names(broker):
     assert await alter(setting("share.delivery.count.limit", "0")) is ErrorCode.invalid_config
     assert await alter(setting("share.delivery.count.limit", "9")) == 0
     assert broker.queues.settings(GROUP).max_deliveries == 9
+    assert await alter(setting("share.isolation.level", "read_uncommitted")) == 0
+    assert await alter(setting("share.isolation.level", "none")) is ErrorCode.invalid_config
+    session, often = setting("share.session.timeout.ms", "45000"), "share.heartbeat.interval.ms"
+    assert await alter(session, setting(often, "5000")) == 0
+    assert await alter(setting(often, "46000")) is ErrorCode.invalid_config
+    assert await alter(setting("share.session.timeout.ms", "5")) is ErrorCode.invalid_config
+    settings = broker.queues.settings(GROUP)
+    assert (settings.isolation, settings.session_timeout_ms) == ("read_uncommitted", 45_000)
+    assert (await beat(broker, subscribed_topic_names=())).heartbeat_interval.seconds == 5
     assert await alter(setting("no.such", "1")) is ErrorCode.invalid_request
     assert await alter(setting("share.auto.offset.reset", "", operation=1)) == 0
     assert broker.queues.settings(GROUP).start == "latest"
@@ -400,33 +410,93 @@ async def test_offsets_of_a_group_are_told_and_moved(broker, topic):
     await ann.fetch(max_records=2)
     await ann.acknowledge(0, 0, ACCEPT)
 
-    async def told() -> tuple[int, int]:
+    async def told() -> tuple[int, int]:  # the first partition's
         group = build(describing.DescribeShareGroupOffsetsRequestGroup, group_id=GROUP, topics=None)
         answer = await ask(broker, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, groups=(group,))
         ((first, _),) = (each.partitions for each in answer.groups[0].topics)
         return first.start_offset, first.lag
 
-    async def move(offset: int) -> ErrorCode:
-        partition = build(
-            altering.AlterShareGroupOffsetsRequestPartition, partition_index=0, start_offset=offset
-        )
-        moved = build(
-            altering.AlterShareGroupOffsetsRequestTopic,
-            topic_name="orders",
-            partitions=(partition,),
-        )
-        answer = await ask(
-            broker, ApiKey.ALTER_SHARE_GROUP_OFFSETS, group_id=GROUP, topics=(moved,)
-        )
-        code: ErrorCode = answer.error_code or answer.responses[0].partitions[0].error_code
-        return code
-
     assert await told() == (1, 2)
-    assert await move(0) is ErrorCode.none
+    assert await move(broker, 0) is ErrorCode.none
     assert await told() == (0, 3)
-    assert await move(99) is ErrorCode.offset_out_of_range
+    assert await move(broker, 99) is ErrorCode.offset_out_of_range
     await beat(broker, "ann", subscribed_topic_names=("orders",))
-    assert await move(0) is ErrorCode.non_empty_group
+    assert await move(broker, 0) is ErrorCode.non_empty_group
+
+
+async def move(broker: Broker, offset: int, group: str = GROUP) -> ErrorCode:
+    partition = build(
+        altering.AlterShareGroupOffsetsRequestPartition, partition_index=0, start_offset=offset
+    )
+    moved = build(
+        altering.AlterShareGroupOffsetsRequestTopic, topic_name="orders", partitions=(partition,)
+    )
+    answer = await ask(broker, ApiKey.ALTER_SHARE_GROUP_OFFSETS, group_id=group, topics=(moved,))
+    code: ErrorCode = answer.error_code or answer.responses[0].partitions[0].error_code
+    return code
+
+
+async def share_groups(broker: Broker) -> list[tuple[str, str]]:
+    listed = await ask(broker, ApiKey.LIST_GROUPS, types_filter=("share",))
+    return [(each.group_id, each.group_state) for each in listed.groups]
+
+
+async def test_moving_the_offsets_of_a_new_group_makes_it(broker):
+    topic = await broker.create_topic("orders", partitions=1)
+    await publish(broker, [b"a", b"b", b"c"])
+    assert await move(broker, 1) is ErrorCode.none
+    assert await share_groups(broker) == [(GROUP, "Empty")]
+    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    assert ranges(await Fetcher(broker, topic, "ann").fetch()) == [(1, 2, 1)]
+    assert broker.queues.settings(GROUP).start == "latest", "as every group of share consumers"
+
+
+async def test_a_group_stays_until_it_is_deleted_also_without_offsets(broker, topic):
+    await publish(broker, [b"a"])
+    await Fetcher(broker, topic, "ann").fetch()
+    broker.shares.disconnected(PEER)
+    await broker.queues.finish()  # the floors are committed offsets
+    orders = build(deleting.DeleteShareGroupOffsetsRequestTopic, topic_name="orders")
+    deleted = await ask(broker, ApiKey.DELETE_SHARE_GROUP_OFFSETS, group_id=GROUP, topics=(orders,))
+    assert deleted.responses[0].error_code is ErrorCode.none
+    assert await share_groups(broker) == [(GROUP, "Empty")]
+    gone = await ask(broker, ApiKey.DELETE_GROUPS, groups_names=(GROUP,))
+    assert gone.results[0].error_code is ErrorCode.none
+    assert await share_groups(broker) == []
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+async def test_records_of_transactions_are_delivered_as_the_isolation_says(broker, topic, level):
+    isolation: Any = level
+    await broker.queues.configure(GROUP, QueueSettings(start="earliest", isolation=isolation))
+    target = await broker.partition("orders", 0)
+
+    async def write(value: bytes, producer_id: int) -> None:
+        batch = encode_batch(
+            [Record(0, 0, None, value)], attributes=TRANSACTIONAL, producer=(producer_id, 0, 0)
+        )
+        await target.committed(broker.append(target, batch).last_offset)
+
+    await write(b"aborted", 7)
+    marker = target.append_marker(
+        producer_id=7, producer_epoch=0, coordinator_epoch=0, commits=False, now=Timestamp(0)
+    )
+    await target.committed(marker)
+    await publish(broker, [b"plain"])
+    await write(b"open", 8)
+    ann = Fetcher(broker, topic, "ann")
+    found = await ann.fetch()
+    if level == "read_committed":
+        assert ranges(found) == [(2, 2, 1)]
+        return
+    assert ranges(found) == [(0, 0, 1), (2, 3, 1)], "all but the marker"
+    assert values(found) == [b"aborted", b"plain", b"open"]
+    await ann.acknowledge(0, 0, RELEASE)
+    assert ranges(await ann.fetch()) == [(0, 0, 2)]
+    await ann.acknowledge(0, 0, REJECT)
+    await dead_letters(broker, 1)
+    (letter,) = await broker.queues.dead_letters.browse("orders")
+    assert letter.record.value == b"aborted"
 
 
 async def test_offsets_of_a_group_are_deleted(broker, topic):
