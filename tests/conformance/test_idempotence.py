@@ -101,6 +101,29 @@ def test_gaps_and_zombies_are_refused(wire, topic):
     assert zombie.error_code.name == "invalid_producer_epoch"
 
 
+@pytest.mark.parametrize(
+    "producer",
+    [
+        pytest.param((-2, 0, 0), id="negative id"),
+        pytest.param((5, -1, 0), id="no epoch"),
+        pytest.param((5, 0, -1), id="no sequence"),
+        pytest.param((1 << 62, 0, 0), id="an id of an Idempotency-Key"),
+    ],
+)
+def test_half_of_a_producer_is_refused(wire, topic, producer):
+    producer_id, epoch, sequence = producer
+    refused = wire.produce(topic, batch(sequence, b"odd", producer_id, epoch))
+    assert refused.error_code.name == "invalid_record"
+
+
+def test_a_producer_that_is_new_to_a_partition_may_begin_with_any_sequence(wire, topic):
+    """As in Apache Kafka: retention may have taken all that was known of it."""
+    assert wire.produce(topic, batch(17, b"first")).error_code.name == "none"
+    assert wire.produce(topic, batch(18, b"next")).error_code.name == "none"
+    gap = wire.produce(topic, batch(20, b"later"))
+    assert gap.error_code.name == "out_of_order_sequence_number"
+
+
 def test_a_repeat_is_known_after_the_server_was_killed(own_server):
     wire = Wire(own_server)
     first = wire.produce("orders", batch(0, b"one"))

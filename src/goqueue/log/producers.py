@@ -11,6 +11,12 @@ state in the checkpoint and takes in the headers of what it verifies.
     first of a newer epoch           must be sequence 0
     outside an open transaction      refused while the producer has one open here
 
+As in Apache Kafka, any client may use any producer id, and a higher epoch fences whoever used it
+before: who may write to a topic is trusted with that.  Nor is it known which ids were given out: a
+producer may have got its own from a broker that was restored from an older copy since.  A producer
+that is new to a partition may begin with any sequence, for retention may have taken what was known
+of it.  (One with transactions of the newer protocol begins with 0: its epochs tell it apart.)
+
 A producer that was silent for a day is forgotten, and may go on with any sequence.  Time is the
 broker's, not the records': after a restart a producer counts as seen at the first look.  One whose
 transaction ends with the last epoch there is never comes back, and is forgotten at once: engines
@@ -26,7 +32,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.batch import BatchHeader
+from goqueue.model.batch import RESERVED_PRODUCER_MIN, BatchHeader
 from goqueue.model.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
@@ -40,7 +46,7 @@ SEQUENCE_MAX: Final = 2**31 - 1
 EPOCH_MAX: Final = 2**15 - 1
 EXPIRY_MS: Final = 24 * 3_600_000
 NOT_SEEN: Final = Timestamp(-1)  # by this process
-KEYED_PRODUCER_MIN: Final = 1 << 62  # ids that are given out count up from 0
+KEYED_PRODUCER_MIN: Final = RESERVED_PRODUCER_MIN
 KEYED_PRODUCERS_MAX: Final = 10_000  # of a partition; 6 MB of memory, 0.5 MB of a checkpoint
 
 

@@ -55,6 +55,8 @@ _CRC = struct.Struct(">I")
 _COVERED = struct.Struct(">hiqqqhii")  # from attributes to record count
 _CRC_AT: Final = 17
 _COVERED_AT: Final = 21
+NO_PRODUCER: Final = -1
+RESERVED_PRODUCER_MIN: Final = 1 << 62  # ids that are given out count up from 0
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +120,11 @@ def base_offset_at(data: Buffer, position: int = 0) -> int:
     """The first offset of the batch that starts at `position`."""
     (base_offset,) = _OFFSET.unpack_from(data, position)
     return int(base_offset)
+
+
+def has_reserved_producer(data: Buffer) -> bool:
+    """Whether the first batch in `data` names one of the producer ids that brokers keep."""
+    return len(data) >= HEADER_BYTES and RESERVED_PRODUCER_MIN >> 56 <= data[43] < 0x80
 
 
 def is_transactional(data: Buffer) -> bool:
@@ -200,6 +207,8 @@ def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
                 " (topic setting max.message.bytes)"
             )
         _check_produced_count(header)
+        if header.producer_id != NO_PRODUCER:
+            _check_producer(header)
         if header.codec > compression.Codec.ZSTD:
             raise UnsupportedBatch(f"compression codec {header.codec} is unknown")
         if header.attributes & ~(KNOWN_ATTRIBUTES):
@@ -229,6 +238,26 @@ def _check_produced_count(header: BatchHeader) -> None:
         raise InvalidRecord(
             f"batch says {count} records in {size} bytes,"
             f" a record takes {records.RECORD_BYTES_MIN} or more"
+        )
+
+
+def _check_producer(header: BatchHeader) -> None:
+    """A producer has an id, an epoch and a sequence, or none of them.
+
+    Kafka takes ids below -1 for none and lets a missing epoch pass; no client sends either.  The
+    broker's own transactional batches may be without a sequence: listeners see to the others.
+    """
+    if header.producer_id < 0:
+        raise InvalidRecord(f"producer id {header.producer_id}: it is -1 for none, or 0 and more")
+    if header.producer_epoch < 0:
+        raise InvalidRecord(
+            f"producer {header.producer_id} has epoch {header.producer_epoch}: InitProducerId"
+            " gives one"
+        )
+    if header.base_sequence < 0 and not header.is_transactional:
+        raise InvalidRecord(
+            f"producer {header.producer_id} has sequence {header.base_sequence}: an idempotent"
+            " producer numbers its batches from 0 on"
         )
 
 

@@ -59,3 +59,24 @@ def test_attributes_that_mean_nothing_are_refused(bit: int):
     error = refusal(batches.encode(RECORDS, attributes=attributes))
     assert isinstance(error, InvalidRecord)
     assert f"attributes {1 << bit:#06x}" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("producer", "told"),
+    [
+        ((-2, 0, 0), "producer id -2"),
+        ((-(2**63), -1, -1), "producer id -9223372036854775808"),
+        ((7, -1, 0), "epoch -1"),
+        ((7, 0, -1), "sequence -1"),
+        ((7, 0, -5), "sequence -5"),
+    ],
+)
+def test_half_of_a_producer_is_refused(producer: tuple[int, int, int], told: str):
+    error = refusal(batches.encode(RECORDS, producer=producer))
+    assert isinstance(error, InvalidRecord)
+    assert told in str(error)
+
+
+@pytest.mark.parametrize("producer", [(-1, -1, -1), (-1, 0, 0), (0, 0, 0), (2**40, 3, 2**31 - 1)])
+def test_a_producer_may_be_any_or_none(producer: tuple[int, int, int]):
+    check_produced(batches.encode(RECORDS, producer=producer), BYTES_MAX)

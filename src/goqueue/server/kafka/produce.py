@@ -14,11 +14,12 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
 from goqueue.log import Appended
-from goqueue.model.batch import header_at, is_transactional
+from goqueue.model.batch import has_reserved_producer, header_at, is_transactional
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRecord,
     InvalidRecords,
+    OutOfOrderSequence,
     PolicyViolation,
     StorageFailed,
 )
@@ -122,11 +123,17 @@ def _admit(
     first = header_at(batches, 0)
     if first.base_sequence < 0:
         raise InvalidRecord("a transactional batch has a sequence")
+    adds = version >= ADDS_PARTITIONS_FROM
+    if adds and first.base_sequence and not partition.log.producers.find(first.producer_id):
+        raise OutOfOrderSequence(
+            f"producer {first.producer_id} begins in {partition} with sequence"
+            f" {first.base_sequence}, not 0"
+        )
     return broker.transactions.admit(
         request.transactional_id,
         ProducerIdentity(first.producer_id, first.producer_epoch),
         (TopicName(partition.topic), partition.index),
-        adds=version >= ADDS_PARTITIONS_FROM,
+        adds=adds,
     )
 
 
@@ -146,6 +153,8 @@ def _code(error: GoQueueError, version: int) -> ErrorCode:
 def _batches(item: ProducePartition) -> memoryview:
     if not item.records:
         raise InvalidRecord("no record batch in the request")
+    if has_reserved_producer(item.records):
+        raise InvalidRecord("producer ids from 2^62 on are the broker's own: use InitProducerId")
     return item.records
 
 

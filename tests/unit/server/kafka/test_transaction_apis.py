@@ -1,5 +1,6 @@
 """The transaction APIs, version by version, where Kafka's answers differ."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -14,8 +15,14 @@ from kio.schema.txn_offset_commit.v5.request import (
 )
 
 from goqueue.broker import Broker
+from goqueue.model import batch as batches
+from goqueue.model.batch import TRANSACTIONAL
+from goqueue.model.errors import OutOfOrderSequence
+from goqueue.model.record import Record
+from goqueue.server.kafka import produce
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import build, duration
+from goqueue.wire.produce import ProduceRequest
 from goqueue.wire.shapes import OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from tests.unit.server.kafka.asking import ask
 
@@ -210,3 +217,18 @@ async def test_every_version_of_api_versions_can_be_written(broker, version):
     answer = await ask(broker, ApiKey.API_VERSIONS, version)
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
     assert levels["transaction.version"] == 2
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [(11, False), (12, True)])
+async def test_the_first_batch_of_a_newer_transaction_has_sequence_0(broker, version, is_refused):
+    """An older client may go on after retention took what was known of it."""
+    who = await started(broker)
+    assert await add(broker, who) is ErrorCode.none
+    partition = await broker.partition("orders", 0)
+    producer = (who["producer_id"], who["producer_epoch"], 5)
+    records = [Record(0, 0, None, b"late")]
+    data = batches.encode(records, attributes=TRANSACTIONAL, producer=producer)
+    request = ProduceRequest("tx", -1, 1_000, [])
+    refusal = pytest.raises(OutOfOrderSequence) if is_refused else contextlib.nullcontext()
+    with refusal:
+        produce._admit(broker, request, version, partition, memoryview(data))
