@@ -19,6 +19,7 @@ from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import EPOCHS_FILE
 from goqueue.log.segment import LOG, Damage, Segment, Sound
+from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Epoch, Offset, Timestamp
 from goqueue.runtime import Disk
@@ -72,7 +73,8 @@ def inspect_log(
     saved = _checkpoint(disk, directory, report)
     epochs = _epochs(disk, directory, report)
     _check_aborted(disk, directory, report)
-    segments = _segments(disk, directory, saved)
+    durable = durable_marks(saved, MarkFile(disk, directory).load())[-1] if saved else None
+    segments = _segments(disk, directory, durable)
     if not segments:
         return report
     report.start_offset = segments[0].base_offset
@@ -80,15 +82,15 @@ def inspect_log(
         report.start_offset = max(saved.start_offset, report.start_offset)
     cleaned = saved.cleaned_offset if saved else Offset(0)
     rules = _Rules(is_compacted, cleaned, epochs)
-    inspection = _Inspection(report, rules, saved, on_batch)
+    inspection = _Inspection(report, rules, durable, on_batch)
     for segment in segments:
         inspection.look_at(segment, is_last=segment is segments[-1])
         on_bytes(segment.size)
         segment.close()
     report.end_offset = inspection.expected
-    if saved is not None and report.end_offset < saved.tail.next_offset:
-        inspection.note(segments[-1].log.path, segments[-1].size, 0, saved.tail.next_offset)
-        report.end_offset = saved.tail.next_offset
+    if durable is not None and report.end_offset < durable.next_offset:
+        inspection.note(segments[-1].log.path, segments[-1].size, 0, durable.next_offset)
+        report.end_offset = durable.next_offset
     return report
 
 
@@ -110,13 +112,13 @@ class _Inspection:
         self,
         report: LogReport,
         rules: _Rules,
-        saved: Checkpoint | None,
+        durable: SyncedMark | None,
         on_batch: Callable[[Sound], None],
     ) -> None:
         self.expected = Offset(0)
         self._report = report
         self._rules = rules
-        self._saved = saved
+        self._durable = durable
         self._on_batch = on_batch
         self._newest = NO_TIMESTAMP  # of the last sound batch
         self._open: DamagedRange | None = None  # the sound batch behind it was not seen yet
@@ -162,10 +164,11 @@ class _Inspection:
         self._report.damage.append(self._open)
 
     def _is_behind(self, segment: Segment, damage: Damage) -> bool:
-        """Whether the checkpoint does not know of these bytes: they may never have been whole."""
-        if self._saved is None or segment.base_offset < self._saved.segment:
+        """Whether these bytes were never synced: they may never have been whole."""
+        durable = self._durable
+        if durable is None or segment.base_offset < durable.segment:
             return False
-        return segment.base_offset > self._saved.segment or damage.position >= self._saved.tail.size
+        return segment.base_offset > durable.segment or damage.position >= durable.size
 
     def _check_indexes(self, segment: Segment) -> None:
         for index in (segment.offsets, segment.times):
@@ -178,14 +181,14 @@ class _Inspection:
                 self._report.warnings.append(f"{error}: the server makes the index anew")
 
 
-def _segments(disk: Disk, directory: str, saved: Checkpoint | None) -> list[Segment]:
+def _segments(disk: Disk, directory: str, durable: SyncedMark | None) -> list[Segment]:
     names = [name.removesuffix(LOG) for name in disk.list_directory(directory) if LOG in name]
     bases = sorted(Offset(int(name)) for name in names if name.isdigit())
     sealed = [Segment.found(disk, directory, base, after) for base, after in pairwise(bases)]
     active = [Segment(disk, directory, base) for base in bases[-1:]]
     for segment in active:
-        if saved is not None and saved.segment == segment.base_offset:
-            segment.next_offset = saved.tail.next_offset
+        if durable is not None and durable.segment == segment.base_offset:
+            segment.next_offset = durable.next_offset
     return sealed + active
 
 

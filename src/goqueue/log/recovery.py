@@ -37,7 +37,7 @@ from goqueue.log.log import EPOCHS_FILE, Log, note_marker
 from goqueue.log.producers import Producers
 from goqueue.log.segment import LOG, Damage, DamageFound, Segment
 from goqueue.log.swap import finish_swap
-from goqueue.log.synced import MarkFile, SyncedMark
+from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.model import batch as batches
 from goqueue.model import markers
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
@@ -197,11 +197,7 @@ class _Durable:
     """How far the log is known to have been synced: the checkpoint's tail, and a later mark."""
 
     def __init__(self, saved: Checkpoint | None, mark: SyncedMark | None) -> None:
-        self._marks: list[SyncedMark] = []  # in order
-        if saved is not None:
-            self._marks.append(SyncedMark(saved.tail.next_offset, saved.segment, saved.tail.size))
-        if mark is not None and (not self._marks or mark.next_offset > self._marks[0].next_offset):
-            self._marks.append(mark)
+        self._marks = durable_marks(saved, mark)
         self.end = self._marks[-1].next_offset if saved is not None else None  # None: not known
 
     def covers(self, offset: Offset) -> bool:

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
+from goqueue.log.checkpoint import Checkpoint
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset
 from goqueue.runtime import Disk
@@ -37,6 +38,16 @@ class SyncedMark(msgspec.Struct, frozen=True, gc=False):
     next_offset: Offset
     segment: Offset
     size: int
+
+
+def durable_marks(saved: Checkpoint | None, mark: SyncedMark | None) -> list[SyncedMark]:
+    """How far the log was synced as the checkpoint knows it, then as a later mark does."""
+    found = []
+    if saved is not None:
+        found.append(SyncedMark(saved.tail.next_offset, saved.segment, saved.tail.size))
+    if mark is not None and (not found or mark.next_offset > found[0].next_offset):
+        found.append(mark)
+    return found
 
 
 class MarkFile:
