@@ -36,10 +36,11 @@ READY = re.compile(rb"kafka=(\S+)")
 class Server:
     """Starts, dies and starts again on the same data."""
 
-    def __init__(self, data_dir: Path, **settings: object) -> None:
+    def __init__(self, data_dir: Path, handles: int | None = None, **settings: object) -> None:
         self.data_dir = data_dir
         self.address = ""
         self._settings = settings
+        self._handles = handles  # how many files and connections it may have open; None: as we
         self._errors = data_dir.parent / f"{data_dir.name}.stderr"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -53,9 +54,11 @@ class Server:
         arguments += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         for name, value in self._settings.items():
             arguments += ["--set", f"{name.replace('__', '.')}={value}"]
+        limited = f'ulimit -n {self._handles}; exec "$@"'
+        limit = ["sh", "-c", limited, "sh"] if self._handles else []
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", COMMAND, *arguments],
+                [*limit, sys.executable, "-P", "-c", COMMAND, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=errors,
             )

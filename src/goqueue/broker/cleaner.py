@@ -11,7 +11,7 @@ from goqueue.log import compaction
 from goqueue.log.compaction import Report
 from goqueue.log.sieve import SupersededOffsets
 from goqueue.model.config import StorageConfig
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest
 from goqueue.model.ids import Offset
 from goqueue.runtime import Clock, Disk, Doors
 
@@ -102,7 +102,11 @@ class Cleaner:
             )
             if result is None or dry_run:
                 return result.report if result else None
-            await partition.replace_segments(result)
+            try:
+                await partition.replace_segments(result)
+            except DiskFull:
+                await self._disk.in_background(lambda: compaction.discard(self._disk, plan))
+                raise
         finally:
             log.rewriting = False
         self._tell(partition, result.report)

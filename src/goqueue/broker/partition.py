@@ -10,15 +10,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from goqueue.broker.file_hold import FileHold
 from goqueue.log import Appended, Chunk, Log, TimedOffset
 from goqueue.log.compaction import Result
-from goqueue.log.log import CheckpointPoint, SyncPoint
+from goqueue.log.log import CheckpointPoint, Replacement, SyncPoint
 from goqueue.model.batch import BatchHeader, Buffer, RecordReader, record_block
 from goqueue.model.errors import (
     BatchTooLarge,
     DiskFull,
     GoQueueError,
+    OutOfHandles,
     StorageFailed,
     TopicNotFound,
 )
@@ -26,6 +29,8 @@ from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp, TopicId
 from goqueue.runtime import Disk
 
 LEADER_EPOCH: Final = Epoch(0)  # of a node that has no peers
+HANDLE_RETRY_SECONDS: Final = 0.1
+REPLACEMENT_RETRY_SECONDS: Final = 1.0
 DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
 
 
@@ -87,6 +92,7 @@ class Partition:
         self.bytes_out = 0
         self._work: asyncio.Future[None] | None = None  # what a disk thread does for this log
         self._flush_again = False
+        self._retry: asyncio.TimerHandle | None = None  # of a sync that had no file handle
         self._upkeep_waits = 0  # checkpoints and the like that wait for their turn
         self._failure_told = False
 
@@ -165,7 +171,7 @@ class Partition:
         """Somebody waits: sync now, or again right after the sync that is under way."""
         if not self.log.needs_sync or self.log.failed is not None or self.log.abandoned:
             return
-        if self._work is not None or self._upkeep_waits:
+        if self._work is not None or self._upkeep_waits or self._retry is not None:
             self._flush_again = True
             return
         point = self.log.sync_point()
@@ -180,6 +186,8 @@ class Partition:
                 await asyncio.wait([self._work])
             elif self._upkeep_waits:
                 await asyncio.sleep(0)  # it begins now, and syncs too
+            elif self._retry is not None:
+                await asyncio.sleep(HANDLE_RETRY_SECONDS)
             else:
                 raise self._refusal()
 
@@ -206,7 +214,10 @@ class Partition:
         self._work = None
         error = None if done.cancelled() else done.exception()
         took = done.get_loop().time() - started
-        if isinstance(error, DiskFull) and isinstance(point, CheckpointPoint):
+        if isinstance(error, OutOfHandles):
+            self.log.put_back(point)  # nothing failed: it is tried again
+            self._retry = done.get_loop().call_later(HANDLE_RETRY_SECONDS, self._flush_retried)
+        elif isinstance(error, DiskFull) and isinstance(point, CheckpointPoint):
             self.log.put_back(point)  # no room for a checkpoint; syncs need none
         elif done.cancelled() or error is not None:
             self.log.fail(str(error) if error else "the disk was closed")
@@ -219,6 +230,12 @@ class Partition:
         if self._flush_again or self._commit_waiters:
             self._flush_again = False
             self.demand_flush()  # unless upkeep waits: it would never get between two syncs
+
+    def _flush_retried(self) -> None:
+        self._retry = None
+        if self._flush_again or self._commit_waiters:
+            self._flush_again = False
+            self.demand_flush()
 
     def _tell_if_failed(self) -> None:
         """Once the log is read-only, nobody need wait: nothing more becomes visible.
@@ -317,14 +334,48 @@ class Partition:
             return len(removal.segments)
 
     async def replace_segments(self, compacted: Result) -> None:
-        """Serve what compaction wrote instead of what it read."""
+        """Serve what compaction wrote instead of what it read.
+
+        Raises `DiskFull` when there is no room to say so: nothing has changed then.  Once it is
+        said, it is tried until it is done.
+        """
         async with self._files.removing():
+            await self._announce_replacement(compacted)
             await self._ready_for_work()
             replacement = self.log.replace_segments(
                 compacted.old, compacted.new, compacted.report.cleaned_offset
             )
-            point = replacement.checkpoint.sync
-            await self._run(lambda: self.log.run_replacement(replacement), point)
+            while not await self._try_replacement(replacement):
+                await asyncio.sleep(REPLACEMENT_RETRY_SECONDS)
+                await self._ready_for_work()
+                checkpoint = self.log.checkpoint_point()
+                replacement = msgspec.structs.replace(replacement, checkpoint=checkpoint)
+
+    async def _announce_replacement(self, compacted: Result) -> None:
+        cleaned_offset = compacted.report.cleaned_offset
+        while True:
+            try:
+                await self._disk.in_background(
+                    lambda: self.log.announce_replacement(
+                        compacted.old, compacted.new, cleaned_offset
+                    )
+                )
+            except OutOfHandles:
+                await asyncio.sleep(HANDLE_RETRY_SECONDS)
+            except StorageFailed as error:
+                self.log.fail(str(error))  # it may be known or not: the next opening finds out
+                self._tell_if_failed()
+                raise
+            else:
+                return
+
+    async def _try_replacement(self, replacement: Replacement) -> bool:
+        """False when there was no room for it: readers are served meanwhile."""
+        try:
+            await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint)
+        except DiskFull:
+            return False
+        return True
 
     async def _ready_for_work(self) -> None:
         self._upkeep_waits += 1
@@ -363,6 +414,9 @@ class Partition:
 
     async def close(self) -> None:
         """Checkpoint, so that the next start has nothing to verify, and let go of the files."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
         await self._idle()
         if self.log.failed is None and (self.log.needs_checkpoint or self.log.needs_sync):
             await self.checkpoint()

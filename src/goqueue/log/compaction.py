@@ -27,6 +27,7 @@ loop, the others block:
     plan(log, now)                       None: nothing to do
     log.rewriting = True                 segments stay where they are until it is False again
     run(disk, plan, ...)                 writes the new segments beside the old ones
+    log.announce_replacement(result)     the point of no return; from here on, again and again
     log.replace_segments(result)         serves them
     log.run_replacement(replacement)     exchanges the files and writes a checkpoint
 

@@ -24,7 +24,7 @@ from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.producers import NOT_SEEN, Producers, WrittenBatch
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Damage, DamageFound, Segment
-from goqueue.log.swap import swap
+from goqueue.log.swap import announce, swap
 from goqueue.log.synced import MarkFile, SyncedMark
 from goqueue.model import batch as batches
 from goqueue.model import markers
@@ -726,12 +726,20 @@ class Log:
 
     # --- compaction -------------------------------------------------------------------------------
 
+    def announce_replacement(
+        self, old: Sequence[Segment], new: Sequence[Segment], cleaned_offset: Offset
+    ) -> None:
+        """Blocking.  Make it known to the next opening; raises `DiskFull` (nothing changed)."""
+        kept = [segment for segment in new if segment.next_offset > self.start_offset]
+        announce(self._disk, self.directory, old=old, new=kept, cleaned_offset=cleaned_offset)
+
     def replace_segments(
         self, old: Sequence[Segment], new: Sequence[Segment], cleaned_offset: Offset
     ) -> Replacement:
         """Serve `new`, which compaction made of the first segments `old`, from now on.
 
         Files are exchanged by `run_replacement`.  Until then both are whole (see `swap.py`).
+        Before that `announce_replacement` must have succeeded.
         """
         assert all(mine is theirs for mine, theirs in zip(self.segments, old, strict=False))
         kept = [segment for segment in new if segment.next_offset > self.start_offset]
@@ -745,14 +753,11 @@ class Log:
         return Replacement(self.checkpoint_point(), tuple(old), tuple(kept))
 
     def run_replacement(self, replacement: Replacement) -> None:
-        """Blocking; in the background.  Says so in a checkpoint when it is done, not before."""
-        swap(
-            self._disk,
-            self.directory,
-            old=replacement.old,
-            new=replacement.new,
-            cleaned_offset=replacement.checkpoint.checkpoint.cleaned_offset,
-        )
+        """Blocking; in the background.  Says so in a checkpoint when it is done, not before.
+
+        May be repeated when it raised `DiskFull`.
+        """
+        swap(self._disk, self.directory, old=replacement.old, new=replacement.new)
         self.run_checkpoint(replacement.checkpoint)
 
     def _forget(self, gone: Sequence[Segment]) -> None:

@@ -36,7 +36,7 @@ from goqueue.log import framed
 from goqueue.log.segment import LOG, SUFFIXES, Segment, stem
 from goqueue.log.sparse_index import OFFSET_INDEX, TIME_INDEX, SparseIndex
 from goqueue.model.batch import Buffer
-from goqueue.model.errors import CorruptData
+from goqueue.model.errors import CorruptData, DiskFull, OutOfHandles, StorageFailed
 from goqueue.model.ids import Offset
 from goqueue.runtime import Disk, File
 
@@ -57,7 +57,7 @@ class Manifest(msgspec.Struct, frozen=True):
     cleaned_offset: Offset
 
 
-def swap(
+def announce(
     disk: Disk,
     directory: str,
     *,
@@ -65,17 +65,42 @@ def swap(
     new: Sequence[Segment],
     cleaned_offset: Offset,
 ) -> None:
-    """Put the files of `new` in place of those of `old`.  Blocking.
+    """Write the manifest: from now on the log is the new one, also after a crash.  Blocking.
 
-    When it fails, the log serves on as it is, and what is left to do is done at its next opening.
+    Raises `DiskFull`: then nothing has changed.
     """
-    assert all(segment.gone for segment in old), "readers must have been turned away first"
     manifest = Manifest(
         tuple(segment.base_offset for segment in old),
         tuple(NewSegment(segment.base_offset, segment.size) for segment in new),
         cleaned_offset,
     )
-    framed.store(disk, f"{directory}/{MANIFEST}", KIND, VERSION, manifest)
+    path = f"{directory}/{MANIFEST}"
+    try:
+        framed.store(disk, path, KIND, VERSION, manifest)
+    except OutOfHandles:
+        raise  # to be tried again
+    except DiskFull:
+        if disk.exists(path):
+            _withdraw(disk, directory)
+        raise
+
+
+def _withdraw(disk: Disk, directory: str) -> None:
+    """Make sure that no opening finds the manifest: the files it names will be written anew."""
+    try:
+        disk.remove(f"{directory}/{MANIFEST}")
+        disk.sync_directory(directory)
+    except DiskFull as error:
+        raise StorageFailed(f"{directory}: a compaction is half announced: {error}") from error
+
+
+def swap(disk: Disk, directory: str, *, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+    """Put the files of `new` in place of those of `old`, as announced.  Blocking.
+
+    When it fails, the log serves on as it is.  It may be tried again; what is left to do is done
+    at the next opening.
+    """
+    assert all(segment.gone for segment in old), "readers must have been turned away first"
     finish_swap(disk, directory)
     for segment in new:
         _arrive(segment)
@@ -226,6 +251,8 @@ def _arrive(segment: Segment) -> None:
     A reader in another thread that still holds a `MovingFile` may go on with it.
     """
     moved = [file for file in _files(segment) if isinstance(file, MovingFile)]
+    if not moved:
+        return  # it was tried before
     _use_files(segment, [file.after for file in moved])
     for file in moved:
         file.arrive()

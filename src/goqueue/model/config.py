@@ -43,7 +43,8 @@ class KafkaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_bytes_max: int = 104_857_600
     """Largest request accepted, in bytes. A larger one closes the connection."""
     connections_max: int = 10_000
-    """Connections at once; further ones are closed at once."""
+    """Connections at once; further ones are closed at once. Each takes a file handle: the server
+    lowers this at start when the process may have too few (`ulimit -n`), and says so."""
     idle_ms: int = 600_000
     """A connection without a request for so long is closed."""
     request_ms: int = 60_000

@@ -145,6 +145,12 @@ class DiskFull(GoQueueError):
     retriable = True
 
 
+class OutOfHandles(DiskFull):
+    """Too many open files.  As with a full disk nothing was written, and later it may succeed."""
+
+    code = "too_many_open_files"
+
+
 class StorageFailed(GoQueueError):
     """The disk refused a write or a flush; the partition accepts no more until it is reopened."""
 

@@ -18,9 +18,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn, TypeVar
 
-from goqueue.model.errors import DiskFull, StorageFailed
+from goqueue.model.errors import DiskFull, OutOfHandles, StorageFailed
 from goqueue.runtime.disk_threads import DiskThreads
 from goqueue.runtime.doors import Buffer, File
+from goqueue.runtime.handles import SpareHandles
 
 T = TypeVar("T")
 
@@ -216,18 +217,13 @@ class RealFile:
             self._disk.leave(self)
 
     def _opened(self, create: bool) -> int:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
         try:
-            return os.open(self._path, flags, 0o640)
+            return self._disk.open_handle(self._path, flags, self._disk.close_some)
         except FileNotFoundError as error:
             if create:
                 raise StorageFailed(f"{self._path}: its directory is gone") from error
             raise
-        except OSError as error:
-            if error.errno not in _NO_HANDLE:
-                raise
-            self._disk.close_some()
-            return os.open(self._path, flags, 0o640)
 
     def _undo_append(self, handle: int, size: int) -> None:
         try:
@@ -252,6 +248,7 @@ class RealDisk:
         self._lock = threading.Lock()
         self._open_files: OrderedDict[RealFile, None] = OrderedDict()  # oldest use first
         self._threads = DiskThreads(threads)
+        self._spares = SpareHandles()
 
     def open(self, path: str) -> File:
         return RealFile(self, path)
@@ -268,9 +265,11 @@ class RealDisk:
 
     def list_directory(self, path: str) -> Sequence[str]:
         try:
-            return sorted(os.listdir(path))
+            return sorted(self._with_a_handle(lambda: os.listdir(path)))
         except (FileNotFoundError, NotADirectoryError):
             return ()
+        except OSError as error:
+            raise _translated(error, f"listing {path}") from error
 
     def make_directory(self, path: str) -> None:
         missing = []
@@ -289,7 +288,7 @@ class RealDisk:
 
     def read_file(self, path: str) -> bytes | None:
         try:
-            with _translating(f"reading {path}"), open(path, "rb") as file:
+            with _translating(f"reading {path}"), open(path, "rb", opener=self._opener) as file:
                 return file.read()
         except FileNotFoundError:
             return None
@@ -298,7 +297,7 @@ class RealDisk:
         temporary = f"{path}.new"
         with _translating(f"writing {path}"):
             try:
-                with open(temporary, "wb") as file:
+                with open(temporary, "wb", opener=self._opener) as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -333,7 +332,7 @@ class RealDisk:
 
     def sync_directory(self, path: str) -> None:
         with _translating(f"syncing directory {path}"):
-            handle = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+            handle = self.open_handle(path or ".", os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(handle)
             finally:
@@ -352,6 +351,34 @@ class RealDisk:
             for file in self._open_files:
                 file.close_handle()
             self._open_files.clear()
+        self._spares.close()
+
+    def _opener(self, path: str, flags: int) -> int:
+        return self.open_handle(path, flags)
+
+    def open_handle(
+        self, path: str, flags: int, close_some: Callable[[], int] | None = None
+    ) -> int:
+        """As `os.open`, with a handle of this disk if the process has no other left."""
+        return self._with_a_handle(lambda: os.open(path, flags | os.O_CLOEXEC, 0o640), close_some)
+
+    def _with_a_handle(
+        self, work: Callable[[], T], close_some: Callable[[], int] | None = None
+    ) -> T:
+        self._spares.refill()
+        while True:
+            try:
+                return work()
+            except OSError as error:
+                if error.errno not in _NO_HANDLE:
+                    raise
+                closed = self._close_some_locked() if close_some is None else close_some()
+                if not closed and not self._spares.give_up_one():
+                    raise
+
+    def _close_some_locked(self) -> int:
+        with self._lock:
+            return self.close_some()
 
     # --- for RealFile -----------------------------------------------------------------------------
 
@@ -382,8 +409,8 @@ class RealDisk:
             self._open_files.pop(file, None)
             file.close_handle()
 
-    def close_some(self) -> None:
-        """Give back the handles used longest ago.  Called with the lock held."""
+    def close_some(self) -> int:
+        """Give back the handles used longest ago; how many.  Called with the lock held."""
         oldest = list(itertools.islice(self._open_files, _EVICTION_LOOK))
         chosen = [file for file in oldest if file.may_close][:_EVICTION_STEP]
         if not chosen:
@@ -393,6 +420,7 @@ class RealDisk:
         for file in chosen:
             del self._open_files[file]
             file.close_handle()
+        return len(chosen)
 
 
 def _write_all(handle: int, data: Buffer, position: int) -> None:
@@ -408,6 +436,11 @@ def _write_all(handle: int, data: Buffer, position: int) -> None:
 
 
 def _translated(error: OSError, doing: str) -> DiskFull | StorageFailed:
+    if error.errno in _NO_HANDLE:
+        return OutOfHandles(
+            f"{doing}: {error.strerror}; try again. Raise `ulimit -n`, or lower"
+            " kafka.connections_max and http.connections_max"
+        )
     kind = DiskFull if error.errno in _NO_ROOM else StorageFailed
     return kind(f"{doing}: {error.strerror or error}")
 

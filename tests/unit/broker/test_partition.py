@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker import Waiter
-from goqueue.model.errors import DiskFull, StorageFailed, TopicNotFound
+from goqueue.model.errors import DiskFull, OutOfHandles, StorageFailed, TopicNotFound
 from goqueue.model.ids import Offset
 from goqueue.sim import SimDisk, run
 from tests.unit.broker.brokers import LonePartition, append, texts, values_in
@@ -254,6 +254,53 @@ def test_a_write_that_fails_during_a_sync_leaves_nobody_waiting():
         assert any(partition.flushes)
 
     told(story)
+
+
+class HandlesUsedUp(SimDisk):
+    """So many times there is no handle to sync a directory or to write a small file with."""
+
+    missing = 0
+
+    def sync_directory(self, path: str) -> None:
+        self._take_handle()
+        super().sync_directory(path)
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        self._take_handle()
+        super().replace_file(path, data)
+
+    def _take_handle(self) -> None:
+        if self.missing:
+            self.missing -= 1
+            raise OutOfHandles("too many open files")
+
+
+@pytest.mark.parametrize("missing", [1, 3])
+def test_a_process_without_handles_is_no_reason_to_go_read_only(missing: int):
+    """What waits for a sync waits a little longer; a checkpoint is written the next time."""
+
+    async def story() -> None:
+        disk = HandlesUsedUp()
+        partition = LonePartition(disk)
+        await partition.committed(append(partition, "zero").last_offset)
+        partition.log.roll()  # the directory has to be synced
+        disk.missing = missing
+        appended = append(partition, "one")
+        await asyncio.gather(
+            partition.committed(appended.last_offset), partition.flush(), partition.flush_visible()
+        )
+        assert not disk.missing
+        disk.missing = 1
+        with pytest.raises(OutOfHandles):
+            await partition.checkpoint()
+        await partition.committed(append(partition, "two").last_offset)
+        assert partition.log.failed is None
+        assert partition.log.needs_checkpoint
+        await partition.checkpoint()
+        assert await values_in(partition) == ["zero", "one", "two"]
+        await partition.close()
+
+    run(story())
 
 
 @pytest.mark.parametrize("step", ["checkpoint", "remove"])

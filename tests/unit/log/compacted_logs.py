@@ -93,6 +93,7 @@ def compact(
 
 
 def replace(log: Log, result: Result) -> None:
+    log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
     replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
     log.run_replacement(replacement)
 

@@ -8,7 +8,7 @@ import pytest
 from goqueue.log import Log, compaction
 from goqueue.log.compaction import Result
 from goqueue.log.swap import CLEANED, MANIFEST, MovingFile, finish_swap
-from goqueue.model.errors import CorruptData, StorageFailed
+from goqueue.model.errors import CorruptData, DiskFull, StorageFailed
 from goqueue.model.record import Record
 from goqueue.sim import Moment, SimCrash, SimDisk
 from goqueue.sim.disk import SimFile
@@ -164,6 +164,7 @@ def prepared(disk: SimDisk) -> tuple[Log, Result]:
 def test_a_file_that_is_not_what_the_manifest_says_costs_an_error_and_no_data():
     disk = SimDisk()
     log, result = prepared(disk)
+    log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
     replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
     names = set(disk.list_directory(DIRECTORY))
     disk.remove(f"{result.new[0].log.path}{CLEANED}")
@@ -175,15 +176,54 @@ def test_a_file_that_is_not_what_the_manifest_says_costs_an_error_and_no_data():
 
 
 def test_a_swap_that_fails_is_finished_at_the_next_opening():
-    for failing in range(2):
+    disk = SimDisk()
+    log, result = prepared(disk)
+    log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
+    replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
+    disk.fail_sync(DIRECTORY)
+    with pytest.raises(StorageFailed):
+        log.run_replacement(replacement)
+    assert table(records_in(log)) == table(BEFORE), "it serves on"
+    assert table(records_in(opened(disk, SETTINGS))) == table(BEFORE)
+
+
+def test_a_swap_that_cannot_be_announced_changes_nothing():
+    for pattern in (f"*{MANIFEST}*", DIRECTORY):
         disk = SimDisk()
         log, result = prepared(disk)
-        replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
-        disk.fail_sync(DIRECTORY if failing else f"*{MANIFEST}*")
+        disk.fail_sync(pattern)
         with pytest.raises(StorageFailed):
-            log.run_replacement(replacement)
+            log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
         assert table(records_in(log)) == table(BEFORE), "it serves on"
         assert table(records_in(opened(disk, SETTINGS))) == table(BEFORE)
+    disk = SimDisk()
+    log, result = prepared(disk)
+    disk.fill_up(0)
+    with pytest.raises(DiskFull):
+        log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
+    assert not disk.exists(f"{DIRECTORY}/{MANIFEST}")
+    assert table(records_in(log)) == table(BEFORE), "it serves on"
+    disk.make_room()
+    log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
+    log.run_replacement(log.replace_segments(result.old, result.new, result.report.cleaned_offset))
+    assert table(records_in(log)) == table(BEFORE)
+
+
+def test_a_swap_without_room_for_its_end_may_be_tried_again():
+    disk = SimDisk()
+    log, result = prepared(disk)
+    log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
+    replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
+    disk.fill_up(-(10**6))
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            log.run_replacement(replacement)
+        assert table(records_in(log)) == table(BEFORE), "it serves on"
+    disk.make_room()
+    log.run_replacement(replacement)
+    assert table(records_in(log)) == table(BEFORE)
+    assert not disk.exists(f"{DIRECTORY}/{MANIFEST}")
+    assert table(records_in(opened(disk.kill(), SETTINGS))) == table(BEFORE)
 
 
 def test_new_segments_are_read_before_while_and_after_their_files_move():

@@ -1,5 +1,6 @@
 """The real disk: bounded handles, errors in the words of the domain, a sync that means it."""
 
+import contextlib
 import errno
 import os
 import resource
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.model.errors import DiskFull, StorageFailed
+from goqueue.model.errors import DiskFull, OutOfHandles, StorageFailed
 from goqueue.runtime import RealDisk
 
 
@@ -210,3 +211,66 @@ def test_reading_errors_are_told_in_the_words_of_the_domain(disk: RealDisk, tmp_
         disk.read_file(f"{tmp_path}/directory")
     with pytest.raises(StorageFailed):
         _ = disk.open(f"{tmp_path}/directory").size
+
+
+# --- no handle left -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def take_all_handles() -> Iterator[Callable[[], None]]:
+    """As a storm of connections does; called again, it takes what became free."""
+    taken: list[int] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
+
+    def take() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+
+    yield take
+    for handle in taken:
+        os.close(handle)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_disk_finishes_its_work_when_connections_took_all_handles(
+    disk: RealDisk, tmp_path: Path, take_all_handles: Callable[[], None]
+):
+    take_all_handles()
+    disk.replace_file(f"{tmp_path}/small", b"one")
+    disk.sync_directory(str(tmp_path))
+    disk.make_directory(f"{tmp_path}/a/b")
+    assert disk.read_file(f"{tmp_path}/small") == b"one"
+    assert disk.list_directory(str(tmp_path)) == ["a", "small"]
+    file = disk.open(f"{tmp_path}/grows")
+    file.append(b"some")
+    file.sync()
+    assert file.read(0, 10) == b"some"
+
+
+def test_without_any_handle_the_answer_is_to_try_again(
+    disk: RealDisk, tmp_path: Path, take_all_handles: Callable[[], None]
+):
+    disk.replace_file(f"{tmp_path}/small", b"one")
+    file = disk.open(f"{tmp_path}/grows")
+    for _ in range(20):  # each time the disk gives up one that it kept
+        take_all_handles()
+        try:
+            disk.read_file(f"{tmp_path}/small")
+        except OutOfHandles:
+            break
+    for work in (
+        lambda: disk.replace_file(f"{tmp_path}/small", b"two"),
+        lambda: disk.sync_directory(str(tmp_path)),
+        lambda: disk.list_directory(str(tmp_path)),
+        lambda: file.append(b"some"),
+    ):
+        take_all_handles()
+        with pytest.raises(OutOfHandles, match=r"kafka\.connections_max"):
+            work()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+    assert disk.read_file(f"{tmp_path}/small") == b"one"
+    file.append(b"some")
+    file.sync()

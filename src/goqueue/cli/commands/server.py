@@ -137,14 +137,27 @@ def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
     from goqueue.cli.logs import set_up
 
     pretend_missing("hypothesis")  # kio teaches it its types: a quarter of a second
-    config = merged.config
-    set_up(config.log_format, config.log_level)
+    set_up(merged.config.log_format, merged.config.log_level)
+    config = _fitted(merged.config)
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_serve(config, lambda: remerged().config))
+            runner.run(_serve(config, lambda: _fitted(remerged().config)))
         except OSError as error:  # a port in use, a directory that may not be written
             raise Failure(f"the server cannot start: {error}") from error
+
+
+def _fitted(config: "Config") -> "Config":
+    """The settings that the file handles of this process suffice for; tells what was lowered."""
+    import structlog
+
+    from goqueue.runtime.handles import raise_handle_limit
+    from goqueue.server.handles import fitted
+
+    lowered, warnings = fitted(config, raise_handle_limit())
+    for warning in warnings:
+        structlog.get_logger("goqueue.server").warning("limit lowered", problem=warning)
+    return lowered
 
 
 async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:

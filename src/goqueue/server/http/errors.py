@@ -64,6 +64,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.TransactionCoordinatorFenced: 409,
     errors.Unauthorized: 403,
     errors.DiskFull: 507,
+    errors.OutOfHandles: 503,
     errors.StorageFailed: 503,
     errors.CorruptData: 500,
     errors.DataDirectoryInUse: 503,

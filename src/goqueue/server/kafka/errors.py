@@ -45,6 +45,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
     # Retriable for producers, so that they go on by themselves once there is room.
     errors.DiskFull: ErrorCode.kafka_storage_error,
+    errors.OutOfHandles: ErrorCode.kafka_storage_error,
     errors.StorageFailed: ErrorCode.kafka_storage_error,
     errors.CorruptData: ErrorCode.corrupt_message,
     errors.DataDirectoryInUse: ErrorCode.kafka_storage_error,
@@ -87,6 +88,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
 # again, and go on.
 COORDINATOR_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.DiskFull: ErrorCode.coordinator_not_available,
+    errors.OutOfHandles: ErrorCode.coordinator_not_available,
     errors.StorageFailed: ErrorCode.coordinator_not_available,
     errors.TimedOut: ErrorCode.coordinator_not_available,
     errors.ShuttingDown: ErrorCode.coordinator_not_available,
