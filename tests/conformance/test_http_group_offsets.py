@@ -127,10 +127,10 @@ def test_a_partial_acknowledgement_waits_for_the_rest(server: HttpGroupServer, g
     said = {"member_id": first.member_id, "generation": first.generation}
     one = server.post(f"/groups/{group}/revoke", **said, revoked_partitions=told["revoked"][:1])
     assert one["pending_count"] == 1
-    assert one["state"] == "revoking"
+    assert one["state"] == "Revoking"
     both = server.post(f"/groups/{group}/revoke", **said, revoked_partitions=told["revoked"])
     assert both["pending_count"] == 0
-    assert both["state"] == "stable"
+    assert both["state"] == "Stable"
 
 
 def test_a_group_can_begin_at_the_end(server: HttpGroupServer, group: str):
@@ -307,7 +307,7 @@ def test_old_paths_and_v1_are_the_same(server: HttpGroupServer, group: str):
         path = f"{prefix}/groups/{group}-{number}"
         joined = server.post(f"{path}/join/cooperative", topics=[topic])
         said = {"member_id": joined["member_id"], "generation": joined["generation"]}
-        assert server.post(f"{path}/heartbeat/cooperative", **said)["state"] == "stable"
+        assert server.post(f"{path}/heartbeat/cooperative", **said)["state"] == "Stable"
         assert server.get(f"{path}/cooperative")["state"] == "Stable"
         assert server.get(f"{path}/poll", **said, timeout="0")["messages"] == []
         assert server.post(f"{path}/leave/cooperative", member_id=said["member_id"])["left"]

@@ -47,7 +47,7 @@ def test_a_poll_gives_messages_of_several_topics_with_receipts(server: HttpGroup
     found: list[dict[str, Any]] = []
     while len(found) < 2:
         answer = ann.poll("10s")
-        assert (answer["mode"], answer["state"]) == ("queue", "stable")
+        assert (answer["mode"], answer["state"]) == ("queue", "Stable")
         found += answer["messages"]
     first, second = sorted(found, key=lambda each: str(each["value"]))
     assert second["value"] == "two"

@@ -446,6 +446,18 @@ def test_the_lowest_priority_comes_in_time_when_the_highest_never_runs_out(
     assert seen == ["a", "b"]
 
 
+def test_a_group_with_workers_is_not_empty(queue: Queue, server: HttpGroupServer):
+    queue.publish("a", "b")
+    for name in ("ann", "bob"):
+        queue.receive(1, consumer=name, visibility="60s")
+    detail = server.get(f"/groups/{queue.group}")
+    assert (detail["state"], detail["topics"]) == ("Stable", [queue.topic])
+    assert sorted(each["id"] for each in detail["members"]) == ["ann", "bob"]
+    assert {each["state"] for each in detail["members"]} == {"Stable"}
+    listed = {each["id"]: each for each in server.get("/groups")["groups"]}
+    assert (listed[queue.group]["state"], listed[queue.group]["members"]) == ("Stable", 2)
+
+
 # --- clients that leave ---------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from goqueue.broker.host import Committed, MachineHost
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_bell import Bell
+from goqueue.broker.queue_consumers import Consumers
 from goqueue.broker.queue_shelf import Budget, Moment, Shelf
 from goqueue.broker.queue_stock import Stock
 from goqueue.model.machine import Decision
@@ -35,6 +36,7 @@ class Counter:
         self.group = group
         self.crowded = 0  # consumers that wait until they hold less
         self.news = 0  # how often somebody told that there may be more to hand out
+        self.consumers = Consumers()
         self.used_at = clock.instant()
         self._clock = clock
         self._host = host

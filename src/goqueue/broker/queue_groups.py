@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """One member."""
+    """One member, or a consumer that is at work without having joined (generation 0)."""
 
     member_id: str
     client_id: str
@@ -116,6 +116,12 @@ class QueueGroups:
         if group_id in shares:
             workers += [_sharing(each) for each in shares[group_id].members.values()]
             generation += shares[group_id].epoch
+        joined = {each.member_id for each in workers}
+        workers += [
+            self._at_work(name, asked)
+            for name, asked in broker.queues.consumers(group_id).items()
+            if name not in joined
+        ]
         topics = sorted({topic for topic, _ in queue.ledgers}) if queue is not None else []
         return QueueGroupDescription(group_id, generation, workers, topics)
 
@@ -128,6 +134,19 @@ class QueueGroups:
             protocol="http",
             generation=member.generation,
             topics=member.topics,
+            assigned={topic.topic_id: topic.partitions for topic in topics},
+        )
+
+    def _at_work(self, consumer: str, asked: Iterable[str]) -> Worker:
+        """One that never joined."""
+        topics = [self._broker.topic(name) for name in asked if self._broker.has_topic(name)]
+        return Worker(
+            member_id=consumer,
+            client_id="",
+            client_host="",
+            protocol="http",
+            generation=0,
+            topics=tuple(asked),
             assigned={topic.topic_id: topic.partitions for topic in topics},
         )
 

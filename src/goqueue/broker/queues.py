@@ -97,6 +97,7 @@ class Queues:
         self.dead_letters = DeadLetters(ground, self, self._redriver)
         self.redrives = Redrives(self._clock, self.dead_letters)
         self._stopping = False
+        self._active_ms = ground.config.groups.session_timeout_ms  # after a consumer asked last
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -298,6 +299,7 @@ class Queues:
         )
         sources = await self._sources_of(wanted)
         known = self._state(group_id, sources)
+        self._hear(wanted, wait_ms)
         parcels = await self._attempt(wanted, sources)
         if parcels:
             return parcels
@@ -308,6 +310,11 @@ class Queues:
         if not parcels and self._group(group_id).room(consumer) <= 0:
             raise TooManyInFlight(_crowd(self._group(group_id), consumer))
         return parcels
+
+    def _hear(self, wanted: Wanted, wait_ms: int) -> None:
+        until = self._clock.instant() + (wait_ms + self._active_ms) * 1_000_000
+        counter = self._counter(wanted.group_id)
+        counter.consumers.hear(wanted.consumer, tuple(wanted.topics), until)
 
     async def _wait_and_attempt(
         self, wanted: Wanted, wait_ms: int, known: tuple[object, ...]
@@ -529,6 +536,7 @@ class Queues:
         Messages that were delivered `deliveries_max` times die; None: the group's setting.
         """
         group_id, now = _group_id(group), self._clock.steady()
+        self.forget_consumer(group_id, consumer)
         count = await self.host.submit(
             lambda machine: machine.consumer_gone(
                 now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
@@ -543,6 +551,7 @@ class Queues:
         if group_id not in self.machine.groups or self._stopping:
             return
         now = self._clock.steady()
+        self.forget_consumer(group_id, consumer)
         try:
             self.host.submit_now(
                 lambda machine: machine.consumer_gone(
@@ -601,6 +610,19 @@ class Queues:
         return [
             await queue_reports.group_stats(each, self._sources, now, problem) for each in groups
         ]
+
+    def consumers(self, group_id: GroupId) -> dict[str, tuple[str, ...]]:
+        """Who is at work in the group, joined or not, and for which topics it asked last."""
+        if group_id not in self.machine.groups:
+            return {}
+        counter = self._counter(group_id)
+        return counter.consumers.at_work(counter.group.book, self._clock.instant())
+
+    def forget_consumer(self, group_id: GroupId, consumer: str) -> None:
+        """The consumer has left: it is not at work unless it asks again."""
+        counter = self._counters.get(group_id)
+        if counter is not None:
+            counter.consumers.forget(consumer)
 
     # --- helpers ----------------------------------------------------------------------------------
 

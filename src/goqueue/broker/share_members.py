@@ -187,6 +187,7 @@ class ShareMembers:
         group = self.groups[group_id]
         del group.members[member_id]
         group.epoch += 1
+        self._broker.queues.forget_consumer(group_id, member_id)
 
     async def let_go(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
         """What the member holds comes back."""

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.messages import OutgoingMessage
+from goqueue.broker.queue_consumers import CONSUMERS_MAX, Consumers
 from goqueue.broker.queue_reports import WhichInFlight
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
@@ -20,6 +21,7 @@ from goqueue.queue import (
     TooManyInFlight,
     Where,
 )
+from goqueue.queue.leases import LeaseBook
 from goqueue.queue.ledger import Ledger
 from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
 
@@ -468,3 +470,42 @@ def ledger(bench: Bench) -> Ledger:
 
 def floor(bench: Bench) -> int:
     return ledger(bench).floor
+
+
+def test_consumers_at_work_are_seen_although_they_never_joined():
+    async def scenario(bench: Bench) -> None:
+        def seen() -> tuple[str, list[str]]:
+            (group,) = bench.broker.queue_groups.listed()
+            found = bench.broker.queue_groups.describe(GroupId("workers"))
+            assert (group.state, group.member_count) == (found.state, len(found.workers))
+            assert all(worker.topics == ("jobs",) for worker in found.workers)
+            return group.state, sorted(worker.member_id for worker in found.workers)
+
+        await bench.publish("jobs", *numbered(2))
+        (first,) = await bench.receive(consumer="ann", max_messages=1, visibility_ms=100_000)
+        assert await bench.receive(consumer="bob")
+        waits = asyncio.create_task(bench.receive(consumer="cleo", wait_ms=50_000))
+        await bench.sleep(1)
+        assert seen() == ("Stable", ["ann", "bob", "cleo"])
+        await bench.queues.consumer_gone("workers", "bob", failed=False)
+        assert seen() == ("Stable", ["ann", "cleo"])
+        await bench.ack(await waits)
+        await bench.sleep(60)
+        assert seen() == ("Stable", ["ann", "cleo"]), "ann holds one, cleo might have waited"
+        await bench.sleep(25)
+        assert seen() == ("Stable", ["ann"])
+        await bench.ack([first])
+        assert seen() == ("Empty", [])
+        await bench.broker.queue_groups.delete(GroupId("workers"))
+
+    play(scenario)
+
+
+def test_the_consumers_that_are_remembered_are_bounded():
+    consumers = Consumers()
+    for number in range(CONSUMERS_MAX + 5):
+        consumers.hear(f"{number}", ("jobs",), until=number)
+    found = consumers.at_work(LeaseBook(), now=0)
+    assert len(found) == CONSUMERS_MAX
+    assert "4" not in found
+    assert list(consumers.at_work(LeaseBook(), now=CONSUMERS_MAX + 3)) == [f"{CONSUMERS_MAX + 4}"]

@@ -168,7 +168,7 @@ class MembershipBody(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     """To be said with the next request."""
     state: str
-    """`stable`; `revoking`: has to let partitions go; `waiting`: others have not let go yet."""
+    """`Stable`; `Revoking`: has to let partitions go; `Waiting`: others have not let go yet."""
     partitions: list[TopicPartition]
     """What the member has; in queue mode all partitions of its topics, as every other member."""
     revoked: list[TopicPartition]

@@ -278,7 +278,7 @@ def _membership(standing: Membership, broker: TheBroker) -> dict[str, Any]:
         "member_id": standing.member_id,
         "mode": "stream",
         "generation": standing.generation,
-        "state": standing.state,
+        "state": standing.state.capitalize(),
         "partitions": standing.partitions,
         "revoked": standing.revoked,
         "rebalance_required": bool(standing.revoked),

@@ -86,7 +86,7 @@ def membership(broker: Broker, member: QueueMember) -> dict[str, Any]:
         "member_id": member.member_id,
         "mode": "queue",
         "generation": member.generation,
-        "state": "stable",
+        "state": "Stable",
         "partitions": partitions(broker, member),
         "revoked": [],
         "rebalance_required": False,

@@ -451,6 +451,16 @@ async def test_moving_the_offsets_of_a_new_group_makes_it(broker):
     assert broker.queues.settings(GROUP).start == "latest", "as every group of share consumers"
 
 
+async def test_a_group_of_http_consumers_at_work_is_stable(broker, topic):
+    await publish(broker, [b"a"])
+    await broker.queues.receive(["orders"], GROUP, "ann")
+    assert await share_groups(broker) == [(GROUP, "Stable")]
+    described = await ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=(GROUP,))
+    (member,) = described.groups[0].members
+    assert (member.member_id, member.subscribed_topic_names) == ("ann", ("orders",))
+    assert member.assignment.topic_partitions[0].partitions == (0, 1)
+
+
 async def test_a_group_stays_until_it_is_deleted_also_without_offsets(broker, topic):
     await publish(broker, [b"a"])
     await Fetcher(broker, topic, "ann").fetch()
