@@ -7,8 +7,9 @@ which is decoded by hand for speed, and what some operations answer beside their
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from http import HTTPStatus
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, Final
@@ -23,8 +24,9 @@ from litestar.types import Method
 
 from goqueue._version import __version__
 from goqueue.model.settings import SETTINGS
-from goqueue.server.http.message_bodies import PublishRequest
-from goqueue.server.http.notation import NAME_PATTERN
+from goqueue.server.http.message_bodies import INT32_MAX, PublishRequest, PublishResponse
+from goqueue.server.http.notation import INT64_MAX, NAME_PATTERN
+from goqueue.server.http.queue_bodies import RefusedBody, SettledBody
 
 DESCRIPTION: Final = """\
 A durable log that is used as a stream and as a queue.
@@ -46,6 +48,23 @@ TAGS: Final = [
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, numbers and this document."),
 ]
+
+LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+
+_ANY_SERVER: Final = b'"servers":[{"url":"/"}]'
+_SUCCESS: Final = {"201": "Created; `Location` has its address."}
+
+_SOME_REFUSED: Final = "Some were refused: `results` has an `error` for each of those."
+# msgspec describes no choice of structs without tags, so the results' kinds are added by hand.
+_SETTLED_MANY: Final = msgspec.defstruct(
+    "SettledManyBody", [("settled", int), ("refused", int), ("results", list[Any])]
+)
+_SETTLED: Final = (SettledBody, _SETTLED_MANY)
+_ANSWERS: Final[Mapping[str, tuple[Any, ...]]] = {  # of operations that may succeed in part
+    "publish": (PublishResponse,),
+    **dict.fromkeys(("ack", "nack", "reject", "extend", "release"), _SETTLED),
+    **dict.fromkeys(("extend_held", "release_held"), (_SETTLED_MANY,)),
+}
 
 _PUBLISH_EXAMPLE: Final = {
     "messages": [
@@ -82,14 +101,24 @@ class ApiDocument:
         schema = self._make_app(config).openapi_schema.to_schema()
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
         _add_publish_body(found)
+        _add_unions(found)
         _add_multi_status(found)
         structs = list(_structs(self._modules))
         _add_strictness(found["components"]["schemas"], structs)
         _add_meanings(found["components"]["schemas"], structs)
-        return found
+        _say_what_success_is(found)
+        found["security"] = []  # there is no authentication yet
+        found["info"]["license"] = LICENSE
+        simplified: dict[str, Any] = _simplified(found)
+        return simplified
+
+    def json(self, address: str) -> bytes:
+        """For a server that is reached at this address."""
+        server = b'"servers":%s' % msgspec.json.encode([{"url": address}])
+        return self._json.replace(_ANY_SERVER, server, 1)
 
     @cached_property
-    def json(self) -> bytes:
+    def _json(self) -> bytes:
         return msgspec.json.encode(self.content, order="deterministic")
 
 
@@ -106,27 +135,97 @@ def _publish(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_publish_body(found: dict[str, Any]) -> None:
-    (schema,), components = msgspec.json.schema_components(
-        [PublishRequest], ref_template="#/components/schemas/{name}"
-    )
+    (schema,), components = _schemas([PublishRequest])
     found["components"]["schemas"].update(components)
     raw = {"type": "string", "description": "The value of one message, as it is."}
     _publish(found)["requestBody"] = {
         "required": True,
         "content": {
             "application/json": {"schema": schema, "example": _PUBLISH_EXAMPLE},
-            "text/plain": {"schema": raw},
             "application/octet-stream": {"schema": {**raw, "format": "binary"}},
         },
     }
 
 
+def _add_unions(found: dict[str, Any]) -> None:
+    """What is answered with one of several shapes, of which errors are one."""
+    for operation in _operations(found):
+        types = _ANSWERS.get(operation["operationId"], ())
+        if types:
+            schemas, components = _schemas(types)
+            found["components"]["schemas"].update(components)
+            schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+            operation["responses"]["200"]["content"] = {"application/json": {"schema": schema}}
+    kinds, components = _schemas((SettledBody, RefusedBody))
+    found["components"]["schemas"].update(components)
+    many = found["components"]["schemas"]["SettledManyBody"]
+    many["properties"]["results"]["items"] = {"anyOf": list(kinds)}
+
+
+def _schemas(types: Sequence[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    return msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+
+
+def _operations(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in found["paths"].values():
+        yield from (each for each in methods.values() if "responses" in each)
+
+
+def _say_what_success_is(found: dict[str, Any]) -> None:
+    """Litestar has Python's own words for statuses there."""
+    for operation in _operations(found):
+        for status, answer in operation["responses"].items():
+            own = HTTPStatus(int(status)).description
+            if status.startswith("2") and answer.get("description") == own:
+                answer["description"] = _SUCCESS.get(status, "Success.")
+
+
+def _simplified(schema: Any) -> Any:
+    """The same with fewer turns, which generators of clients stumble over.
+
+    A choice of one, or of one and null, is that one; a choice has no default, since absent means it
+    anyway; what may be only certain texts is a text; a whole number that 32 bits may not hold says
+    so.
+    """
+    if isinstance(schema, list):
+        return [_simplified(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _simplified(each) for name, each in schema.items()}
+    for choice in ("oneOf", "anyOf"):
+        options = found.get(choice)
+        if not isinstance(options, list):
+            continue
+        found.pop("default", None)
+        options = _with_null(options)
+        found[choice] = options
+        if len(options) == 1:
+            del found[choice]
+            found = {**options[0], **found}
+    if "type" not in found and isinstance(found.get("enum"), list):
+        found = {"type": "string", **found}
+    if (
+        found.get("type") in ("integer", ["integer", "null"])
+        and found.get("maximum", INT64_MAX) > INT32_MAX
+    ):
+        found["format"] = "int64"
+    return found
+
+
+def _with_null(options: list[Any]) -> list[Any]:
+    """A plain type or null is a plain type that may be null."""
+    match options:
+        case [{"type": str(kind)} as one, {"type": "null"}] if "enum" not in one:
+            return [{**one, "type": [kind, "null"]}]
+        case _:
+            return options
+
+
 def _add_multi_status(found: dict[str, Any]) -> None:
-    answers = _publish(found)["responses"]
-    answers["207"] = {
-        **answers["200"],
-        "description": "Some messages were refused: `results` has an `error` for each of those.",
-    }
+    for operation in _operations(found):
+        if operation["operationId"] in _ANSWERS:
+            answers = operation["responses"]
+            answers["207"] = {**answers["200"], "description": _SOME_REFUSED}
 
 
 def _add_strictness(schemas: dict[str, Any], structs: list[type[msgspec.Struct]]) -> None:

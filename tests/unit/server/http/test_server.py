@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -53,23 +55,75 @@ async def test_pages_need_nothing_from_elsewhere(client: Client, path: str):
     assert page.headers["content-type"].startswith("text/html")
     assert not re.search(r"""(src|href)=["'](https?:)?//""", page.text)
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    for link in set(re.findall(r'(?:src|href)="(/[^"]*)"', page.text)):
-        assert (await client.get(link)).status_code == 200, link
+    for link in links_of(page.text):
+        assert (await client.get(page.url.join(link), timeout=60)).status_code == 200, link
+
+
+@pytest.mark.parametrize("path", ["/mq/", "/mq/docs", "/mq/docs/"])
+async def test_pages_below_a_prefix_lead_to_what_is_below_it(serving, path: str):
+    async with serving(root_path="/mq") as server, Client(base_url=server.url) as client:
+        await client.post("/topics", json={"name": "t"})
+        page = await client.get(path, timeout=60)
+        for link in links_of(page.text):
+            target = page.url.join(link)
+            assert target.path.startswith("/mq/"), link
+            assert (await client.get(target, timeout=60)).status_code == 200, link
+        assert f"{server.url}/mq" in page.text
+
+
+async def test_the_first_commands_have_the_address_that_was_asked(client: Client, server):
+    page = (await client.get("/")).text
+    assert f"{server.url}/topics/demo/messages" in page
+    page = (await client.get("/", headers={"host": "localhost:99"})).text
+    assert "http://localhost:99/topics/demo/messages" in page
+
+
+def links_of(page: str) -> set[str]:
+    return {link for link in re.findall(r'(?:src|href)="([^"]*)"', page) if link[0] != "#"}
 
 
 async def test_the_page_shows_every_operation(client: Client):
-    document = (await client.get("/openapi.json")).json()
-    page = (await client.get("/docs")).text
+    document = (await client.get("/openapi.json", timeout=60)).json()
+    page = (await client.get("/docs", timeout=60)).text
     operations = [(m, p) for p, methods in document["paths"].items() for m in methods]
     assert len(operations) > 15
     for method, path in operations:
         assert f'data-method="{method.upper()}" data-path="{path}"' in page
+    ids = re.findall(r'<details id="(\w+)"', page)
+    assert len(ids) == len(set(ids)) == len(operations)  # to link to
+    assert "`" not in page
 
 
 async def test_the_document_says_what_fields_mean(client: Client):
     schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
     assert "null when it does" in schemas["PartitionInfo"]["properties"]["read_only"]["description"]
     assert schemas["PublishRequest"]["properties"]["messages"]["minItems"] == 1
+
+
+async def test_the_document_is_one_that_generators_of_clients_understand(client: Client):
+    document = (await client.get("/openapi.json", timeout=60)).json()
+    assert document["security"] == []
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+    assert document["servers"] == [{"url": str(client.base_url).rstrip("/")}]
+    publish = document["paths"]["/topics/{topic}/messages"]["post"]
+    assert set(publish["requestBody"]["content"]) == {
+        "application/json",
+        "application/octet-stream",
+    }
+    for each in every_object(document):
+        for choice in ("oneOf", "anyOf"):
+            assert len(each.get(choice, "--")) > 1
+            assert choice not in each or "default" not in each
+        assert each != {"schema": {}}
+        assert "document follows" not in str(each.get("description"))
+
+
+def every_object(found: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(found, dict):
+        yield found
+    for each in found.values() if isinstance(found, dict) else found:
+        if isinstance(each, dict | list):
+            yield from every_object(each)
 
 
 # --- errors -------------------------------------------------------------------------------------
