@@ -181,7 +181,8 @@ def _step(name: str, step: Step, streams: Iterable[str]) -> str:
     sql = step.sql.strip()
     for each in streams:
         sql = _where_read(each).sub(rf"\1STREAM({each})", sql)
-    return _view(name, [f'spark.sql("""\n{sql}\n""")', *_watermark(step.watermark)])
+    lines = [f"    {line!r}" for line in sql.splitlines(keepends=True)]
+    return _view(name, ["spark.sql(", *lines, ")", *_watermark(step.watermark)])
 
 
 def _where_read(table: str) -> re.Pattern[str]:

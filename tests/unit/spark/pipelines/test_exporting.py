@@ -1,9 +1,11 @@
 """A pipeline as a project of Spark Declarative Pipelines: the text of it."""
 
 import ast
+import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from goqueue.spark.pipelines.exporting import Exported, exported
 from goqueue.spark.pipelines.places import Places
@@ -78,6 +80,37 @@ def test_streams_are_read_as_streams_and_tables_as_tables():
     assert "orders.at" in found["joined"]
     assert "from STREAM(joined)" in found["again"]
     assert "from names" in found["table_only"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        """select 'it''s' as a, "b" from names""",
+        r"select * from names where name rlike '\\bgold\\b' or name = '\n'",
+        "select 1,\n\n       'a\tb'\nfrom names -- the end",
+        'select """three""" from names',
+        'select 1 from names""") or __import__("os").abort() or spark.sql("""',
+        "select '{0} {name} %s \u2028 ü \\' from names\\",
+    ],
+    ids=["quotes", "backslashes", "lines", "triple-quotes", "code", "odd-characters"],
+)
+def test_the_sql_of_a_step_stays_as_it_was(sql: str):
+    pipeline = {
+        "name": "p",
+        "sources": {"names": {"topic": "names", "read": "once"}},
+        "steps": {"step": sql},
+        "sinks": {"out": {"files": "out", "from": "step"}},
+    }
+    code = project(json.dumps(pipeline)).files["transformations/pipeline.py"]
+    assert queries(code) == [sql]
+
+
+def queries(code: str) -> list[str]:
+    """What the code hands to `spark.sql`, as Python reads it."""
+    calls = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Call)]
+    return [
+        ast.literal_eval(each.args[0]) for each in calls if ast.unparse(each.func) == "spark.sql"
+    ]
 
 
 def test_the_value_of_a_source_is_its_fields():
