@@ -16,6 +16,10 @@ from goqueue.cli.failures import UsageFailure
 from goqueue.client.messages import BASE64, Message, from_base64, milliseconds
 
 BATCH_MESSAGES: Final = 1000
+# The keyless messages of a request go to one partition, and each request to the next one.  So the
+# first requests are small: a short input is spread too.
+FIRST_BATCHES: Final = 20
+FIRST_BATCH_MESSAGES: Final = 50
 BATCH_BYTES: Final = 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -154,22 +158,20 @@ def _utf8(text: str | None) -> bytes | None:
 
 def batches(messages: Iterable[Message | None]) -> Iterator[list[Message]]:
     """As full as the limits allow, and cut short at every None."""
+    made = 0
     batch: list[Message] = []
     size = 0
     for message in messages:
-        if message is None:
-            if batch:
-                yield batch
-                batch, size = [], 0
-            continue
-        if batch and size + message.size_bytes > BATCH_BYTES:
+        if batch and (message is None or size + message.size_bytes > BATCH_BYTES):
             yield batch
-            batch, size = [], 0
+            made, batch, size = made + 1, [], 0
+        if message is None:
+            continue
         batch.append(message)
         size += message.size_bytes
-        if len(batch) >= BATCH_MESSAGES:
+        if len(batch) >= (FIRST_BATCH_MESSAGES if made < FIRST_BATCHES else BATCH_MESSAGES):
             yield batch
-            batch, size = [], 0
+            made, batch, size = made + 1, [], 0
     if batch:
         yield batch
 

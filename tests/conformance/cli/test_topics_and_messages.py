@@ -274,3 +274,10 @@ def test_following_goes_on_through_a_restart(tmp_path: Path):
 
 def publish_one(client: Client, value: str) -> None:
     client.publish("t", [Message(value)])
+
+
+def test_lines_without_keys_are_spread_over_the_partitions(run: Run, client: Client):
+    run("topic", "create", "spread", "--partitions", "6")
+    run("produce", "spread", text="".join(f"{number}\n" for number in range(1000)))
+    offsets = client.topic("spread").partition_offsets
+    assert sorted(each.next_offset for each in offsets.values()) == [150, 150, 150, 150, 200, 200]

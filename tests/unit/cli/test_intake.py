@@ -51,8 +51,10 @@ def test_what_has_come_is_sent_when_a_pipe_pauses():
 
 
 def test_a_batch_is_bounded_in_messages_and_bytes():
-    many: Iterator[Message] = (Message("x") for _ in range(intake.BATCH_MESSAGES * 2 + 1))
-    assert [len(each) for each in batches(many)] == [intake.BATCH_MESSAGES] * 2 + [1]
+    first = [intake.FIRST_BATCH_MESSAGES] * intake.FIRST_BATCHES
+    count = sum(first) + intake.BATCH_MESSAGES * 2 + 1
+    many: Iterator[Message] = (Message("x") for _ in range(count))
+    assert [len(each) for each in batches(many)] == [*first, *[intake.BATCH_MESSAGES] * 2, 1]
     large = [Message("x" * (intake.BATCH_BYTES // 2)) for _ in range(3)]
     assert [len(each) for each in batches(large)] == [2, 1]
     huge = [Message("x" * (intake.BATCH_BYTES + 1)), Message("y")]
