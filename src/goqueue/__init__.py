@@ -4,7 +4,7 @@
         await broker.publish("orders", "hello")
 
     with goqueue.Client("http://localhost:8080") as client:
-        client.publish("orders", [goqueue.Message("hello")])
+        client.publish("orders", ["hello", {"any": "JSON"}])
 
 What is named here is imported when it is first used: `import goqueue` itself is quick.
 """
@@ -14,28 +14,82 @@ if TYPE_CHECKING:
     from typing import Any
 
     from goqueue._version import __version__
-    from goqueue.client import AsyncClient, Client, ClientError, Message, Received
+    from goqueue.client import (
+        AsyncClient,
+        BadAnswer,
+        BadRequest,
+        Client,
+        ClientError,
+        Conflict,
+        Delivery,
+        GroupReading,
+        Message,
+        NoAnswer,
+        NoFreeConnection,
+        NotFound,
+        OffsetOutOfRange,
+        Overloaded,
+        PartitionNotFound,
+        PublishIncomplete,
+        QueueReading,
+        ReceiptExpired,
+        ReceiptInTransaction,
+        ReceiptMalformed,
+        ReceiptUnknown,
+        Received,
+        Refused,
+        ServerFailed,
+        ServerUnreachable,
+        Settled,
+        TooLarge,
+        TooManyInFlight,
+        TopicExists,
+        TopicNotFound,
+        Unauthorized,
+    )
     from goqueue.embedding import embedded
     from goqueue.model.errors import GoQueueError
 
 __all__ = [
     "AsyncClient",
+    "BadAnswer",
+    "BadRequest",
     "Client",
     "ClientError",
+    "Conflict",
+    "Delivery",
     "GoQueueError",
+    "GroupReading",
     "Message",
+    "NoAnswer",
+    "NoFreeConnection",
+    "NotFound",
+    "OffsetOutOfRange",
+    "Overloaded",
+    "PartitionNotFound",
+    "PublishIncomplete",
+    "QueueReading",
+    "ReceiptExpired",
+    "ReceiptInTransaction",
+    "ReceiptMalformed",
+    "ReceiptUnknown",
     "Received",
+    "Refused",
+    "ServerFailed",
+    "ServerUnreachable",
+    "Settled",
+    "TooLarge",
+    "TooManyInFlight",
+    "TopicExists",
+    "TopicNotFound",
+    "Unauthorized",
     "__version__",
     "embedded",
 ]
 
 _HOMES = {
-    "AsyncClient": "goqueue.client",
-    "Client": "goqueue.client",
-    "ClientError": "goqueue.client",
+    **dict.fromkeys(__all__, "goqueue.client"),
     "GoQueueError": "goqueue.model.errors",
-    "Message": "goqueue.client",
-    "Received": "goqueue.client",
     "__version__": "goqueue._version",
     "embedded": "goqueue.embedding",
 }

@@ -21,18 +21,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-import msgspec
 import structlog
 
 from goqueue.broker import Broker
 from goqueue.broker.messages import Messages, OutgoingMessage, Published
-from goqueue.client.messages import Message, Received
-from goqueue.model.config import Config, problems_of
+from goqueue.cli.configuration import ConfigurationProblems, from_tree
+from goqueue.client.messages import Message, Publishable, Received, as_messages, payload_bytes
+from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError, InvalidSetting
 from goqueue.server.server import Node, running_node
 
 T = TypeVar("T")
-Publishable = Message | str | bytes
 ANY_PORT: Final = {"listen": "127.0.0.1:0"}
 PAGE_MESSAGES: Final = 1000
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -53,12 +52,9 @@ def configuration(data_dir: str | Path, settings: Mapping[str, Any]) -> Config:
         tree[name] = {**tree.get(name, {}), **value} if isinstance(value, Mapping) else value
     tree["data_dir"] = str(data_dir)
     try:
-        config = msgspec.convert(tree, Config)
-    except msgspec.ValidationError as error:
-        raise InvalidSetting(f"embedded broker: {error}") from error
-    if problems := problems_of(config):
-        raise InvalidSetting("; ".join(problems))
-    return config
+        return from_tree(tree)
+    except ConfigurationProblems as error:
+        raise InvalidSetting("; ".join(error.problems)) from error
 
 
 # --- the broker, as one block sees it -------------------------------------------------------------
@@ -87,7 +83,9 @@ class EmbeddedBroker:
 
     async def publish(self, topic: str, *messages: Publishable) -> list[Published]:
         """Where each message went; durable on return.  Raises when any of them was refused."""
-        outcomes = await self._messages.publish(topic, [_outgoing(each) for each in messages])
+        outcomes = await self._messages.publish(
+            topic, [_outgoing(each) for each in as_messages(messages)]
+        )
         for outcome in outcomes:
             if isinstance(outcome, GoQueueError):
                 raise outcome
@@ -118,21 +116,15 @@ class EmbeddedBroker:
             offset = page.next_offset
 
 
-def _outgoing(message: Publishable) -> OutgoingMessage:
-    if not isinstance(message, Message):
-        return OutgoingMessage(_bytes(message))
-    headers = tuple((name, _bytes(value)) for name, value in message.header_pairs)
+def _outgoing(message: Message) -> OutgoingMessage:
+    headers = tuple((name, payload_bytes(value)) for name, value in message.header_pairs)
     return OutgoingMessage(
-        _bytes(message.value),
-        _bytes(message.key),
+        payload_bytes(message.value),
+        payload_bytes(message.key),
         headers,
         message.partition,
         message.timestamp,
     )
-
-
-def _bytes(payload: str | bytes | None) -> bytes | None:
-    return payload.encode() if isinstance(payload, str) else payload
 
 
 class BrokerInThread:

@@ -55,6 +55,18 @@ async def test_bad_settings_are_refused(settings: dict[str, Any]):
         await goqueue.embedded(**settings).__aenter__()
 
 
+async def test_all_bad_settings_are_named_at_once():
+    wrong: dict[str, Any] = {
+        "topics": {"partitons": 1, "auto_create": "perhaps"},
+        "storage": {"checkpoint_ms": "soon"},
+        "node_id": -1,
+    }
+    with pytest.raises(InvalidSetting) as caught:
+        await goqueue.embedded(**wrong).__aenter__()
+    for name in ("topics.partitons", "topics.auto_create", "storage.checkpoint_ms", "node_id"):
+        assert name in str(caught.value)
+
+
 def test_in_a_thread_it_serves_a_program_that_waits():
     with goqueue.embedded() as broker:
         broker.create_topic("t", partitions=1)

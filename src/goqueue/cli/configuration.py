@@ -86,6 +86,19 @@ def merge(
         given |= _from_file(file, problems)
     given |= _from_environment(environment, problems, warnings)
     given |= _from_flags(flags, problems)
+    return _merged(given, problems, warnings)
+
+
+def from_tree(tree: Mapping[str, Any]) -> Config:
+    """The configuration of a program that has its settings by section; raises
+    `ConfigurationProblems`.
+    """
+    problems: list[str] = []
+    given = _defaults() | _from_tree(tree, DEFAULT_ORIGIN, problems)
+    return _merged(given, problems, []).config
+
+
+def _merged(given: dict[str, Given], problems: list[str], warnings: list[str]) -> Merged:
     given = _checked(given, problems)
     config = _planted(given)
     problems.extend(_with_origin(text, given) for text in problems_of(config))
@@ -163,14 +176,19 @@ def _from_file(file: Path, problems: list[str]) -> dict[str, Given]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         problems.append(f"{file}: cannot be read: {_reason(error)}")
         return {}
+    return _from_tree(tree, str(file), problems)
+
+
+def _from_tree(tree: Mapping[str, Any], origin: str, problems: list[str]) -> dict[str, Given]:
+    where = "" if origin == DEFAULT_ORIGIN else f"{origin}: "
     found = {}
     for path, value in flattened(tree):
         if not _is_known(path):
-            problems.append(f"{file}: there is no setting {path!r}{_hint(path, setting_types())}")
+            problems.append(f"{where}there is no setting {path!r}{_hint(path, setting_types())}")
         elif _is_scalar(value) or path in _lists():
-            found[path] = Given(_scalar(path, value), str(file))
+            found[path] = Given(_scalar(path, value), origin)
         else:
-            problems.append(f"{file}: {path}: {value!r} is not a text, number, true or false")
+            problems.append(f"{where}{path}: {value!r} is not a text, number, true or false")
     return found
 
 

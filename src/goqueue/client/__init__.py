@@ -10,8 +10,33 @@ The classes come with the HTTP library when they are first named; errors and res
 
 from typing import TYPE_CHECKING, Any
 
-from goqueue.client.errors import ClientError
+from goqueue.client.errors import (
+    BadAnswer,
+    BadRequest,
+    ClientError,
+    Conflict,
+    NoAnswer,
+    NoFreeConnection,
+    NotFound,
+    OffsetOutOfRange,
+    Overloaded,
+    PartitionNotFound,
+    PublishIncomplete,
+    ReceiptExpired,
+    ReceiptInTransaction,
+    ReceiptMalformed,
+    ReceiptUnknown,
+    Refused,
+    ServerFailed,
+    ServerUnreachable,
+    TooLarge,
+    TooManyInFlight,
+    TopicExists,
+    TopicNotFound,
+    Unauthorized,
+)
 from goqueue.client.messages import Message, Received
+from goqueue.client.queue_results import Delivery, Settled
 
 if TYPE_CHECKING:
     from goqueue.client.async_client import AsyncClient
@@ -20,12 +45,36 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "BadAnswer",
+    "BadRequest",
     "Client",
     "ClientError",
+    "Conflict",
+    "Delivery",
     "GroupReading",
     "Message",
+    "NoAnswer",
+    "NoFreeConnection",
+    "NotFound",
+    "OffsetOutOfRange",
+    "Overloaded",
+    "PartitionNotFound",
+    "PublishIncomplete",
     "QueueReading",
+    "ReceiptExpired",
+    "ReceiptInTransaction",
+    "ReceiptMalformed",
+    "ReceiptUnknown",
     "Received",
+    "Refused",
+    "ServerFailed",
+    "ServerUnreachable",
+    "Settled",
+    "TooLarge",
+    "TooManyInFlight",
+    "TopicExists",
+    "TopicNotFound",
+    "Unauthorized",
 ]
 
 

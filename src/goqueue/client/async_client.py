@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,7 +24,7 @@ from goqueue.client.group_results import (
     GroupSummary,
     MovedOffset,
 )
-from goqueue.client.messages import Message, Received
+from goqueue.client.messages import Publishables, Received
 from goqueue.client.outcomes import all_published, results_in
 from goqueue.client.reading import (
     PAGE_MESSAGES,
@@ -150,14 +150,16 @@ class AsyncClient(AsyncQueueVerbs):
 
     # --- messages ---------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+    async def publish(self, topic: str, messages: Publishables) -> list[Published]:
         """Where each message went, in order; raises when any of them was refused.
+
+        `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
 
         Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
         """
         return all_published((await self.send(calls.publish(topic, messages))).results)
 
-    async def publish_each(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+    async def publish_each(self, topic: str, messages: Publishables) -> list[Published]:
         """As `publish`, but a message that is refused is a result with an `error`."""
         try:
             return (await self.send(calls.publish(topic, messages))).results

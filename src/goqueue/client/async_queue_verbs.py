@@ -22,7 +22,7 @@ from goqueue.client.queue_results import (
     deliveries,
     waiting,
 )
-from goqueue.client.queue_verbs import receipts_of
+from goqueue.client.queue_verbs import Receipt, receipts_of
 from goqueue.client.retries import Retries
 
 T = TypeVar("T")
@@ -49,7 +49,11 @@ class AsyncQueueVerbs:
         wait_ms: int = 0,
         visibility_ms: int | None = None,
     ) -> list[Delivery]:
-        """Messages to work on; with `wait_ms`, wait for one when there is none."""
+        """Receive messages.  With `wait_ms`, wait for one when there is none.
+
+        Ack, nack or reject each before `visibility_ms` (the group's, 30 s) is over, or extend it:
+        otherwise the message is redelivered and the attempt counts as failed.
+        """
         call = queue_calls.receive(
             topic,
             group,
@@ -61,27 +65,29 @@ class AsyncQueueVerbs:
         )
         return deliveries(await self.send(call))
 
-    async def ack(self, *messages: Delivery | str) -> list[Settled]:
-        """They are done with; by the messages themselves, or by their receipts."""
+    async def ack(self, *messages: Receipt) -> list[Settled]:
+        """Acknowledge messages.  Accepts deliveries or receipt handles."""
         return (await self.send(queue_calls.ack(receipts_of(messages)))).results
 
     async def nack(
-        self, *messages: Delivery | str, delay_ms: int | None = None, reason: str = ""
+        self, *messages: Receipt, delay_ms: int | None = None, reason: str = ""
     ) -> list[Settled]:
-        """They failed: they come again after `delay_ms` or the group's backoff, or die."""
+        """Report messages as failed.  They are redelivered after `delay_ms` or the group's backoff,
+        or become dead letters when they have failed too often.
+        """
         call = queue_calls.nack(receipts_of(messages), delay_ms=delay_ms, reason=reason)
         return (await self.send(call)).results
 
-    async def reject(self, *messages: Delivery | str, reason: str) -> list[Settled]:
-        """They become dead letters at once."""
+    async def reject(self, *messages: Receipt, reason: str) -> list[Settled]:
+        """Make messages dead letters immediately."""
         return (await self.send(queue_calls.reject(receipts_of(messages), reason))).results
 
-    async def extend(self, *messages: Delivery | str, visibility_ms: int) -> list[Settled]:
-        """They stay here for so long from now."""
+    async def extend(self, *messages: Receipt, visibility_ms: int) -> list[Settled]:
+        """Extend the visibility time-out of messages to `visibility_ms` from now."""
         return (await self.send(queue_calls.extend(receipts_of(messages), visibility_ms))).results
 
-    async def release(self, *messages: Delivery | str, delay_ms: int = 0) -> list[Settled]:
-        """Somebody else may have them; no failure is counted."""
+    async def release(self, *messages: Receipt, delay_ms: int = 0) -> list[Settled]:
+        """Return messages to the queue without counting a failed attempt."""
         call = queue_calls.release(receipts_of(messages), delay_ms=delay_ms)
         return (await self.send(call)).results
 
@@ -100,7 +106,7 @@ class AsyncQueueVerbs:
         return (await self.send(call)).offsets
 
     async def peek(self, topic: str, group: str, count: int = 10) -> list[Waiting]:
-        """What would be handed out next; nothing changes."""
+        """Messages that would be delivered next; nothing changes."""
         return waiting(await self.send(queue_calls.peek(topic, group, count)))
 
     # --- for operators ----------------------------------------------------------------------------
@@ -123,7 +129,7 @@ class AsyncQueueVerbs:
         consumer: str | None = None,
         limit: int | None = None,
     ) -> list[Held]:
-        """Who holds what, until when."""
+        """Messages in flight: which consumer holds each, and until when."""
         call = queue_calls.in_flight(group, topic=topic, consumer=consumer, limit=limit)
         return (await self.send(call)).messages
 
@@ -182,7 +188,7 @@ class AsyncQueueVerbs:
         limit: int | None = None,
         rate: float | None = None,
     ) -> Redrive:
-        """The same in the background; `redrives` tells how far it is."""
+        """The same in the background; `redrives` shows its progress."""
         call = queue_calls.start_redrive(topic, which or {}, to=to, limit=limit, rate=rate)
         return await self.send(call)
 
@@ -191,9 +197,9 @@ class AsyncQueueVerbs:
         return (await self.send(queue_calls.redrives(topic))).redrives
 
     async def cancel_redrive(self, topic: str, redrive_id: str) -> Redrive:
-        """What is on its way arrives; no more follows."""
+        """Stop a redrive.  Messages that are being moved still arrive."""
         return await self.send(queue_calls.cancel_redrive(topic, redrive_id))
 
     async def purge_dead_letters(self, topic: str, which: Which | None = None) -> int:
-        """For good; gives how many."""
+        """Delete dead letters for good; gives how many."""
         return (await self.send(queue_calls.purge(topic, which or {}))).purged

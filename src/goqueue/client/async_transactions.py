@@ -1,16 +1,15 @@
 """Transactions, for programs on an event loop; as `transactions` for those that wait."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol, TypeVar
 
 from goqueue.client import producer_calls
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
-from goqueue.client.messages import Message
+from goqueue.client.messages import Publishables
 from goqueue.client.producer_calls import Ids, TopicPartition, WrittenMessage
-from goqueue.client.queue_results import Delivery
-from goqueue.client.queue_verbs import receipts_of
+from goqueue.client.queue_verbs import Receipt, receipts_of
 from goqueue.client.transactions import FENCED
 
 T = TypeVar("T")
@@ -75,13 +74,13 @@ class AsyncTransaction:
         self._client = client
         self.ids = ids
 
-    async def publish(self, topic: str, messages: Iterable[Message]) -> list[WrittenMessage]:
+    async def publish(self, topic: str, messages: Publishables) -> list[WrittenMessage]:
         """Where each message is; readers see it when the transaction is committed, or never."""
         written = await self._client.send(producer_calls.publish(self.ids, topic, messages))
         return written.results
 
-    async def ack(self, *messages: Delivery | str) -> None:
-        """Ack what a queue handed out; by the messages themselves, or by their receipts.
+    async def ack(self, *messages: Receipt) -> None:
+        """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.
 
         They do not run out while the transaction is open.  Refused when one of them has done so.
         """

@@ -4,13 +4,13 @@ A `Call` says what to send, what comes back, and whether sending it twice is the
 `Client` and `AsyncClient` carry them out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from goqueue.client.messages import Message, to_wire
+from goqueue.client.messages import Publishables, as_messages, to_wire
 from goqueue.client.results import (
     Anything,
     BackupCopy,
@@ -192,8 +192,8 @@ def compact(
 # --- messages -------------------------------------------------------------------------------------
 
 
-def publish(name: str, messages: Iterable[Message]) -> Call[PublishResults]:
-    body = {"messages": [to_wire(message) for message in messages]}
+def publish(name: str, messages: Publishables) -> Call[PublishResults]:
+    body = {"messages": [to_wire(message) for message in as_messages(messages)]}
     return Call(
         method="POST", path=_topic(name, "messages"), result=PublishResults, body=_json(body)
     )

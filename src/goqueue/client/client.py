@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,7 +21,7 @@ from goqueue.client.group_results import (
     GroupSummary,
     MovedOffset,
 )
-from goqueue.client.messages import Message, Received
+from goqueue.client.messages import Publishables, Received
 from goqueue.client.outcomes import all_published, results_in
 from goqueue.client.queue_verbs import QueueVerbs
 from goqueue.client.reading import (
@@ -146,14 +146,16 @@ class Client(QueueVerbs):
 
     # --- messages ---------------------------------------------------------------------------------
 
-    def publish(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+    def publish(self, topic: str, messages: Publishables) -> list[Published]:
         """Where each message went, in order; raises when any of them was refused.
+
+        `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
 
         Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
         """
         return all_published(self.send(calls.publish(topic, messages)).results)
 
-    def publish_each(self, topic: str, messages: Iterable[Message]) -> list[Published]:
+    def publish_each(self, topic: str, messages: Publishables) -> list[Published]:
         """As `publish`, but a message that is refused is a result with an `error`."""
         try:
             return self.send(calls.publish(topic, messages)).results

@@ -81,6 +81,22 @@ class Conflict(Refused): ...
 class TopicExists(Conflict): ...
 
 
+class ReceiptExpired(Conflict):
+    """The delivery is over: its visibility time-out ended, or it was settled otherwise."""
+
+
+class ReceiptInTransaction(Conflict):
+    """A transaction acks the message: its end decides."""
+
+
+class ReceiptUnknown(NotFound):
+    """No such delivery was ever made."""
+
+
+class ReceiptMalformed(BadRequest):
+    """The text is not a receipt."""
+
+
 class OffsetOutOfRange(Refused):
     """The offset is before the first message kept, or after the next one to come."""
 
@@ -115,6 +131,10 @@ BY_CODE: Final[Mapping[str, type[Refused]]] = {
     "topic_exists": TopicExists,
     "offset_out_of_range": OffsetOutOfRange,
     "message_too_large": TooLarge,
+    "receipt_expired": ReceiptExpired,
+    "receipt_in_transaction": ReceiptInTransaction,
+    "receipt_malformed": ReceiptMalformed,
+    "receipt_unknown": ReceiptUnknown,
     "overloaded": Overloaded,
     "too_many_in_flight": TooManyInFlight,
     "shutting_down": Overloaded,

@@ -5,7 +5,7 @@ other travels whole in base64 and says so (`"encoding": "base64"`).
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import msgspec
 
 BASE64: Final = "base64"
 Payload = str | bytes | None
+JsonValue = dict[str, Any] | list[Any]
 HeaderInput = Mapping[str, Payload] | Sequence[tuple[str, Payload]]
 WireTime = int | str | None  # RFC 3339; a number for what no calendar has; none
 NO_TIME: Final = -1
@@ -21,7 +22,8 @@ NO_TIME: Final = -1
 class Message(msgspec.Struct, frozen=True):
     """What to publish.  Texts stand for their UTF-8 bytes; a value of None is a tombstone."""
 
-    value: Payload
+    value: Payload | JsonValue
+    """A dictionary or a list is written as JSON."""
     key: Payload = None
     headers: HeaderInput = ()
     """By name; or pairs, where order or repeated names matter."""
@@ -37,12 +39,33 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         """About what it takes on the way."""
-        size = len(self.key or b"") + len(self.value or b"")
+        size = len(self.key or b"") + len(_payload(self.value) or b"")
         return size + sum(len(name) + len(value or b"") for name, value in self.header_pairs)
 
     @property
     def header_pairs(self) -> Sequence[tuple[str, Payload]]:
         return list(self.headers.items()) if isinstance(self.headers, Mapping) else self.headers
+
+
+Publishable = Message | str | bytes | dict[str, Any]
+
+
+Publishables = Publishable | Iterable[Publishable]
+
+
+def as_messages(given: Publishables) -> list[Message]:
+    """One message, or several: texts, bytes, dictionaries for JSON, and `Message` for the rest."""
+    if isinstance(given, Message | str | bytes | dict):
+        given = [given]
+    return [each if isinstance(each, Message) else _plain_message(each) for each in given]
+
+
+def _plain_message(value: str | bytes | dict[str, Any]) -> Message:
+    if not isinstance(value, str | bytes | dict):
+        raise TypeError(
+            f"a message is a text, bytes, a dictionary or a goqueue.Message, not {value!r}"
+        )
+    return Message(value)
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -62,10 +85,11 @@ class Received(msgspec.Struct, frozen=True):
 
 def to_wire(message: Message) -> dict[str, Any]:
     headers = message.header_pairs
-    payloads = (message.key, message.value, *(value for _, value in headers))
+    content = _payload(message.value)
+    payloads = (message.key, content, *(value for _, value in headers))
     is_text = all(_is_text(each) for each in payloads)
     write = _as_text if is_text else _as_base64
-    wire: dict[str, Any] = {"value": write(message.value)}
+    wire: dict[str, Any] = {"value": write(content)}
     if message.key is not None:
         wire["key"] = write(message.key)
     if headers:
@@ -81,6 +105,15 @@ def to_wire(message: Message) -> dict[str, Any]:
     if not is_text:
         wire["encoding"] = BASE64
     return wire
+
+
+def payload_bytes(value: Payload | JsonValue) -> bytes | None:
+    payload = _payload(value)
+    return payload.encode() if isinstance(payload, str) else payload
+
+
+def _payload(value: Payload | JsonValue) -> Payload:
+    return msgspec.json.encode(value) if isinstance(value, dict | list) else value
 
 
 def _is_text(payload: Payload) -> bool:

@@ -1,12 +1,12 @@
 """Requests of a transactional producer, as data; see `calls`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from goqueue.client.calls import Call
-from goqueue.client.messages import Message, to_wire
+from goqueue.client.messages import Publishables, as_messages, to_wire
 from goqueue.client.results import Anything
 
 T = TypeVar("T")
@@ -57,8 +57,8 @@ def begin(ids: Ids) -> Call[Begun]:
     return _call("begin", Begun, ids, is_repeatable=False)
 
 
-def publish(ids: Ids, topic: str, messages: Iterable[Message]) -> Call[WrittenMessages]:
-    wire = [to_wire(message) for message in messages]
+def publish(ids: Ids, topic: str, messages: Publishables) -> Call[WrittenMessages]:
+    wire = [to_wire(message) for message in as_messages(messages)]
     return _call("messages", WrittenMessages, ids, is_repeatable=False, topic=topic, messages=wire)
 
 

@@ -16,14 +16,19 @@ class Delivery(Received, frozen=True, kw_only=True):
     receipt: str
     """What acks it."""
     attempt: int = 1
-    """How often it was handed out, with this time."""
+    """How often it was delivered, this time included."""
     failures: int = 0
     """Deliveries before this one that consumers nacked."""
     timeouts: int = 0
     """Deliveries before this one that brought no answer."""
     priority: str = "normal"
     visible_until: int = -1
-    """Epoch milliseconds: it is yours until then."""
+    """Epoch milliseconds: when its visibility time-out ends."""
+
+    @property
+    def receipt_handle(self) -> str:
+        """The receipt under its name in HTTP."""
+        return self.receipt
 
 
 class Waiting(Received, frozen=True, kw_only=True):
@@ -126,6 +131,10 @@ class Held(msgspec.Struct, frozen=True):
     """Deliveries before this one that consumers nacked."""
     timeouts: int = 0
     """Deliveries before this one that brought no answer."""
+
+    @property
+    def receipt(self) -> str:
+        return self.receipt_handle
 
 
 class InFlight(msgspec.Struct, frozen=True):

@@ -27,7 +27,10 @@ from goqueue.client.retries import Retries
 T = TypeVar("T")
 
 
-def receipts_of(messages: Iterable[Delivery | str]) -> list[str]:
+Receipt = Delivery | Held | str
+
+
+def receipts_of(messages: Iterable[Receipt]) -> list[str]:
     return [each if isinstance(each, str) else each.receipt for each in messages]
 
 
@@ -52,7 +55,11 @@ class QueueVerbs:
         wait_ms: int = 0,
         visibility_ms: int | None = None,
     ) -> list[Delivery]:
-        """Messages to work on; with `wait_ms`, wait for one when there is none."""
+        """Receive messages.  With `wait_ms`, wait for one when there is none.
+
+        Ack, nack or reject each before `visibility_ms` (the group's, 30 s) is over, or extend it:
+        otherwise the message is redelivered and the attempt counts as failed.
+        """
         call = queue_calls.receive(
             topic,
             group,
@@ -64,27 +71,29 @@ class QueueVerbs:
         )
         return deliveries(self.send(call))
 
-    def ack(self, *messages: Delivery | str) -> list[Settled]:
-        """They are done with; by the messages themselves, or by their receipts."""
+    def ack(self, *messages: Receipt) -> list[Settled]:
+        """Acknowledge messages.  Accepts deliveries or receipt handles."""
         return self.send(queue_calls.ack(receipts_of(messages))).results
 
     def nack(
-        self, *messages: Delivery | str, delay_ms: int | None = None, reason: str = ""
+        self, *messages: Receipt, delay_ms: int | None = None, reason: str = ""
     ) -> list[Settled]:
-        """They failed: they come again after `delay_ms` or the group's backoff, or die."""
+        """Report messages as failed.  They are redelivered after `delay_ms` or the group's backoff,
+        or become dead letters when they have failed too often.
+        """
         call = queue_calls.nack(receipts_of(messages), delay_ms=delay_ms, reason=reason)
         return self.send(call).results
 
-    def reject(self, *messages: Delivery | str, reason: str) -> list[Settled]:
-        """They become dead letters at once."""
+    def reject(self, *messages: Receipt, reason: str) -> list[Settled]:
+        """Make messages dead letters immediately."""
         return self.send(queue_calls.reject(receipts_of(messages), reason)).results
 
-    def extend(self, *messages: Delivery | str, visibility_ms: int) -> list[Settled]:
-        """They stay here for so long from now."""
+    def extend(self, *messages: Receipt, visibility_ms: int) -> list[Settled]:
+        """Extend the visibility time-out of messages to `visibility_ms` from now."""
         return self.send(queue_calls.extend(receipts_of(messages), visibility_ms)).results
 
-    def release(self, *messages: Delivery | str, delay_ms: int = 0) -> list[Settled]:
-        """Somebody else may have them; no failure is counted."""
+    def release(self, *messages: Receipt, delay_ms: int = 0) -> list[Settled]:
+        """Return messages to the queue without counting a failed attempt."""
         call = queue_calls.release(receipts_of(messages), delay_ms=delay_ms)
         return self.send(call).results
 
@@ -103,7 +112,7 @@ class QueueVerbs:
         return self.send(call).offsets
 
     def peek(self, topic: str, group: str, count: int = 10) -> list[Waiting]:
-        """What would be handed out next; nothing changes."""
+        """Messages that would be delivered next; nothing changes."""
         return waiting(self.send(queue_calls.peek(topic, group, count)))
 
     # --- for operators ----------------------------------------------------------------------------
@@ -126,7 +135,7 @@ class QueueVerbs:
         consumer: str | None = None,
         limit: int | None = None,
     ) -> list[Held]:
-        """Who holds what, until when."""
+        """Messages in flight: which consumer holds each, and until when."""
         call = queue_calls.in_flight(group, topic=topic, consumer=consumer, limit=limit)
         return self.send(call).messages
 
@@ -181,7 +190,7 @@ class QueueVerbs:
         limit: int | None = None,
         rate: float | None = None,
     ) -> Redrive:
-        """The same in the background; `redrives` tells how far it is."""
+        """The same in the background; `redrives` shows its progress."""
         call = queue_calls.start_redrive(topic, which or {}, to=to, limit=limit, rate=rate)
         return self.send(call)
 
@@ -190,9 +199,9 @@ class QueueVerbs:
         return self.send(queue_calls.redrives(topic)).redrives
 
     def cancel_redrive(self, topic: str, redrive_id: str) -> Redrive:
-        """What is on its way arrives; no more follows."""
+        """Stop a redrive.  Messages that are being moved still arrive."""
         return self.send(queue_calls.cancel_redrive(topic, redrive_id))
 
     def purge_dead_letters(self, topic: str, which: Which | None = None) -> int:
-        """For good; gives how many."""
+        """Delete dead letters for good; gives how many."""
         return self.send(queue_calls.purge(topic, which or {})).purged

@@ -2,22 +2,21 @@
 
 producer = client.transactional("billing-1")
 with producer.transaction() as transaction:
-    transaction.publish("bills", [Message("…")])
+    transaction.publish("bills", ["…"])
     transaction.ack(*jobs)                      # messages that a queue handed out
 # committed: all of it, or nothing; an error in the block aborts it
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
 from goqueue.client import producer_calls
 from goqueue.client.calls import Call
 from goqueue.client.errors import ClientError, Refused
-from goqueue.client.messages import Message
+from goqueue.client.messages import Publishables
 from goqueue.client.producer_calls import Ids, TopicPartition, WrittenMessage
-from goqueue.client.queue_results import Delivery
-from goqueue.client.queue_verbs import receipts_of
+from goqueue.client.queue_verbs import Receipt, receipts_of
 
 T = TypeVar("T")
 TIMEOUT_MS: Final = 60_000
@@ -81,12 +80,12 @@ class Transaction:
         self._client = client
         self.ids = ids
 
-    def publish(self, topic: str, messages: Iterable[Message]) -> list[WrittenMessage]:
+    def publish(self, topic: str, messages: Publishables) -> list[WrittenMessage]:
         """Where each message is; readers see it when the transaction is committed, or never."""
         return self._client.send(producer_calls.publish(self.ids, topic, messages)).results
 
-    def ack(self, *messages: Delivery | str) -> None:
-        """Ack what a queue handed out; by the messages themselves, or by their receipts.
+    def ack(self, *messages: Receipt) -> None:
+        """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.
 
         They do not run out while the transaction is open.  Refused when one of them has done so.
         """

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 
+import goqueue
 from goqueue.client import AsyncClient, Client, Message, errors, exchange
 from tests.unit.client.fake_server import FakeServer, page, refused, said
 
@@ -373,3 +374,39 @@ async def test_the_asynchronous_client_has_the_same_verbs():
         return {name for name in vars(kind) if not name.startswith("_")}
 
     assert verbs(AsyncClient) == verbs(Client)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (409, "receipt_expired", goqueue.ReceiptExpired),
+        (409, "receipt_in_transaction", goqueue.ReceiptInTransaction),
+        (404, "receipt_unknown", goqueue.ReceiptUnknown),
+        (400, "receipt_malformed", goqueue.ReceiptMalformed),
+    ],
+)
+def test_a_refused_receipt_has_a_class_of_its_own(
+    status: int, code: str, kind: type[errors.Refused]
+):
+    with pytest.raises(kind):
+        client_of(FakeServer(refused(status, code))).ack("orders:0:0:1:1.g")
+    assert issubclass(kind, errors.refusal("", status))
+
+
+def test_everything_public_comes_from_the_package():
+    for name in goqueue.__all__:
+        assert getattr(goqueue, name) is not None
+    exported = {name for name in vars(errors) if name[0].isupper() and not name.isupper()}
+    known = {each for each in exported if getattr(errors, each).__module__ == errors.__name__}
+    assert known <= set(goqueue.__all__)
+
+
+def test_a_delivery_has_its_receipt_under_both_names():
+    delivery = goqueue.Delivery("t", 0, 0, 0, None, b"v", receipt="r")
+    assert delivery.receipt_handle == delivery.receipt == "r"
+    server = FakeServer(said(200, {"settled": 1, "refused": 0, "results": [{"action": "acked"}]}))
+    client_of(server).ack(delivery, delivery.receipt_handle)
+    assert msgspec.json.decode(server.requests[0].content) == {"receipt_handles": ["r", "r"]}

@@ -1,10 +1,19 @@
 """Messages survive the way through JSON, whatever bytes they are."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client.messages import Message, WireMessage, from_wire, milliseconds, to_wire
+from goqueue.client.messages import (
+    Message,
+    Publishables,
+    WireMessage,
+    as_messages,
+    from_wire,
+    milliseconds,
+    to_wire,
+)
 
 payloads = st.none() | st.binary(max_size=20) | st.text(max_size=20)
 
@@ -45,3 +54,31 @@ def test_a_message_without_a_time_or_beyond_all_calendars_has_a_number():
 
 def test_a_size_counts_everything():
     assert Message(b"12", "345", {"6": b"78"}).size_bytes == 8
+
+
+# --- what can be published ------------------------------------------------------------------------
+
+
+def test_texts_bytes_dictionaries_and_messages_can_be_published():
+    given: Publishables = ["text", b"bytes", {"a": 1}, Message({"b": [2]}, key="k"), Message([3])]
+    assert [to_wire(each) for each in as_messages(given)] == [
+        {"value": "text"},
+        {"value": "bytes"},
+        {"value": '{"a":1}'},
+        {"value": '{"b":[2]}', "key": "k"},
+        {"value": "[3]"},
+    ]
+
+
+@pytest.mark.parametrize("one", ["text", b"bytes", {"a": 1}, Message("m")])
+def test_one_message_needs_no_list(one: Publishables):
+    assert len(as_messages(one)) == 1
+
+
+def test_what_is_no_message_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"goqueue\.Message, not 7"):
+        as_messages([7])  # type: ignore[list-item]
+
+
+def test_the_size_of_json_is_that_of_its_text():
+    assert Message({"a": 1}).size_bytes == len('{"a":1}')
