@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "pipeline": "Data pipelines",
     "config": "Settings of this command",
 }
+COMPLETED_SHELLS: Final = ("bash", "zsh", "fish", "powershell", "pwsh")
 LOCAL_COMMANDS: Final = {"server", "restore"}  # talk to nobody
 
 EPILOG: Final = (
@@ -60,6 +61,10 @@ class CommandTable(TyperGroup):
             command = self.commands[cmd_name] = _loaded(cmd_name)
         return command
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        _complete_for_named_shell(ctx, args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
@@ -75,6 +80,21 @@ class CommandTable(TyperGroup):
             typer.echo(failure.text, err=True)
             raise typer.Exit(failure.code) from error
         return result
+
+
+def _complete_for_named_shell(context: Any, arguments: list[str]) -> None:
+    """`--show-completion zsh`: Typer itself only knows the shell that it runs in."""
+    for option in ("--show-completion", "--install-completion"):
+        if option not in arguments[:-1]:
+            continue
+        shell = arguments[arguments.index(option) + 1]
+        if shell not in COMPLETED_SHELLS:
+            known = ", ".join(COMPLETED_SHELLS)
+            raise typer.BadParameter(f"{option} {shell}: there is completion for {known}")
+        from typer import completion
+
+        callback = option.removeprefix("--").removesuffix("-completion") + "_callback"
+        getattr(completion, callback)(context, None, shell)
 
 
 def _loaded(name: str) -> Any:

@@ -160,3 +160,20 @@ def test_importing_the_package_loads_next_to_nothing():
     loaded = loaded_by("import goqueue")
     assert {name for name in loaded if name.startswith("goqueue")} == {"goqueue"}
     assert not loaded.intersection({*HEAVY, "msgspec", "typing"})
+
+
+# --- completion -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shell", "sign"), [("zsh", "#compdef"), ("bash", "COMPREPLY"), ("fish", "complete --command")]
+)
+def test_completion_is_shown_for_the_shell_that_is_named(shell: str, sign: str):
+    result = CliRunner().invoke(app, ["--show-completion", shell])
+    assert sign in result.stdout
+
+
+def test_there_is_no_completion_for_an_unknown_shell():
+    result = CliRunner().invoke(app, ["--show-completion", "tcsh"])
+    assert result.exit_code == 2
+    assert "tcsh" in result.stderr

@@ -3,7 +3,6 @@
 TOPIC is the topic that the messages came from, not `TOPIC.dlq`.
 """
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,6 +11,7 @@ import typer
 
 from goqueue.cli.commands.queue import shortened
 from goqueue.cli.commands.topic import TopicName
+from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.output import show_facts, show_table, show_value
 from goqueue.cli.session import OutputFormat, Session
@@ -25,7 +25,7 @@ CHUNK: Final = 1_000  # messages of one request
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Look at dead letters, drive them back, throw them away.",
+    help="List, redrive and delete dead letters.",
 )
 
 Place = Annotated[
@@ -48,7 +48,6 @@ Header = Annotated[
     str | None, typer.Option("--header", metavar="NAME=VALUE", help="Only with this header.")
 ]
 Before = Annotated[str | None, typer.Option("--before", metavar="TIME", help="Died before then.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -65,6 +64,9 @@ def list_letters(
     before: Before = None,
     header: Header = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 50,
+    places: Annotated[
+        bool, typer.Option("--places", help="Only PARTITION/OFFSET of each, for scripts.")
+    ] = False,
 ) -> None:
     """List dead letters; nothing changes."""
     session = context.ensure_object(Session)
@@ -72,6 +74,10 @@ def list_letters(
     which = _which(None, key, reason, group, since, before, header)
     with session.client() as client:
         found = client.dead_letters(topic, which, limit=limit, reasons=True)
+    if places:
+        for each in found.letters:
+            typer.echo(f"{each.partition}/{each.offset}")
+        return
     if chosen != "table":
         letters = [_as_json(each) for each in found.letters]
         show_value(chosen, {"count": found.count, "reasons": found.reasons, "letters": letters})
@@ -216,10 +222,10 @@ def redrives(
     context: typer.Context,
     topic: TopicName,
     cancel: Annotated[
-        str | None, typer.Option("--cancel", metavar="ID", help="End this one.")
+        str | None, typer.Option("--cancel", metavar="ID", help="Stop this one.")
     ] = None,
 ) -> None:
-    """How far redrives in the background are."""
+    """Show the progress of redrives in the background."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -255,16 +261,13 @@ def purge(
     header: Header = None,
     force: Force = False,
 ) -> None:
-    """Throw dead letters away, for good."""
+    """Delete dead letters for good."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     which = _which(place, key, reason, group, since, before, header)
     if "offsets" in which:
         (which["offset"],) = which.pop("offsets")
-    if not force:
-        if not sys.stdin.isatty():
-            raise UsageFailure("nobody is here to ask: purging needs --force")
-        typer.confirm(f"Throw dead letters of {topic} away?", abort=True, err=True)
+    confirm(f"Delete dead letters of {topic}?", "purge", force=force)
     with session.client() as client:
         purged = client.purge_dead_letters(topic, which)
     if chosen == "table":

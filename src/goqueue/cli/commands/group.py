@@ -1,12 +1,12 @@
 """`goqueue group`: look at consumer groups, move their offsets, delete them."""
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
+from goqueue.cli.confirming import Force, confirm, refuse_without_terminal
 from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.output import show, show_table, show_value, table
 from goqueue.cli.session import OutputFormat, Session
@@ -231,14 +231,14 @@ def reset_offsets(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    force: Force = False,
 ) -> None:
     """Move a group's offsets.  It must have no members meanwhile."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     to, value = _destination(to_earliest, to_latest, to_offset, to_time, shift)
-    if not dry_run and not force and not sys.stdin.isatty():
-        raise UsageFailure("nobody is here to ask: moving offsets needs --force or --dry-run")
+    if not dry_run and not force:
+        refuse_without_terminal("move offsets")
     with session.client() as client:
 
         def reset(*, dry_run: bool) -> "list[MovedOffset]":
@@ -250,7 +250,7 @@ def reset_offsets(
             _show_moves(chosen, reset(dry_run=dry_run))
             return
         _show_moves("table", reset(dry_run=True))
-        typer.confirm(f"Move the offsets of {group} so?", abort=True, err=True)
+        confirm(f"Move the offsets of {group} as shown?", "move offsets", force=False)
         moved = reset(dry_run=False)
     if chosen != "table":
         _show_moves(chosen, moved)
@@ -293,15 +293,12 @@ def delete(
     groups: Annotated[
         list[str], typer.Argument(metavar="GROUP...", help="Names.", autocompletion=_names)
     ],
-    force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    force: Force = False,
 ) -> None:
     """Delete groups with their offsets.  They must have no members."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    if not force:
-        if not sys.stdin.isatty():
-            raise UsageFailure("nobody is here to ask: deleting needs --force")
-        typer.confirm(f"Delete {', '.join(groups)} with all offsets?", abort=True, err=True)
+    confirm(f"Delete {', '.join(groups)} with all offsets?", "delete", force=force)
     with session.client() as client:
         for group in groups:
             client.delete_group(group)

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Work topics off message by message; see who holds what.",
+    help="Receive and acknowledge messages one by one; see who holds what.",
 )
 
 VALUE_SHOWN_MAX: Final = 60
 
-GroupOption = Annotated[
-    str, typer.Option("--group", "-g", metavar="GROUP", help="Whose queue it is.")
-]
+GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="Consumer group.")]
 ConsumerOption = Annotated[
-    str | None, typer.Option("--consumer", metavar="NAME", help="Who works. \\[user@host]")
+    str | None, typer.Option("--consumer", metavar="NAME", help="Consumer name. \\[user@host]")
 ]
 Receipts = Annotated[
     list[str], typer.Argument(metavar="RECEIPT...", help="As `receive` gave them; - for stdin.")
 ]
 Visibility = Annotated[
     str | None,
-    typer.Option("--visibility", metavar="TIME", help="How long they are yours: 30s, 5m."),
+    typer.Option("--visibility", metavar="TIME", help="Visibility time-out: 30s, 5m."),
 ]
-Delay = Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Come again after: 5s.")]
+Delay = Annotated[
+    str | None, typer.Option("--delay", metavar="TIME", help="Redeliver after this delay: 5s.")
+]
 
 
 # --- working --------------------------------------------------------------------------------------
@@ -53,6 +53,9 @@ def receive(
     visibility: Visibility = None,
     consumer: ConsumerOption = None,
     ack: Annotated[bool, typer.Option("--ack", help="Ack them once they are shown.")] = False,
+    receipts: Annotated[
+        bool, typer.Option("--receipts", help="Only the receipts, one a line, for scripts.")
+    ] = False,
 ) -> None:
     """Take messages to work on; ack, nack or reject them by their receipts."""
     session = context.ensure_object(Session)
@@ -66,15 +69,23 @@ def receive(
             wait_ms=duration_ms(wait, "--wait"),
             visibility_ms=_optional_ms(visibility, "--visibility"),
         )
-        show(
-            chosen,
-            [_delivery(each) for each in found],
-            ("PARTITION", "OFFSET", "ATTEMPT", "PRIORITY", "KEY", "VALUE", "RECEIPT"),
-            [(*_row(each, each.attempt), each.receipt) for each in found],
-        )
+        if receipts:
+            for each in found:
+                typer.echo(each.receipt)
+        else:
+            _show_received(chosen, found)
         if ack and found:
             sys.stdout.flush()
             client.ack(*found)
+
+
+def _show_received(chosen: OutputFormat, found: "list[Delivery]") -> None:
+    show(
+        chosen,
+        [_delivery(each) for each in found],
+        ("PARTITION", "OFFSET", "ATTEMPT", "PRIORITY", "KEY", "VALUE", "RECEIPT"),
+        [(*_row(each, each.attempt), each.receipt) for each in found],
+    )
 
 
 def consumer_name() -> str:
@@ -129,7 +140,7 @@ def shortened(data: bytes | None) -> str:
 
 @app.command("ack")
 def ack(context: typer.Context, receipts: Receipts) -> None:
-    """Finish messages: they never come again to the group."""
+    """Acknowledge messages: they are not delivered to the group again."""
     _settle(context, "ack", receipts)
 
 
@@ -140,7 +151,7 @@ def nack(
     delay: Delay = None,
     reason: Annotated[str, typer.Option(help="Kept for the dead letter it may become.")] = "",
 ) -> None:
-    """Say that messages failed: they come again, or become dead letters."""
+    """Report messages as failed: they are redelivered, or become dead letters."""
     _settle(context, "nack", receipts, delay_ms=_optional_ms(delay, "--delay"), reason=reason)
 
 
@@ -158,15 +169,17 @@ def reject(
 def extend(
     context: typer.Context,
     receipts: Receipts,
-    longer: Annotated[str, typer.Option("--for", metavar="TIME", help="From now: 5m.")],
+    longer: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="Visibility time-out from now: 5m.")
+    ],
 ) -> None:
-    """Ask for more time."""
+    """Extend the visibility time-out."""
     _settle(context, "extend", receipts, visibility_ms=duration_ms(longer, "--for"))
 
 
 @app.command("release")
 def release(context: typer.Context, receipts: Receipts, delay: Delay = None) -> None:
-    """Give messages back; no failure is counted."""
+    """Return messages to the queue without counting a failed attempt."""
     _settle(context, "release", receipts, delay_ms=duration_ms(delay or "0", "--delay"))
 
 
@@ -213,7 +226,10 @@ def work(
     ],
     group: GroupOption,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, max=1000, metavar="N", help="At once.")
+        int,
+        typer.Option(
+            "--workers", "-w", min=1, max=1000, metavar="N", help="Number of parallel workers."
+        ),
     ] = 1,
     visibility: Visibility = None,
     consumer: ConsumerOption = None,
@@ -231,7 +247,8 @@ def work(
 
     One word is given to the shell.  The message's place, key, headers and attempt are in variables
     GOQUEUE_TOPIC, _PARTITION, _OFFSET, _KEY, _ATTEMPT, _PRIORITY and GOQUEUE_HEADER_name.  While it
-    runs, the message stays yours.  Ctrl-c lets running commands end and gives the rest back.
+    runs, the visibility time-out is extended.  Ctrl-c lets running commands end and releases the
+    rest.
     """
     import asyncio
 

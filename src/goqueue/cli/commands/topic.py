@@ -1,14 +1,14 @@
 """`goqueue topic`: make, look at, change and delete topics."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.output import show, show_facts, show_table, show_value
-from goqueue.cli.pairs import pairs
+from goqueue.cli.pairs import setting_texts
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A setting, by Kafka's name: retention.ms=3600000. May be repeated.",
+        help="A setting, by Kafka's name: retention.ms=7d. May be repeated.",
     ),
 ]
 
@@ -129,7 +129,7 @@ def create(
     with session.client() as client:
         try:
             made = client.create_topic(
-                topic, partitions=partitions, settings=pairs(settings, "--set")
+                topic, partitions=partitions, settings=setting_texts(settings)
             )
         except TopicExists:
             if not if_not_exists:
@@ -154,25 +154,16 @@ def delete(
     topics: Annotated[
         list[str], typer.Argument(metavar="TOPIC...", help="Names.", autocompletion=_names)
     ],
-    force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    force: Force = False,
 ) -> None:
     """Delete topics with all their messages."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    _confirm(topics, force=force)
+    confirm(f"Delete {', '.join(topics)} with all messages?", "delete", force=force)
     with session.client() as client:
         for topic in topics:
             client.delete_topic(topic)
             _told(chosen, {"name": topic, "deleted": True}, f"topic {topic!r} deleted")
-
-
-def _confirm(topics: list[str], *, force: bool) -> None:
-    if force:
-        return
-    if not sys.stdin.isatty():
-        raise UsageFailure("nobody is here to ask: deleting needs --force")
-    named = ", ".join(topics)
-    typer.confirm(f"Delete {named} with all messages?", abort=True, err=True)
 
 
 @app.command("alter")
@@ -188,7 +179,7 @@ def alter(
     """Change a topic's settings."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    changes: dict[str, str | None] = {**pairs(settings, "--set"), **dict.fromkeys(unset or ())}
+    changes: dict[str, str | None] = {**setting_texts(settings), **dict.fromkeys(unset or ())}
     if not changes:
         raise UsageFailure("nothing to change: give --set NAME=VALUE or --unset NAME")
     with session.client() as client:

@@ -1,11 +1,11 @@
 """`goqueue txn`: look at transactions, and abort one that hangs."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.cli.failures import Failure, UsageFailure
+from goqueue.cli.confirming import Force, confirm
+from goqueue.cli.failures import Failure
 from goqueue.cli.output import show, show_facts, show_value
 from goqueue.cli.session import Session
 
@@ -105,25 +105,17 @@ def _facts(found: "TransactionInfo") -> list[tuple[str, object]]:
 def abort(
     context: typer.Context,
     transactional_id: TransactionalId,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    force: Force = False,
 ) -> None:
     """Abort the id's open transaction and fence its producer."""
     from goqueue.client import transaction_calls
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    _confirm(transactional_id, force=force)
+    confirm(f"Abort the transaction of {transactional_id}?", "abort", force=force)
     with session.client() as client:
         answer = client.send(transaction_calls.abort_transaction(transactional_id))
     if chosen == "table":
         typer.echo(f"{transactional_id!r}: {answer.status}")
     else:
         show_value(chosen, {"transactional_id": transactional_id, "status": answer.status})
-
-
-def _confirm(transactional_id: str, *, force: bool) -> None:
-    if force:
-        return
-    if not sys.stdin.isatty():
-        raise UsageFailure("nobody is here to ask: aborting needs --force")
-    typer.confirm(f"Abort the transaction of {transactional_id}?", abort=True, err=True)

@@ -1,0 +1,25 @@
+"""Asks before something is lost."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.failures import UsageFailure
+
+Force = Annotated[
+    bool, typer.Option("--force", "-f", "--yes", "-y", help="Do not ask for confirmation.")
+]
+
+
+def confirm(question: str, doing: str, *, force: bool) -> None:
+    """Ends the command unless the user agrees; `doing` as in "pass --force to delete"."""
+    if force:
+        return
+    refuse_without_terminal(doing)
+    typer.confirm(question, abort=True, err=True)
+
+
+def refuse_without_terminal(doing: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageFailure(f"not a terminal: pass --force to {doing} without confirmation")
