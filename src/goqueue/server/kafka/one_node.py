@@ -38,6 +38,7 @@ from goqueue.broker import LEADER_EPOCH, Broker
 from goqueue.model.errors import GoQueueError, InvalidReplicaAssignment, PartitionNotFound
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.limits import in_turns
 from goqueue.server.kafka.topics import check_assignment
 from goqueue.wire.messages import build
 
@@ -65,21 +66,20 @@ async def handle_list_partition_reassignments(
 async def handle_alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    responses = tuple(
-        build(
-            ReassignableTopicResponse,
-            name=topic.name,
-            partitions=tuple(
-                _reassigned(context.broker, topic.name, asked) for asked in topic.partitions
-            ),
+    responses = []
+    async for topic in in_turns(request.topics):
+        partitions = [
+            _reassigned(context.broker, topic.name, asked)
+            async for asked in in_turns(topic.partitions)
+        ]
+        responses.append(
+            build(ReassignableTopicResponse, name=topic.name, partitions=tuple(partitions))
         )
-        for topic in request.topics
-    )
     return build(
         AlterPartitionReassignmentsResponse,
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
-        responses=responses,
+        responses=tuple(responses),
     )
 
 
@@ -115,17 +115,16 @@ async def handle_elect_leaders(
     """Not needed; and of all partitions together only those are told that had one: none."""
     if request.election_type not in ELECTION_TYPES:
         return build(ElectLeadersResponse, error_code=ErrorCode.invalid_request)
-    results = tuple(
-        build(
-            ReplicaElectionResult,
-            topic=asked.topic,
-            partition_result=tuple(
-                _elected(context.broker, asked.topic, index) for index in asked.partitions
-            ),
+    results = []
+    async for asked in in_turns(request.topic_partitions or ()):
+        elected = [
+            _elected(context.broker, asked.topic, index)
+            async for index in in_turns(asked.partitions)
+        ]
+        results.append(
+            build(ReplicaElectionResult, topic=asked.topic, partition_result=tuple(elected))
         )
-        for asked in request.topic_partitions or ()
-    )
-    return build(ElectLeadersResponse, replica_election_results=results)
+    return build(ElectLeadersResponse, replica_election_results=tuple(results))
 
 
 def _elected(broker: Broker, topic: str, index: int) -> PartitionResult:

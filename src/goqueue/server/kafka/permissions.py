@@ -16,6 +16,7 @@ from kio.schema.describe_user_scram_credentials.v0.response import (
 from kio.schema.errors import ErrorCode
 
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 
 
@@ -41,8 +42,8 @@ async def handle_describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Nobody has a password; who is asked for by name is told so, once."""
     times = Counter(user.name for user in request.users or ())
-    results = tuple(_not_found(name, count) for name, count in times.items())
-    return build(DescribeUserScramCredentialsResponse, error_message=None, results=results)
+    results = [_not_found(name, count) async for name, count in in_turns(times.items())]
+    return build(DescribeUserScramCredentialsResponse, error_message=None, results=tuple(results))
 
 
 def _not_found(name: str, times: int) -> DescribeUserScramCredentialsResult:

@@ -6,6 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from kio.schema.alter_partition_reassignments.v1.request import (
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kio.schema.describe_user_scram_credentials.v0.request import UserName
+from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.list_offsets.v10.request import ListOffsetsPartition, ListOffsetsTopic
@@ -113,6 +119,10 @@ async def test_others_have_their_turn_during_long_questions(broker: Broker):
     wanted = tuple(build(ListOffsetsPartition, partition_index=n) for n in range(ENTRIES))
     topics = (build(ListOffsetsTopic, name="missing", partitions=wanted),)
     groups = tuple(f"g{n}" for n in range(ENTRIES))
+    moves = tuple(build(ReassignablePartition, partition_index=n) for n in range(ENTRIES))
+    moved = (build(ReassignableTopic, name="missing", partitions=moves),)
+    elections = tuple(build(TopicPartitions, topic=name, partitions=(0,)) for name in groups)
+    users = tuple(build(UserName, name=name) for name in groups)
     for asked in (
         ask(broker, ApiKey.METADATA, topics=names, allow_auto_topic_creation=True),
         ask(broker, ApiKey.LIST_OFFSETS, 10, topics=topics),
@@ -120,6 +130,9 @@ async def test_others_have_their_turn_during_long_questions(broker: Broker):
         ask(broker, ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=groups),
         ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=groups),
         ask(broker, ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=groups),
+        ask(broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, topics=moved),
+        ask(broker, ApiKey.ELECT_LEADERS, election_type=0, topic_partitions=elections),
+        ask(broker, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, users=users),
     ):
         async with others() as turns:
             await asked
