@@ -81,6 +81,23 @@ def test_deliveries_mean_the_same_after_kill_nine(own_server: HttpGroupServer):
     assert other.floors() == {0: 3}
 
 
+def test_messages_written_after_the_log_lost_its_end_are_delivered(
+    own_server: HttpGroupServer, tmp_path: Path
+):
+    queue = Queue(own_server, own_server.topic(1), "durable", visibility_ms=60_000)
+    for number in range(20):
+        queue.publish(f"old {number}")
+    queue.settle_all("ack", queue.receive(20))
+    own_server.kill()
+    (log,) = tmp_path.glob(f"**/logs/{queue.topic}/0/*.log")
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size // 2)
+    own_server.start()
+    new = [f"new {number}" for number in range(15)]
+    queue.publish(*new)
+    assert values(queue.receive(100)) == new
+
+
 def test_attempts_are_counted_across_kill_nine(own_server: HttpGroupServer, eventually: Eventually):
     queue = Queue(own_server, own_server.topic(1), "durable", max_failures=3)
     queue.publish("bad")

@@ -5,6 +5,7 @@ Whatever was answered holds afterwards:
 - acked: never delivered again; rejected: one dead letter, never delivered again;
 - published: delivered again, or acked, or one dead letter; never lost;
 - no message is two dead letters, or a dead letter and delivered too;
+- the wall clock is set by up to a day, now and then, and all comes back in time;
 - a later delivery of a message has a higher attempt than those that were answered; when hand-outs
   are only written, after the process was killed, and not after a power cut.
 """
@@ -22,9 +23,11 @@ from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings, Settled
 from goqueue.queue.letters import story_of
 from goqueue.runtime import Doors
+from goqueue.sim import SimClock
 from goqueue.sim.world import World
 
 TOPIC, GROUP = "jobs", "workers"
+DAY_MS = 24 * 3_600_000
 SETTINGS = QueueSettings(
     visibility_ms=3_000, backoff_base_ms=100, backoff_jitter=0.1, max_failures=2, max_timeouts=2
 )
@@ -81,6 +84,7 @@ class Workers:
 
     async def _work(self, broker: Broker) -> None:
         queues, story = broker.queues, self._story
+        self._perhaps_set_clock(broker)
         delivered = await queues.receive([TOPIC], GROUP, "ann", max_messages=5, wait_ms=50)
         story.note(delivered)
         if self._chance.random() < 0.3:
@@ -102,6 +106,11 @@ class Workers:
                     await queues.nack([each.receipt], delay_ms=self._chance.choice([None, 0]))
                 case _:
                     await queues.release([each.receipt])
+
+    def _perhaps_set_clock(self, broker: Broker) -> None:
+        clock = broker.doors.clock
+        if self._chance.random() < 0.2 and isinstance(clock, SimClock):
+            clock.jump(self._chance.randrange(-DAY_MS, DAY_MS))
 
 
 class Audit:
