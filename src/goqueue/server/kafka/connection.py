@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Requests whose answer may take as long as the client cares to wait.
 PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH})
 
+UNCOUNTED_BYTES: Final = 4096  # of requests, which a connection may hold without being counted
+
 _HTTP_ANSWER: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: %d\r\nconnection: close\r\n\r\n%s\n"
@@ -83,6 +85,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._ended = False  # the peer sends no more
         self._reading = True
         self._may_write = True
+        self._is_counted = False  # among those that hold bytes of requests
         self._begun_at: float | None = None  # loop time of the first byte of a part of a request
         self._unread_at = 0.0  # loop time when the peer last read some of the replies
         self._unread_bytes = 0  # that it had not read then
@@ -121,7 +124,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._waiting_bytes += sum(map(len, frames))
             self._read_if_room()
             self._wake_server()
-        self._listener.received(self, self._waiting_bytes + self._frames.held_bytes, now)
+        self._note_received(now)
 
     def eof_received(self) -> bool:
         """Do what was asked before the end, and close then: a Produce with acks=0 still counts.
@@ -152,6 +155,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.closing = True
         self._waiting.clear()
         self._slots.clear()
+        self._frames.drop()  # at once: this object may have to wait for the garbage collector
         if self._task is not None:
             self._task.cancel()
         self._listener.forget(self)
@@ -179,10 +183,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         frame = self._waiting.popleft()
         self._waiting_bytes -= len(frame)
         self._read_if_room()
-        held = self._waiting_bytes + self._frames.held_bytes
-        now = asyncio.get_running_loop().time()
-        self._listener.received(self, held, now, made_progress=True)
+        if self._is_counted:
+            self._note_received(asyncio.get_running_loop().time(), made_progress=True)
         return frame
+
+    def _note_received(self, now: float, *, made_progress: bool = False) -> None:
+        """Tell how much is held of requests, unless it is and was next to nothing."""
+        held = self._waiting_bytes + self._frames.held_bytes
+        if held > UNCOUNTED_BYTES or self._is_counted:
+            self._is_counted = held > UNCOUNTED_BYTES
+            held = held if self._is_counted else 0
+            self._listener.received(self, held, now, made_progress=made_progress)
 
     async def _handle(self, frame: bytearray) -> None:
         header = parse_header(memoryview(frame))

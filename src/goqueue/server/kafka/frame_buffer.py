@@ -83,6 +83,11 @@ class FrameBuffer:
             return [whole]
         return self._cut(len(self._begun) + count)
 
+    def drop(self) -> None:
+        """Let go of the bytes of a frame that is not whole: the connection is over."""
+        self._own = None
+        self._begun = b""
+
     def _cut(self, filled: int) -> list[bytearray]:
         frames: list[bytearray] = []
         at = 0
