@@ -173,7 +173,9 @@ class Groups:
         return self.host.machine.configured()
 
     async def configure(self, group_id: GroupId, settings: GroupSettings) -> None:
-        await self._decide(lambda machine: machine.configure(self._clock.now(), group_id, settings))
+        await self._decide(
+            lambda machine: machine.configure(self._clock.steady(), group_id, settings)
+        )
 
     async def delete_group(self, group_id: GroupId) -> None:
         await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))

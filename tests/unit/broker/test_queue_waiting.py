@@ -89,7 +89,7 @@ def test_whoever_fails_when_it_was_woken_wakes_the_next(monkeypatch: pytest.Monk
         return await serve(self, wanted, sources)
 
     async def story(bench: Bench) -> None:
-        tasks = await waiting(bench, ["bob", "ann"])
+        tasks = [*await waiting(bench, ["bob"]), *await waiting(bench, ["ann"])]  # in that order
         monkeypatch.setattr(Queues, "_serve", failing)
         await bench.publish("jobs", b"one")
         await bench.sleep(1)
