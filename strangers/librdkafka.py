@@ -5,6 +5,8 @@ Each test has a process of its own, because a failing one may end it.
 
 import json
 import re
+import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +15,7 @@ from strangers.suite import Outcome, Result, Suite, Unavailable, demand, execute
 
 TEST_SECONDS_MAX = 300
 PACKAGE = "@confluentinc/kafka-javascript@1.10.1"  # carries librdkafka 2.15.1
-BROKER_VERSION = "4.1.0"  # the suite turns tests on by the version that it is told
+BROKER_VERSION = "4.3.0"  # the suite turns tests on by the version that it is told
 
 USUAL = (
     *("0001", "0002", "0003", "0005", "0007", "0008", "0011", "0012", "0013", "0014", "0015"),
@@ -57,26 +59,26 @@ class Librdkafka(Suite):
         report.mkdir(parents=True, exist_ok=True)
         settings = report / "test.conf"
         settings.write_text(f"metadata.broker.list={address}\ntest.topic.prefix=rdk\n")
-        return [
-            result
-            for test in tests or USUAL
-            for result in self._run_one(test, settings, report / test)
-        ]
-
-    def _run_one(self, test: str, settings: Path, report: Path) -> Iterator[Result]:
-        summary = report.with_suffix(".json")
         environment = {
-            "TESTS": test,
-            "TEST_REPORT": str(summary),
             "TEST_KAFKA_VERSION": BROKER_VERSION,
             "RDKAFKA_TEST_CONF": str(settings),
             "LD_LIBRARY_PATH": "../src:../src-cpp",
+            "KAFKA_PATH": str(_write_tools(report / "kafka")),
+            "BROKERS": address,
         }
+        return [
+            result
+            for test in tests or USUAL
+            for result in self._run_one(test, environment, report / test)
+        ]
+
+    def _run_one(self, test: str, environment: Mapping[str, str], report: Path) -> Iterator[Result]:
+        summary = report.with_suffix(".json")
         code = execute(
             ["./test-runner", "-p1", "-Q"],
             self.directory / "source" / "tests",
             log=report.with_suffix(".log"),
-            env=environment,
+            env={**environment, "TESTS": test, "TEST_REPORT": str(summary)},
             seconds_max=TEST_SECONDS_MAX,
         )
         if code is None:
@@ -86,6 +88,16 @@ class Librdkafka(Suite):
         else:
             output = report.with_suffix(".log").read_text(errors="replace")
             yield from results(json.loads(summary.read_text()), test, output)
+
+
+def _write_tools(folder: Path) -> Path:
+    """Where the tests look for Apache Kafka's tools; they use one of them."""
+    tool = folder / "bin" / "kafka-topics.sh"
+    tool.parent.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, str(Path(__file__).with_name("kafka_topics.py"))]
+    tool.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
+    tool.chmod(0o755)
+    return folder
 
 
 def results(summary: dict[str, Any], number: str, output: str) -> Iterator[Result]:
