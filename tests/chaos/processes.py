@@ -30,7 +30,7 @@ START_S = 30.0
 ANSWER_S = 20.0
 UNANSWERED_MAX = 1000
 COMMAND = "from goqueue.cli.main import main; main()"
-READY = re.compile(rb"kafka=(\S+)")
+READY = re.compile(rb"kafka=(\S+) http=(\S+)")
 
 
 class Server:
@@ -38,7 +38,8 @@ class Server:
 
     def __init__(self, data_dir: Path, handles: int | None = None, **settings: object) -> None:
         self.data_dir = data_dir
-        self.address = ""
+        self.address = ""  # of the Kafka listener
+        self.http = ""
         self._settings = settings
         self._handles = handles  # how many files and connections it may have open; None: as we
         self._errors = data_dir.parent / f"{data_dir.name}.stderr"
@@ -70,6 +71,7 @@ class Server:
         found = READY.search(line)
         assert found, f"the server did not start: {line!r}\n{self.log()}"
         self.address = found[1].decode()
+        self.http = found[2].decode()
 
     def kill(self) -> None:
         self.process.kill()

@@ -138,6 +138,7 @@ class Broker:
         disk, data_dir = self.doors.disk, self.config.data_dir
         self.started_at = self.doors.clock.now()
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
+        await self.partitions.room.look()
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
         self._metadata = await self._hosted(METADATA_TOPIC, machine)
         self.partitions.topic_exists = machine.has_id
@@ -191,6 +192,7 @@ class Broker:
             self.shares.run(),
             self.partitions.run_flushes(),
             self.partitions.run_checkpoints(),
+            self.partitions.room.run(),
             self.partitions.run_retention(self.metadata.topics.values),
             self.cleaner.run(self.metadata.topics.values),
             self._finish_deletions(deleted),
@@ -384,7 +386,7 @@ class Broker:
         """
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
-        self.partitions.refuse_if_full()
+        self.partitions.room.take(len(data))
         now = self.doors.clock.now()
         prepared, headers = prepare(data, partition.log.settings, now)
         return partition.append(prepared, headers, now)

@@ -20,7 +20,7 @@ import structlog
 from goqueue.broker.partition import Partition
 from goqueue.log import framed
 from goqueue.model import batch as batches
-from goqueue.model.errors import CorruptData, GoQueueError
+from goqueue.model.errors import CorruptData, DiskFull, GoQueueError
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.record import Record
@@ -168,6 +168,15 @@ class MachineHost(Generic[MachineT]):
             self.write_deferred()
         self.notice_deadline()
         return decision.reply
+
+    async def submit_or_defer(
+        self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
+    ) -> ReplyT:
+        """As `submit`; on a full disk as `defer`, for what a start must not fail over."""
+        try:
+            return await self.submit(decide)
+        except DiskFull:
+            return self.defer(decide)
 
     def write_deferred(self) -> None:
         if self._deferred:

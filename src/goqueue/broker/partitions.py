@@ -21,6 +21,7 @@ from typing import Final
 
 import structlog
 
+from goqueue.broker.disk_room import DiskRoom
 from goqueue.broker.file_hold import FileHold
 from goqueue.broker.orphans import (
     TOPIC_FILE,
@@ -39,7 +40,6 @@ from goqueue.log.recovery import Recovery
 from goqueue.model.config import StorageConfig
 from goqueue.model.errors import (
     CorruptData,
-    DiskFull,
     GoQueueError,
     PartitionNotFound,
     TopicNotFound,
@@ -72,7 +72,7 @@ class Partitions:
         self._directories = threading.Lock()  # held while a topic's directory changes hands
         self._removing = threading.Lock()
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
-        self._has_room = True
+        self.room = DiskRoom(self._disk, self._clock, self._logs, config)
         self.files = FileHold()
         self.recovery = Recovery()  # of all logs opened so far, together
         self.closed_cleanly = True  # False once a log could not be checkpointed at the end
@@ -348,13 +348,6 @@ class Partitions:
                     f" --data-dir {self._data_dir} --repair`, or start with an empty directory"
                 )
 
-    def refuse_if_full(self) -> None:
-        if not self._has_room:
-            raise DiskFull(
-                f"less than {self._config.free_bytes_min} bytes are free below {self._logs}"
-                " (setting storage.free_bytes_min): free some disk space"
-            )
-
     # --- upkeep -----------------------------------------------------------------------------------
 
     async def run_flushes(self) -> None:
@@ -371,7 +364,7 @@ class Partitions:
     async def run_checkpoints(self) -> None:
         while True:
             await self._clock.sleep(self._config.checkpoint_ms / 1000)
-            await self.look_at_room()
+            await self.room.look()
             for partition in self:
                 if partition.log.needs_checkpoint and partition.log.failed is None:
                     await _guarded("checkpoint", partition, partition.checkpoint)
@@ -437,14 +430,6 @@ class Partitions:
                 segments=removed,
             )
 
-    async def look_at_room(self) -> None:
-        free = await self._disk.in_background(lambda: self._disk.free_bytes(self._logs))
-        has_room = free >= self._config.free_bytes_min
-        if has_room != self._has_room:
-            event = "disk has room again" if has_room else "disk is full, writes are refused"
-            _log.warning(event, free_bytes=free, free_bytes_min=self._config.free_bytes_min)
-        self._has_room = has_room
-
     def _note_dirty(self, partition: Partition) -> None:
         self._dirty[partition] = asyncio.get_running_loop().time()
 
@@ -475,6 +460,7 @@ class Partitions:
 
     def reconfigure(self, config: StorageConfig) -> None:
         self._config = config
+        self.room.config = config
 
     def read_only(self) -> list[Partition]:
         """Those open ones whose disk failed: they are read, and take no writes."""

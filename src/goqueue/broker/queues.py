@@ -105,7 +105,7 @@ class Queues:
         self._host = host
         for group in host.machine.groups.values():
             group.topic_totals.clear()  # they are of this process, not of its forebears
-        await host.submit(lambda machine: machine.resume(self._clock.steady()))
+        await host.submit_or_defer(lambda machine: machine.resume(self._clock.steady()))
         self._redriver.inherit()
 
     @property

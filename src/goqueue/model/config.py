@@ -128,7 +128,8 @@ class StorageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compaction_memory_bytes: int = 134_217_728
     """Memory for the keys of one compaction run."""
     free_bytes_min: int = 104_857_600
-    """Refuse writes when the disk has less room than this, so that recovery still has some."""
+    """Refuse writes before the disk has less room than this, so that recovery still has some.
+    0: only when the disk itself refuses."""
 
 
 class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

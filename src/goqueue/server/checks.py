@@ -26,7 +26,7 @@ def add_checks(health: Health, broker: Broker) -> None:
 
 def _disk(broker: Broker) -> str | None:
     try:
-        broker.partitions.refuse_if_full()
+        broker.partitions.room.refuse_if_full()
     except DiskFull as error:
         return str(error)
     return None

@@ -2,16 +2,25 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
-from goqueue.broker import Broker
-from goqueue.model.errors import CorruptData, GoQueueError, StorageFailed, TopicNotFound
+from goqueue.broker import Broker, Partition
+from goqueue.model.config import StorageConfig
+from goqueue.model.errors import (
+    CorruptData,
+    DiskFull,
+    GoQueueError,
+    StorageFailed,
+    TopicNotFound,
+)
 from goqueue.model.ids import Offset
 from goqueue.runtime import Doors
 from goqueue.sim import SimDisk, World
-from tests.unit.broker.brokers import append_through, publish, running, values_in
+from tests.unit.broker.brokers import CONFIG, append_through, publish, running, values_in
 
 LOGS = "/data/logs"
 
@@ -252,7 +261,8 @@ def test_lost_metadata_does_not_take_the_data_with_it():
 
 
 def forget_metadata_since(disk: SimDisk, size: int) -> None:
-    """Cut the metadata log, as recovery does with a damaged end."""
+    """Cut the metadata log, as recovery does with a damaged end that it takes for a torn one."""
+    disk.remove(f"{LOGS}/__metadata/0/synced")  # which would tell
     disk.open(f"{LOGS}/__metadata/0/{0:020d}.log").truncate(size)
 
 
@@ -352,6 +362,83 @@ def test_a_full_disk_refuses_writes_and_is_left_behind(seed: int):
             assert await values_in(await broker.partition("t", 0)) == [*acked, "last"]
             disk.make_room()
             await publish(broker, "t", "very last")
+
+    with World(seed) as world:
+        world.run(story(world.doors("a"), world.disk("a")))
+
+
+RESERVE = 50_000
+
+
+def write_often(broker: Broker, partition: Partition) -> None:
+    for _ in range(1000):
+        append_through(broker, partition, "x" * 1000)
+
+
+def test_the_reserve_is_kept_between_two_looks_at_the_disk(seed: int):
+    """What is written is counted: nobody writes into the reserve before the next look."""
+    config = msgspec.structs.replace(CONFIG, storage=StorageConfig(free_bytes_min=RESERVE))
+
+    async def story(doors: Doors, disk: SimDisk) -> None:
+        disk.fill_up(4 * RESERVE)
+        async with running(doors, config) as broker:
+            await broker.create_topic("t")
+            partition = await broker.partition("t", 0)
+            fill = functools.partial(write_often, broker, partition)
+            with pytest.raises(DiskFull, match="free_bytes_min"):
+                fill()
+            assert partition.log.size > RESERVE
+            assert disk.free_bytes("/data") > RESERVE / 2  # indexes are not counted
+            await doors.clock.sleep(5)
+            with pytest.raises(DiskFull):
+                append_through(broker, partition, "x" * 100_000)
+            disk.make_room()
+            with pytest.raises(DiskFull):
+                append_through(broker, partition, "x" * 200_000)
+            await doors.clock.sleep(2)
+            await publish(broker, "t", "there is room again")
+
+    with World(seed) as world:
+        world.run(story(world.doors("a"), world.disk("a")))
+
+
+def test_retention_that_makes_room_lets_writers_go_on(seed: int):
+    """The count is corrected long before it says that there is no room."""
+    config = msgspec.structs.replace(CONFIG, storage=StorageConfig(free_bytes_min=RESERVE))
+
+    async def story(doors: Doors, disk: SimDisk) -> None:
+        disk.fill_up(4 * RESERVE)
+        async with running(doors, config) as broker:
+            await broker.create_topic("t")
+            partition = await broker.partition("t", 0)
+            for _ in range(300):
+                await publish(broker, "t", "x" * 2000)
+                await broker.delete_records(partition, Offset(-1))
+                await doors.clock.sleep(0.1)
+
+    with World(seed) as world:
+        world.run(story(world.doors("a"), world.disk("a")))
+
+
+def test_a_broker_starts_on_a_full_disk_with_a_message_in_flight(seed: int):
+    async def story(doors: Doors, disk: SimDisk) -> None:
+        async with running(doors) as broker:
+            await broker.create_topic("t", partitions=1)
+            await publish(broker, "t", "one", "two")
+            [held] = await broker.queues.receive(["t"], "workers", "me", max_messages=1)
+            assert held.record.value == b"one"
+        disk.fill_up(0)
+        async with running(doors) as broker:
+            assert await values_in(await broker.partition("t", 0)) == ["one", "two"]
+            with pytest.raises(GoQueueError):
+                await publish(broker, "t", "refused", "x" * 100)
+            with pytest.raises(GoQueueError):
+                await broker.queues.receive(["t"], "workers", "me")
+            disk.make_room()
+            await publish(broker, "t", "three")
+            await doors.clock.sleep(60)
+            found = await broker.queues.receive(["t"], "workers", "me", max_messages=10)
+            assert sorted(each.record.value or b"" for each in found) == [b"one", b"three", b"two"]
 
     with World(seed) as world:
         world.run(story(world.doors("a"), world.disk("a")))

@@ -56,7 +56,7 @@ async def test_a_topic_that_is_read_only_is_a_warning(tmp_path: Path):
 async def test_a_node_without_room_is_not_ready(tmp_path: Path):
     async with running_node(config(tmp_path)) as node:
         node.broker.partitions.reconfigure(StorageConfig(free_bytes_min=2**62))
-        await node.broker.partitions.look_at_room()
+        await node.broker.partitions.room.look()
         status, message, checks = await readyz(node)
         assert status == 503
         assert "storage.free_bytes_min" in message
