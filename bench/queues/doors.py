@@ -133,7 +133,7 @@ class Link:
 
     def send(self, method: str, path: str, body: object) -> bytes:
         data = msgspec.json.encode(body)
-        head = f"{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         self._socket.sendall(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
         status = int(self._answers.readline().split(b" ", 2)[1])
         length = 0
