@@ -88,7 +88,7 @@ def create_app(
         "health": readiness,
         "polls": polls,
         "server_log": server_log,
-        "sent_events": SentEvents(),
+        "sent_events": SentEvents(f"{broker.started_at:x}"),
     }
 
     def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:

@@ -27,14 +27,16 @@ class Stream(Protocol):
 
 
 class SentEvents:
-    def __init__(self) -> None:
+    def __init__(self, run: str) -> None:
+        """`run` tells this server's run from earlier ones, whose ids mean nothing here."""
+        self._run = run
         self._sent: OrderedDict[str, Stream] = OrderedDict()  # by event id, the newest last
         self._streams = 0
 
     def opening_id(self) -> str:
         """An id for the start of a stream: who comes back with it has seen no message."""
         self._streams += 1
-        return f"opening-{self._streams}-{id(self):x}"
+        return f"opening-{self._run}-{self._streams}"
 
     def note(self, stream: Stream, ids: Iterable[str]) -> None:
         self._sent.update(dict.fromkeys(ids, stream))
