@@ -181,6 +181,16 @@ def _options(
             rich_help_panel=PANEL,
         ),
     ] = None,
+    wide: Annotated[
+        bool | None,
+        typer.Option(
+            "--wide",
+            help="Tables with all columns and whole texts.",
+            callback=_remember,
+            expose_value=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(

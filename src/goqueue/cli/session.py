@@ -5,6 +5,7 @@ flag > `GOQUEUE_…` variable > context in the client's file > default
 
 import os
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 DEFAULT_SERVER: Final = "http://localhost:8080"
 DEFAULT_TIMEOUT: Final = 30.0
 COMMAND_OF_HTTPX: Final = "httpx._main"  # a third of what its import takes
+wide_tables: ContextVar[bool] = ContextVar("wide_tables", default=False)
+"""Whether tables may be wider than the terminal."""
 OutputFormat = Literal["table", "json", "yaml"]
 
 
@@ -39,6 +42,15 @@ class Session:
         self.context: str | None = None
         self.output: str | None = None
         self.timeout: float | None = None
+        self.wide = False
+
+    @property
+    def wide(self) -> bool:
+        return wide_tables.get()
+
+    @wide.setter
+    def wide(self, is_wide: bool) -> None:
+        wide_tables.set(is_wide)
 
     def target(self) -> Target:
         server = self.server or os.environ.get("GOQUEUE_SERVER")

@@ -49,6 +49,9 @@ class TopicSummary(msgspec.Struct, frozen=True):
     internal: bool = False
     settings: dict[str, str] = {}
     """What was set for this topic; the rest has its default."""
+    messages: int | None = None
+    """Offsets in use; None when the server does not know without opening the topic."""
+    size_bytes: int | None = None
 
 
 class TopicPage(msgspec.Struct, frozen=True):

@@ -69,6 +69,8 @@ def list_letters(
     ] = False,
 ) -> None:
     """List dead letters; nothing changes."""
+    from goqueue.cli.cells import Moment
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     which = _which(None, key, reason, group, since, before, header)
@@ -87,7 +89,7 @@ def list_letters(
         [
             (
                 f"{each.partition}/{each.offset}",
-                each.died_at,
+                Moment(each.died_at),
                 each.reason or "-",
                 shortened(each.error.encode()),
                 each.attempts,
@@ -97,6 +99,9 @@ def list_letters(
             )
             for each in found.letters
         ],
+        drop=("KEY", "GROUP", "ATTEMPTS", "DIED"),
+        whole=("PLACE",),
+        empty="no dead letters",
     )
     reasons = ", ".join(f"{count} {name or 'other'}" for name, count in found.reasons.items())
     typer.echo(f"{found.count} in all" + (f": {reasons}" if reasons else ""), err=True)
@@ -108,7 +113,9 @@ def show_letter(
     topic: TopicName,
     place: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As `list` shows it.")],
 ) -> None:
-    """Show one dead letter and its story."""
+    """Show one dead letter and its history."""
+    from goqueue.cli.cells import Moment
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     partition, offset = _place(place)
@@ -125,9 +132,9 @@ def show_letter(
         ("timeouts", found.timeouts),
         ("group", found.group or "-"),
         ("consumer", found.consumer or "-"),
-        ("first delivery", found.first_delivery),
-        ("last delivery", found.last_delivery),
-        ("died", found.died_at),
+        ("first delivery", Moment(found.first_delivery)),
+        ("last delivery", Moment(found.last_delivery)),
+        ("died", Moment(found.died_at)),
         *((f"header {name}", shortened(value)) for name, value in found.headers),
         ("key", shortened(found.key)),
         ("value", (found.value or b"").decode(errors="backslashreplace")),
@@ -236,15 +243,27 @@ def redrives(
 
 
 def _show_redrives(chosen: OutputFormat, found: "list[Redrive]") -> None:
+    from goqueue.cli.cells import Moment, State
+
     if chosen != "table":
         show_value(chosen, msgspec.to_builtins(found))
         return
     show_table(
         ("ID", "TO", "STATE", "MOVED", "STARTED", "ERROR"),
         [
-            (each.id, each.to, each.state, each.moved, each.started_at, each.error or "-")
+            (
+                each.id,
+                each.to,
+                State(each.state),
+                each.moved,
+                Moment(each.started_at),
+                each.error or "-",
+            )
             for each in found
         ],
+        drop=("STARTED", "TO"),
+        whole=("ID",),
+        empty="no redrives since the server was started",
     )
 
 

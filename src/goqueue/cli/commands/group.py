@@ -53,6 +53,8 @@ Interval = Annotated[
 @app.command("list")
 def list_groups(context: typer.Context) -> None:
     """List the groups that have members or offsets."""
+    from goqueue.cli.cells import State
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -61,7 +63,9 @@ def list_groups(context: typer.Context) -> None:
         chosen,
         found,
         ("GROUP", "STATE", "MEMBERS", "GENERATION", "TYPE"),
-        [(each.id, each.state, each.members, each.generation, each.type) for each in found],
+        [(each.id, State(each.state), each.members, each.generation, each.type) for each in found],
+        drop=("GENERATION", "TYPE"),
+        empty="no groups yet: a group is made by its first member or committed offset",
     )
 
 
@@ -126,6 +130,8 @@ def members(context: typer.Context, group: GroupName) -> None:
 
 
 def _members_table(group: "Group") -> "RenderableType":
+    from goqueue.cli.cells import State
+
     return table(
         ("MEMBER", "CLIENT", "HOST", "PROTOCOL", "STATE", "PARTITIONS", "TO LET GO"),
         [
@@ -134,12 +140,13 @@ def _members_table(group: "Group") -> "RenderableType":
                 each.client_id or None,
                 each.client_host or None,
                 each.protocol,
-                each.state,
+                State(each.state),
                 _places(each.partitions),
                 _places(each.revoking),
             )
             for each in group.members
         ],
+        drop=("TO LET GO", "HOST", "PROTOCOL", "CLIENT"),
     )
 
 
@@ -173,12 +180,16 @@ def _lag(found: "GroupLag") -> "tuple[object, RenderableType]":
         for each in found.partitions
     ]
     rows.append(("total", "", "", "", found.total_lag, ""))
-    return found, table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT"), rows)
+    return found, table(
+        ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT"), rows, drop=("CLIENT",)
+    )
 
 
 @app.command("offsets")
 def offsets(context: typer.Context, group: GroupName) -> None:
     """Show the offsets that a group has committed."""
+    from goqueue.cli.cells import Moment
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -188,9 +199,17 @@ def offsets(context: typer.Context, group: GroupName) -> None:
         found,
         ("TOPIC", "PARTITION", "OFFSET", "COMMITTED", "METADATA"),
         [
-            (each.topic, each.partition, each.offset, each.committed_at, each.metadata or None)
+            (
+                each.topic,
+                each.partition,
+                each.offset,
+                Moment(each.committed_at),
+                each.metadata or None,
+            )
             for each in found
         ],
+        drop=("METADATA", "COMMITTED"),
+        empty="nothing committed",
     )
 
 

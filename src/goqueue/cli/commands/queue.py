@@ -85,6 +85,9 @@ def _show_received(chosen: OutputFormat, found: "list[Delivery]") -> None:
         [_delivery(each) for each in found],
         ("PARTITION", "OFFSET", "ATTEMPT", "PRIORITY", "KEY", "VALUE", "RECEIPT"),
         [(*_row(each, each.attempt), each.receipt) for each in found],
+        drop=("PRIORITY", "ATTEMPT", "PARTITION", "OFFSET", "KEY"),
+        whole=("RECEIPT",),
+        empty="nothing to receive",
     )
 
 
@@ -195,8 +198,9 @@ def _settle(context: typer.Context, verb: str, receipts: list[str], **more: Any)
     show(
         chosen,
         results,
-        ("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "OUTCOME", "COMES AGAIN"),
+        ("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "OUTCOME", "REDELIVERED"),
         [_outcome(each) for each in results],
+        drop=("ATTEMPT",),
     )
     refused = sum(each.error is not None for each in results)
     if refused:
@@ -204,6 +208,8 @@ def _settle(context: typer.Context, verb: str, receipts: list[str], **more: Any)
 
 
 def _outcome(settled: "Settled") -> tuple[object, ...]:
+    from goqueue.cli.cells import Moment, State
+
     if settled.error is not None:
         return ("-", "-", "-", "-", settled.error.message, "-")
     return (
@@ -211,8 +217,8 @@ def _outcome(settled: "Settled") -> tuple[object, ...]:
         settled.partition,
         settled.offset,
         settled.attempt,
-        settled.action,
-        settled.next_visible_at,
+        State(settled.action),
+        Moment(settled.next_visible_at),
     )
 
 
@@ -293,6 +299,8 @@ def peek(
         [{**as_json(each), "priority": each.priority, "attempts": each.attempts} for each in found],
         ("PARTITION", "OFFSET", "ATTEMPTS", "PRIORITY", "KEY", "VALUE"),
         [_row(each, each.attempts) for each in found],
+        drop=("PRIORITY", "ATTEMPTS"),
+        empty="nothing to deliver",
     )
 
 
@@ -304,7 +312,9 @@ def in_flight(
     consumer: Annotated[str | None, typer.Option(metavar="NAME", help="Only this one's.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 100,
 ) -> None:
-    """Show who holds what, until when."""
+    """Show messages in flight: which consumer holds each, and until when."""
+    from goqueue.cli.cells import Moment
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -325,11 +335,13 @@ def in_flight(
                 each.failures,
                 each.timeouts,
                 each.consumer,
-                each.visible_until,
+                Moment(each.visible_until),
                 each.receipt_handle,
             )
             for each in found
         ],
+        drop=("RECEIPT", "TIMEOUTS", "FAILURES", "ATTEMPT"),
+        empty="nothing in flight",
     )
 
 
@@ -341,6 +353,8 @@ def stats(
     ] = None,
 ) -> None:
     """Show what is ready, held and waiting, and what became of the messages before."""
+    from goqueue.cli.cells import Moment
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -350,7 +364,7 @@ def stats(
         show_value(chosen, {**msgspec.to_builtins(found), "lanes": msgspec.to_builtins(lanes)})
         return
     names = ("delivered", "acked", "nacked", "rejected", "timed_out", "expired", "retried")
-    titles = (name.upper().replace("_", " ") for name in names)
+    titles = [name.upper().replace("_", " ") for name in names]
     show(
         chosen,
         found,
@@ -366,6 +380,8 @@ def stats(
             )
             for each in found.groups
         ],
+        drop=titles[::-1],
+        empty="no queue groups yet",
     )
     typer.echo()
     show(
@@ -373,7 +389,7 @@ def stats(
         lanes,
         ("PRIORITY", "READY", "IN FLIGHT", "WAITING", "DELIVERED", "OLDEST"),
         [
-            (name, lane.ready, lane.in_flight, lane.waiting, lane.delivered, lane.oldest)
+            (name, lane.ready, lane.in_flight, lane.waiting, lane.delivered, Moment(lane.oldest))
             for name, lane in lanes.items()
         ],
     )

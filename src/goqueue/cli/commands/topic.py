@@ -7,7 +7,7 @@ import typer
 
 from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.output import show, show_facts, show_table, show_value
+from goqueue.cli.output import is_terminal, show, show_facts, show_table, show_value
 from goqueue.cli.pairs import setting_texts
 from goqueue.cli.session import OutputFormat, Session
 
@@ -45,7 +45,13 @@ Settings = Annotated[
 
 @app.command("list")
 def list_topics(context: typer.Context) -> None:
-    """List the topics."""
+    """List the topics.
+
+    MESSAGES and SIZE of a topic that nobody has used since the server was started are not known
+    (`-`); `describe` looks.
+    """
+    from goqueue.cli.cells import Moment, Size
+
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -53,13 +59,34 @@ def list_topics(context: typer.Context) -> None:
     show(
         chosen,
         found,
-        ("NAME", "PARTITIONS", "CREATED", "SETTINGS"),
-        [(each.name, each.partitions, each.created_at, _settings(each)) for each in found],
+        ("NAME", "PARTITIONS", "MESSAGES", "SIZE", "CREATED", "SETTINGS"),
+        [
+            (
+                each.name,
+                each.partitions,
+                each.messages,
+                Size(each.size_bytes),
+                Moment(each.created_at),
+                _settings(each),
+            )
+            for each in found
+        ],
+        drop=("SETTINGS", "CREATED", "PARTITIONS"),
+        empty="no topics yet: goqueue topic create NAME",
     )
 
 
 def _settings(topic: "TopicSummary") -> str:
-    return " ".join(f"{name}={value}" for name, value in sorted(topic.settings.items())) or "-"
+    from goqueue.cli.cells import setting, text_of
+
+    at_terminal = is_terminal()
+    return (
+        " ".join(
+            f"{name}={text_of(setting(name, value), at_terminal=at_terminal)}"
+            for name, value in sorted(topic.settings.items())
+        )
+        or "-"
+    )
 
 
 @app.command("describe")
@@ -78,12 +105,14 @@ def describe(context: typer.Context, topic: TopicName) -> None:
 
 
 def _describe(topic: "Topic") -> None:
-    facts = [
+    from goqueue.cli.cells import Moment, Size
+
+    facts: list[tuple[str, object]] = [
         ("name", topic.name),
         ("id", topic.topic_id),
-        ("created", topic.created_at),
+        ("created", Moment(topic.created_at)),
         ("messages", topic.total_messages),
-        ("bytes", topic.total_size_bytes),
+        ("size", Size(topic.total_size_bytes)),
     ]
     show_facts("table", topic, facts)
     typer.echo()
@@ -97,8 +126,10 @@ def _describe(topic: "Topic") -> None:
 
 
 def _show_settings(settings: "dict[str, Setting]") -> None:
+    from goqueue.cli.cells import setting
+
     rows = [
-        (name, each.value, "default" if each.is_default else "this topic")
+        (name, setting(name, each.value), "default" if each.is_default else "this topic")
         for name, each in sorted(settings.items())
     ]
     show_table(("SETTING", "VALUE", "FROM"), rows)

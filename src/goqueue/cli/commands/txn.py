@@ -48,6 +48,7 @@ def list_transactions(
     ] = False,
 ) -> None:
     """List the open transactions."""
+    from goqueue.cli.cells import Moment, State
     from goqueue.client import transaction_calls
 
     session = context.ensure_object(Session)
@@ -62,14 +63,16 @@ def list_transactions(
         [
             (
                 each.transactional_id,
-                each.state,
+                State(each.state),
                 each.producer_id,
                 each.epoch,
-                each.start_time,
+                Moment(each.start_time),
                 len(each.partitions),
             )
             for each in found
         ],
+        drop=("EPOCH", "PRODUCER", "PARTITIONS"),
+        empty="no open transactions",
     )
 
 
@@ -86,6 +89,8 @@ def describe(context: typer.Context, transactional_id: TransactionalId) -> None:
 
 
 def _facts(found: "TransactionInfo") -> list[tuple[str, object]]:
+    from goqueue.cli.cells import Moment, Span
+
     places = " ".join(f"{each.topic}-{each.partition}" for each in found.partitions)
     return [
         ("id", found.transactional_id),
@@ -93,8 +98,8 @@ def _facts(found: "TransactionInfo") -> list[tuple[str, object]]:
         ("transaction", found.transaction_id),
         ("producer", found.producer_id),
         ("epoch", found.epoch),
-        ("since", found.start_time),
-        ("timeout ms", found.timeout_ms),
+        ("since", Moment(found.start_time)),
+        ("time-out", Span(found.timeout_ms)),
         ("partitions", places or None),
         ("groups", " ".join(found.groups) or None),
         ("acks", found.acks or None),

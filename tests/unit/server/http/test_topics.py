@@ -169,3 +169,13 @@ async def test_a_body_needs_no_content_type(client: Client):
         headers={"content-type": "application/x-www-form-urlencoded"},
     )
     assert answer.status_code == 201
+
+
+async def test_the_list_has_sizes_of_topics_in_use(client: Client):
+    await client.post("/topics", json={"name": "used", "num_partitions": 1})
+    await client.post("/topics", json={"name": "unused", "num_partitions": 1})
+    await client.post("/topics/used/messages", json={"messages": [{"value": "a"}, {"value": "b"}]})
+    details = (await client.get("/topics?verbose=true")).json()["details"]
+    found = {each["name"]: (each["messages"], each["size_bytes"]) for each in details}
+    size = (await client.get("/topics/used")).json()["total_size_bytes"]
+    assert found == {"used": (2, size), "unused": (None, None)}
