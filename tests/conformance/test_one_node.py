@@ -15,6 +15,7 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
+from kafka.structs import TopicPartitionReplica
 from kio.schema.errors import ErrorCode
 
 from goqueue.wire.apis import ApiKey
@@ -54,6 +55,18 @@ def test_partitions_stay_where_they_are(admin_python: KafkaAdminClient, topic: s
         assert asked == {partition: answer}
     asked = admin_python.alter_partition_reassignments({missing: [1]})
     assert asked == {missing: kafka.errors.UnknownTopicOrPartitionError}
+
+
+def test_a_log_stays_in_its_directory(admin_python: KafkaAdminClient, topic: str, tmp_path):
+    (node,) = admin_python.describe_log_dirs()
+    here, elsewhere = node["log_dirs"][0]["log_dir"], str(tmp_path)
+    there, missing = (TopicPartitionReplica(topic, index, node["broker"]) for index in (0, 9))
+    for replica, directory, answer in (
+        (there, here, kafka.errors.NoError),
+        (there, elsewhere, kafka.errors.LogDirNotFoundError),
+        (missing, here, kafka.errors.UnknownTopicOrPartitionError),
+    ):
+        assert admin_python.alter_replica_log_dirs({replica: directory}) == {replica: answer}
 
 
 def test_a_refused_reassignment_says_why(client: RawClient, topic: str):

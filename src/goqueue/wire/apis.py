@@ -47,6 +47,7 @@ class ApiKey(enum.IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
@@ -123,6 +124,7 @@ VERSIONS: Final[dict[ApiKey, Versions]] = {
     ApiKey.DELETE_ACLS: Versions(1, 3, 2),
     ApiKey.DESCRIBE_CONFIGS: Versions(1, 4, 4),
     ApiKey.ALTER_CONFIGS: Versions(0, 2, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Versions(1, 2, 2),
     ApiKey.DESCRIBE_LOG_DIRS: Versions(1, 5, 2),
     ApiKey.SASL_AUTHENTICATE: Versions(0, 2, 2),
     ApiKey.CREATE_PARTITIONS: Versions(0, 3, 2),

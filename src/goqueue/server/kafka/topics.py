@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs: topics come, grow, go, and weigh.
+"""CreateTopics, DeleteTopics, CreatePartitions.
 
 Each topic of a request has its own outcome: what is wrong with one does not touch the others.
 """
@@ -21,13 +21,6 @@ from kio.schema.create_topics.v7.response import (
 )
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
-from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
-from kio.schema.describe_log_dirs.v5.response import (
-    DescribeLogDirsPartition,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
@@ -42,7 +35,7 @@ from goqueue.model.errors import (
     PolicyViolation,
 )
 from goqueue.model.names import is_internal
-from goqueue.server.kafka.config_entries import absolute, topic_entries
+from goqueue.server.kafka.config_entries import topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.wire.messages import build
@@ -234,51 +227,3 @@ def _check_growth(broker: Broker, asked: CreatePartitionsTopic) -> None:
             f"replicas for {len(asked.assignments)} partitions, and {added} are to be added"
         )
     check_assignment(broker.config.node_id, [each.broker_ids for each in asked.assignments])
-
-
-# --- DescribeLogDirs --------------------------------------------------------------------------
-
-
-async def handle_describe_log_dirs(
-    context: Context, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
-    """One directory, and in it the logs asked for.  What there is not is left out, as in Kafka."""
-    broker = context.broker
-    disk, data_dir = broker.doors.disk, broker.config.data_dir
-    try:
-        topics = [
-            await _weighed(broker, topic, indexes)
-            for topic, indexes in _logs_asked_for(broker, request)
-        ]
-        usable_bytes = await disk.in_background(lambda: disk.free_bytes(data_dir))
-    except GoQueueError as error:
-        return build(DescribeLogDirsResponse, error_code=kafka_code(error), results=())
-    result = build(
-        DescribeLogDirsResult,
-        log_dir=absolute(data_dir),
-        topics=tuple(topics),
-        usable_bytes=usable_bytes,
-    )
-    return build(DescribeLogDirsResponse, results=(result,))
-
-
-def _logs_asked_for(
-    broker: Broker, request: DescribeLogDirsRequest
-) -> list[tuple[Topic, Sequence[int]]]:
-    if request.topics is None:
-        return [(topic, range(topic.partitions)) for topic in broker.topics(internal=True)]
-    found: list[tuple[Topic, Sequence[int]]] = []
-    for asked in request.topics:
-        topic = broker.metadata.find(asked.topic)
-        if topic is not None:
-            found.append((topic, [each for each in asked.partitions if topic.has_partition(each)]))
-    return found
-
-
-async def _weighed(broker: Broker, topic: Topic, indexes: Sequence[int]) -> DescribeLogDirsTopic:
-    sizes = await broker.partitions.log_bytes(topic, indexes)
-    partitions = tuple(
-        build(DescribeLogDirsPartition, partition_index=index, partition_size=size)
-        for index, size in sorted(sizes.items())
-    )
-    return build(DescribeLogDirsTopic, name=topic.name, partitions=partitions)
