@@ -280,6 +280,7 @@ class Log:
         segment = self.active
         if position == 0:
             segment.opened_at = now
+        segment.written_at = now
         interval = self.settings.index_interval_bytes
         for header in headers:
             last = offset + header.last_offset_delta
@@ -663,9 +664,10 @@ class Log:
         for segment in self.segments:
             if segment.size == 0 or segment.next_offset > self.high_watermark:
                 break
-            if not 0 <= segment.newest() < oldest_kept:
-                break  # young, or nobody knows how old
-            start = segment.next_offset
+            if segment.age_from(now) < oldest_kept:
+                start = segment.next_offset
+            elif segment.knows_age:
+                break  # else: it is at least as old as a later one
         return start
 
     def _start_by_size(self) -> Offset:

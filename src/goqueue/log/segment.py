@@ -64,6 +64,7 @@ class SegmentTail(msgspec.Struct, frozen=True):
     max_timestamp_offset: Offset
     first_timestamp: Timestamp
     opened_at: Timestamp = NO_TIMESTAMP
+    written_at: Timestamp = NO_TIMESTAMP
 
 
 class Rules(Protocol):
@@ -115,7 +116,9 @@ class Segment:
         "offsets",
         "opened_at",
         "sealed",
+        "seen_at",
         "times",
+        "written_at",
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: Offset, suffix: str = "") -> None:
@@ -146,6 +149,8 @@ class Segment:
         self.max_timestamp_offset = self.base_offset
         self.first_timestamp = NO_TIMESTAMP  # of the first batch
         self.opened_at = NO_TIMESTAMP  # when the first batch was written, if that is known
+        self.seen_at = NO_TIMESTAMP  # when retention first looked at it, without knowing its age
+        self.written_at = NO_TIMESTAMP  # when the last batch was, if that is known
         self._unindexed_bytes = 0
         self._noted_timestamp = NO_TIMESTAMP  # in the time index; it may have a larger one
 
@@ -194,9 +199,13 @@ class Segment:
             self._noted_timestamp = self.max_timestamp
 
     def seal(self) -> None:
-        """Write down what a reader of a sealed segment needs.  Raises `DiskFull`."""
+        """Write down what a reader of a sealed segment needs.  Raises `DiskFull`.
+
+        Records without a timestamp count as old as their last one was appended.
+        """
         self._note_time()
-        self.times.append(self.max_timestamp, SEALED)
+        is_timed = self.max_timestamp >= 0
+        self.times.append(self.max_timestamp if is_timed else self.written_at, SEALED)
         self.sealed = True
 
     def tail(self) -> SegmentTail:
@@ -209,6 +218,7 @@ class Segment:
             self.max_timestamp_offset,
             self.first_timestamp,
             self.opened_at,
+            self.written_at,
         )
 
     def restore(self, tail: SegmentTail) -> None:
@@ -217,9 +227,23 @@ class Segment:
         self.max_timestamp_offset = tail.max_timestamp_offset
         self.first_timestamp = tail.first_timestamp
         self.opened_at = tail.opened_at
+        self.written_at = tail.written_at
         self._unindexed_bytes = 0
         self.has_state = True
         self.sealed = False
+
+    def age_from(self, now: Timestamp) -> Timestamp:
+        """The time that retention counts from; when it is not known, `now`, and from now on."""
+        if self.knows_age:
+            return self.max_timestamp if self.max_timestamp >= 0 else self.written_at
+        if self.seen_at < 0:
+            self.seen_at = now
+        return self.seen_at
+
+    @property
+    def knows_age(self) -> bool:
+        """Whether its records have timestamps, or it is known when they were appended."""
+        return self.newest() >= 0 or self.written_at >= 0
 
     def newest(self) -> Timestamp:
         """The largest timestamp in the segment; a sealed one asks its time index, once."""

@@ -67,13 +67,6 @@ def test_segments_go_from_the_front_while_they_are_too_old_or_too_many(
     book.check()
 
 
-def test_records_without_a_time_are_never_too_old():
-    book = Book(SimDisk(), settings(segment_bytes=1024, retention_ms=1000))
-    for _ in range(30):
-        book.append([Record(0, -1, None, bytes(100))])
-    assert book.log.retention_start(Timestamp(NOW * 2)) == 0
-
-
 def test_a_log_that_is_wholly_too_old_goes_wholly_and_goes_on():
     book = Book(SimDisk(), settings(segment_bytes=1024, retention_ms=1000))
     book.fill(50)
@@ -145,3 +138,53 @@ def test_a_removal_that_a_crash_interrupts_is_finished():
             if book.log.start_offset == 41:
                 assert book.log.segments[0].next_offset > 41
                 assert len(files_of(book)) == len(book.log.segments)
+
+
+# --- records without a time -----------------------------------------------------------------------
+
+
+def untimed(count: int, now: int, book: Book) -> None:
+    for _ in range(count):
+        book.append([Record(0, -1, None, bytes(200))], now=now)
+
+
+@pytest.mark.parametrize("again", ["running", "stopped", "killed"])
+def test_records_without_a_timestamp_age_from_when_they_were_appended(again: str):
+    disk = SimDisk()
+    book = Book(disk, settings(retention_ms=1000))
+    untimed(20, NOW, book)
+    book.checkpoint()
+    untimed(20, NOW + 5000, book)
+    assert len(book.log.segments) > 6
+    if again == "stopped":
+        book.close()
+        book.reopen()
+    elif again == "killed":
+        book.checkpoint()
+        book.reopen(disk.kill())
+    log = book.log
+    assert log.retention_start(Timestamp(NOW + 900)) == 0
+    assert 15 <= log.retention_start(Timestamp(NOW + 1100)) <= 20
+    assert log.retention_start(Timestamp(NOW + 5900)) <= 20
+    assert log.retention_start(Timestamp(NOW + 6100)) == 40
+
+
+def test_records_without_a_timestamp_do_not_keep_those_behind_them():
+    """Also when nobody knows when they were appended: what lies behind them is younger."""
+    book = Book(SimDisk(), settings(retention_ms=1000))
+    untimed(6, NOW, book)
+    book.fill(30, size=200)
+    for segment in book.log.segments:
+        segment.written_at = Timestamp(-1)
+    assert book.log.retention_start(Timestamp(NOW + 900)) == 0
+    assert book.log.retention_start(Timestamp(NOW + 1020)) > 6
+
+
+def test_a_segment_of_unknown_age_ages_from_the_first_look():
+    book = Book(SimDisk(), settings(retention_ms=1000))
+    untimed(10, NOW, book)
+    for segment in book.log.segments:
+        segment.written_at = Timestamp(-1)
+    assert book.log.retention_start(Timestamp(NOW + 5000)) == 0
+    assert book.log.retention_start(Timestamp(NOW + 5900)) == 0
+    assert book.log.retention_start(Timestamp(NOW + 6100)) == 10
