@@ -279,7 +279,7 @@ async def _chunks(data: bytes, count: int):
 
 async def test_a_full_disk_is_507_and_worth_another_try(client: Client, server, monkeypatch):
     with monkeypatch.context() as full:
-        full.setattr(server.broker.partitions, "_has_room", False)
+        full.setattr(server.broker.partitions.room, "_is_full", True)
         answer = await publish(client, {"value": "x"})
         assert (answer.status_code, answer.headers["retry-after"]) == (507, "1")
         assert answer.json()["error"]["code"] == "disk_full"
