@@ -58,12 +58,15 @@ async def test_bad_settings_are_refused(settings: dict[str, Any]):
 async def test_all_bad_settings_are_named_at_once():
     wrong: dict[str, Any] = {
         "topics": {"partitons": 1, "auto_create": "perhaps"},
-        "storage": {"checkpoint_ms": "soon"},
+        "storage": {"checkpoint_ms": "soon", "retention_check_ms": -1},
         "node_id": -1,
     }
     with pytest.raises(InvalidSetting) as caught:
         await goqueue.embedded(**wrong).__aenter__()
-    for name in ("topics.partitons", "topics.auto_create", "storage.checkpoint_ms", "node_id"):
+    for name in (
+        *("topics.partitons", "topics.auto_create", "storage.checkpoint_ms"),
+        *("storage.retention_check_ms", "node_id"),
+    ):
         assert name in str(caught.value)
 
 

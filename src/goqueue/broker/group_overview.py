@@ -221,8 +221,8 @@ class GroupOverview:
             return
         if members:
             raise GroupNotEmpty(
-                f"group {group_id!r} has members ({members}), who know better how far they are:"
-                " stop them first"
+                f"group {group_id!r} has {members} active members:"
+                " stop them before resetting offsets"
             )
 
     async def reset(self, request: Reset) -> list[OffsetMove]:

@@ -213,7 +213,8 @@ class AsyncClient(AsyncQueueVerbs):
         to_time: int | None = None,
         limit: int | None = None,
     ) -> AsyncGenerator[Received, None]:
-        """All messages up to where the topic ends now; of several partitions, merged by time.
+        """All messages up to the current end of the topic.  Messages from several partitions are
+        merged by timestamp.
 
         A negative offset counts back from the end of each partition.  Times are epoch
         milliseconds: from the first one at or after `from_time`, before `to_time`.

@@ -285,6 +285,9 @@ def problems_of(config: Config) -> list[str]:
         found.append(f"topics.partitions: must be between 1 and {config.topics.partitions_max}")
     if config.kafka.received_bytes_max < config.kafka.request_bytes_max:
         found.append("kafka.received_bytes_max: must not be less than kafka.request_bytes_max")
+    for name, value in msgspec.structs.asdict(config.storage).items():
+        if isinstance(value, int) and value < 0:
+            found.append(f"storage.{name}: must not be negative")
     if config.node_id < 0:
         found.append("node_id: must not be negative")
     if config.drain_ms < 0:

@@ -89,7 +89,7 @@ def consume(
         ),
     ] = None,
 ) -> None:
-    """Read messages.  Of several partitions they are merged by time.
+    """Read messages.  Messages from several partitions are merged by timestamp.
 
     Templates know topic, partition, offset, timestamp, timestamp_ms, key, value and headers.
     `--output table`, `json` or `yaml` are other ways to show messages.
