@@ -100,6 +100,7 @@ class Broker:
         self.partitions.on_opened = self.transactions.end_orphans
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
+        self._unsettled_topics: dict[TopicId, int] = {}  # created or grown, and not durable yet
         self.started_at = Timestamp(0)
         self._stopping = False
 
@@ -143,7 +144,7 @@ class Broker:
         self._metadata = await self._hosted(METADATA_TOPIC, machine)
         self.partitions.topic_exists = machine.has_id
         self.partitions.topic_was_deleted = machine.deleted.__contains__
-        self.partitions.topics_settled = self._metadata.settled
+        self.partitions.topic_settled = self._topic_settled
         if not machine.cluster_id:
             await disk.in_background(self.partitions.refuse_unknown_topics)
             cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
@@ -303,10 +304,29 @@ class Broker:
 
         if validate_only:
             return decide(self.metadata).reply
-        topic = await self._host.submit(decide)
+        topic = await self._submit_topic(decide)
         await self._tell_groups()
         _log.info("topic created", topic=name, partitions=count, settings=settings or {})
         return topic
+
+    async def _submit_topic(
+        self, decide: Callable[[Metadata], Decision[MetadataRecord, Topic]]
+    ) -> Topic:
+        """As the host's `submit`; until it is durable, `_topic_settled` waits for it."""
+        topic, committed = self._host.submit_now(decide)
+        if committed is not None:
+            pending = self._unsettled_topics
+            pending[topic.topic_id] = pending.get(topic.topic_id, 0) + 1
+            await committed  # when it fails, the topic stays unsettled
+            pending[topic.topic_id] -= 1
+            if not pending[topic.topic_id]:
+                del pending[topic.topic_id]
+        return topic
+
+    async def _topic_settled(self, topic_id: TopicId) -> None:
+        """Return when the topic and its partitions are durable, whatever else is not."""
+        if self._unsettled_topics.get(topic_id):
+            await self._host.settled()
 
     async def ensure_topic(self, name: str) -> Topic:
         """The topic; created with the defaults when missing and `topics.auto_create` allows it."""
@@ -322,7 +342,7 @@ class Broker:
         """Grow the topic to `count` partitions in all."""
         if validate_only:
             return self.metadata.add_partitions(name, count).reply
-        topic = await self._host.submit(lambda metadata: metadata.add_partitions(name, count))
+        topic = await self._submit_topic(lambda metadata: metadata.add_partitions(name, count))
         await self._tell_groups()
         _log.info("partitions added", topic=name, partitions=count)
         return topic

@@ -81,7 +81,7 @@ class Partitions:
         self.on_opened: Callable[[Partition], None] = lambda _partition: None
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
-        self.topics_settled: Callable[[], Awaitable[None]] = _nothing
+        self.topic_settled: Callable[[TopicId], Awaitable[None]] = _nothing
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -146,7 +146,9 @@ class Partitions:
     ) -> Partition:
         topic, index = key
         if topic_id is not None:
-            await self.topics_settled()  # or a crash could leave data of a topic that never was
+            await self.topic_settled(
+                topic_id
+            )  # or a crash could leave data of a topic that never was
         log, recovery = await self._disk.in_background(
             lambda: self._open_log(topic, index, settings, topic_id)
         )
@@ -479,7 +481,7 @@ async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]
     return True
 
 
-async def _nothing() -> None:
+async def _nothing(_topic_id: TopicId) -> None:
     return
 
 

@@ -337,6 +337,28 @@ def test_a_partition_whose_disk_fails_does_not_disturb_the_others(seed: int):
         world.run(story(world.doors("a"), world.disk("a")))
 
 
+def test_topics_go_on_when_the_metadata_cannot_be_written(seed: int):
+    """Also those that were not used yet; only what is not durable itself is refused."""
+
+    async def story(doors: Doors, disk: SimDisk) -> None:
+        async with running(doors) as broker:
+            await broker.create_topic("old")
+        async with running(doors) as broker:
+            await broker.create_topic("young")
+            disk.fail_sync(f"{LOGS}/__metadata/0/*.log", times=None)
+            with pytest.raises(StorageFailed):
+                await broker.create_topic("never")
+            with pytest.raises(StorageFailed):
+                await broker.add_partitions("young", 3)
+            await publish(broker, "old", "one")
+            assert await values_in(await broker.partition("old", 0)) == ["one"]
+            with pytest.raises(StorageFailed):
+                await publish(broker, "never", "refused")
+
+    with World(seed) as world:
+        world.run(story(world.doors("a"), world.disk("a")))
+
+
 def test_a_full_disk_refuses_writes_and_is_left_behind(seed: int):
     """Upkeep, snapshots and shutdown go through it as well."""
 
