@@ -122,7 +122,7 @@ def _timed(session: Any, broker: Broker, way: str, target: Path, rows: int) -> t
 
 def _archive(format: str) -> Callable[[Any, str, Path], Any]:
     def start(session: Any, address: str, target: Path) -> Any:
-        from goqueue.spark.jobs.archive import AVAILABLE_NOW, ArchiveOptions, archive
+        from goqueue.spark.archive.job import AVAILABLE_NOW, ArchiveOptions, archive
 
         return archive(
             session,
@@ -146,7 +146,7 @@ def _rows(session: Any, address: str) -> Any:
 
 def _records(session: Any, address: str, target: Path) -> Any:
     from goqueue.spark.archive.archiver import Archiver, ArchiveSettings
-    from goqueue.spark.jobs.archive import into, topic_facts
+    from goqueue.spark.archive.job import into, topic_facts
 
     job = Archiver(ArchiveSettings(target=str(target)), lambda topic: topic_facts(address, topic))
     job.meet([TOPIC])

@@ -33,7 +33,7 @@ from demo.publishing import Publisher
 from goqueue import Client
 from goqueue.cli.job_progress import picture
 from goqueue.client.errors import NotFound
-from goqueue.spark.progress import Progress
+from goqueue.spark.runtime.progress import Progress
 
 PIPELINE: Final = Path(__file__).with_name("orders.yaml")
 REPLAYED: Final = "orders.replayed"

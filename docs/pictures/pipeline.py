@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 
 from goqueue.cli.job_progress import picture
-from goqueue.spark.progress import Progress
+from goqueue.spark.runtime.progress import Progress
 
 WIDTH = 92
 COMMAND = "goqueue pipeline run demo/orders.yaml"

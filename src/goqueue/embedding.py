@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.cli.configuration import ConfigurationProblems, from_tree
-from goqueue.client.messages import Message, Publishable, Received, as_messages, payload_bytes
+from goqueue.client.http.messages import Message, Publishable, Received, as_messages, payload_bytes
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError, InvalidSetting
 from goqueue.server.server import Node, running_node

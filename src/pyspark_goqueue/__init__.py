@@ -12,7 +12,7 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
         try:
-            from goqueue.spark.source import GoQueueDataSource
+            from goqueue.spark.source.source import GoQueueDataSource
         except ImportError as error:
             raise AttributeError(f"the format goqueue needs goqueue[spark]: {error}") from error
         return GoQueueDataSource

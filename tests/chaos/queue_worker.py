@@ -9,7 +9,7 @@ import time
 
 from goqueue.client import Client, Message
 from goqueue.client.errors import ClientError
-from goqueue.client.queue_results import Delivery
+from goqueue.client.http.queue_results import Delivery
 
 TIMEOUT_MS = 5_000
 

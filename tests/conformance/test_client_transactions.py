@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from goqueue.client import AsyncClient, Client, Message
-from goqueue.client.async_transactions import AsyncTransactionalProducer
 from goqueue.client.errors import Refused
+from goqueue.client.http.async_transactions import AsyncTransactionalProducer
 from tests.conformance.http_server import http_server
 
 JOBS, RESULTS, GROUP = "jobs", "results", "workers"

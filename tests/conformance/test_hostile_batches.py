@@ -13,7 +13,7 @@ from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import response_class
 from tests.conformance.http_groups import HttpGroupServer
 from tests.conformance.http_queues import Queue, values
-from tests.unit.broker.test_unreadable_batches import assembled, with_deltas
+from tests.unit.broker.queues.test_partition_reader import assembled, with_deltas
 from tests.unit.server.kafka.test_connection import produce
 from tests.unit.wire.kio_side import kio_decode
 

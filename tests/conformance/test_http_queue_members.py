@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from goqueue.client import Client, QueueReading
-from goqueue.client.queue_results import Delivery
+from goqueue.client.http.queue_results import Delivery
 from tests.conformance.http_groups import HttpGroupServer, HttpMember
 from tests.conformance.http_queues import Queue, values
 

@@ -8,14 +8,14 @@ import random
 from collections import Counter
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import Messages, OutgoingMessage, Published, read_page
-from goqueue.broker.transaction_messages import TransactionMessages
+from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published, read_page
+from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset
 from goqueue.queue import Delivered, QueueSettings
 from goqueue.runtime import Doors
-from goqueue.sim.world import World
+from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
 
 HOST = "a"

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import read_page
+from goqueue.broker.messages.publish import read_page
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.config import Config
@@ -18,7 +18,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.runtime import Doors
-from goqueue.sim.world import World
+from goqueue.testing.sim.world import World
 from goqueue.txn import Attempt, ProducerIdentity
 
 HOST = "a"

@@ -13,7 +13,7 @@ from goqueue.broker import Broker
 from goqueue.log import open_log
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Doors
-from goqueue.sim import SimDisk, World
+from goqueue.testing.sim import SimDisk, World
 from tests.sim.workload import CONFIG, Ledger
 
 LIVES = 5

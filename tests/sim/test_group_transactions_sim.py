@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.broker.group_transactions import GroupTransactions
-from goqueue.sim.world import World
+from goqueue.broker.transactions.application_transactions import GroupTransactions
+from goqueue.testing.sim.world import World
 from goqueue.txn.applications import Applications
 from tests.sim.group_world import HOST, Engine
 

@@ -17,14 +17,14 @@ import msgspec
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import Messages, OutgoingMessage, Published
-from goqueue.broker.queue_stock import Stock
+from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.queues.partition_reader import Stock
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings, Settled
-from goqueue.queue.letters import story_of
+from goqueue.queue.dead_letter import story_of
 from goqueue.runtime import Doors
-from goqueue.sim import SimClock
-from goqueue.sim.world import World
+from goqueue.testing.sim import SimClock
+from goqueue.testing.sim.world import World
 
 TOPIC, GROUP = "jobs", "workers"
 DAY_MS = 24 * 3_600_000

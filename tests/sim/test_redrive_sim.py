@@ -11,11 +11,11 @@ from collections import Counter
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import Messages, OutgoingMessage
-from goqueue.broker.queue_stock import Stock
+from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.queues.partition_reader import Stock
 from goqueue.model.config import Config
 from goqueue.runtime import Doors
-from goqueue.sim.world import World
+from goqueue.testing.sim.world import World
 
 TOPIC, TARGET, GROUP = "jobs", "again", "workers"
 COUNT = 12

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from goqueue.broker.transaction_acks import TransactionAcks
-from goqueue.broker.transactions import Transactions
-from goqueue.queue.ledger import Ledger
-from goqueue.sim.world import World
+from goqueue.broker.transactions.acks import TransactionAcks
+from goqueue.broker.transactions.coordinator import Transactions
+from goqueue.queue.partition_state import Ledger
+from goqueue.testing.sim.world import World
 from tests.sim.ack_world import HOST, Work
 
 LIVES = 4

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker import partition as partition_module
-from goqueue.broker.messages import read_page
-from goqueue.broker.transactions import Transactions
+from goqueue.broker.messages.publish import read_page
+from goqueue.broker.storage import partition as partition_module
+from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
 from goqueue.log.producers import Producers
 from goqueue.model.config import Config
 from goqueue.model.ids import Offset, TopicName
-from goqueue.sim.world import World
+from goqueue.testing.sim.world import World
 from tests.sim.transaction_history import Anomaly
 from tests.sim.transaction_world import HOST, Workload, batch_of
 

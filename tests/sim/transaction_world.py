@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import read_page
+from goqueue.broker.messages.publish import read_page
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
@@ -20,7 +20,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.runtime import Doors
-from goqueue.sim.world import World
+from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity, TopicPartition
 from tests.sim.transaction_history import End, History, Place, Seen, Written
 

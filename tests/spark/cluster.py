@@ -13,7 +13,7 @@ from typing import IO
 
 import pyspark
 
-from goqueue.spark.java import find_java
+from goqueue.spark.runtime.java import find_java
 
 STOP_S = 20.0
 SPARK = Path(str(pyspark.__file__)).parent

@@ -19,9 +19,9 @@ from goqueue.client.kafka import LATEST, KafkaClient, TopicPartition
 from goqueue.model.batch import encode
 from goqueue.model.config import Config, HttpConfig, KafkaConfig, StorageConfig
 from goqueue.model.record import Record
-from goqueue.spark.planning import OffsetRange
-from goqueue.spark.reading import read
-from goqueue.spark.recipes import Recipe
+from goqueue.spark.source.partition_reader import read
+from goqueue.spark.source.plan import OffsetRange
+from goqueue.spark.source.read_plan import Recipe
 from tests.conformance.server import Server
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def has_archive() -> bool:
     import pyspark
     from pyspark.find_spark_home import _find_spark_home
 
-    from goqueue.spark.java import find_java
-    from goqueue.spark.quickstart import quick_start
+    from goqueue.spark.runtime.java import find_java
+    from goqueue.spark.runtime.quickstart import quick_start
 
     home = Path(_find_spark_home())
     quick = quick_start(find_java(os.environ), home, pyspark.__version__, os.environ)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goqueue.spark.jobs.archive import AVAILABLE_NOW, ArchiveOptions, archive
+from goqueue.spark.archive.job import AVAILABLE_NOW, ArchiveOptions, archive
 from goqueue.spark.lake import FORMATS
 from tests.spark.conftest import Fill, MakeTopic
 from tests.unit.spark.archive.topic_log import read_table

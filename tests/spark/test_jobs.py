@@ -10,9 +10,9 @@ import pytest
 
 from goqueue.client import Client, Message
 from goqueue.client.kafka import KafkaClient
-from goqueue.spark.jobs import dlq
-from goqueue.spark.jobs.compact import compact
-from goqueue.spark.jobs.report import ReportOptions, make_report
+from goqueue.spark.compaction.job import compact
+from goqueue.spark.dlq import job
+from goqueue.spark.report import ReportOptions, make_report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,27 +68,27 @@ def test_dead_letters_are_sorted_and_driven_back_by_a_condition(
 ):
     topic = next(names)
     http.create_topic(topic, partitions=1)
-    assert dlq.letters_table(spark, http, topic, broker) is None
+    assert job.letters_table(spark, http, topic, broker) is None
     http.publish(topic, [Message(str(number), headers={"n": str(number)}) for number in range(10)])
     for message in http.receive(topic, "workers", max_messages=10):
         even = int(message.value or b"") % 2 == 0
         http.reject(message, reason="even" if even else "odd")
 
-    letters = dlq.letters_table(spark, http, topic, broker)
+    letters = job.letters_table(spark, http, topic, broker)
     assert letters is not None
-    counted = {row["error"]: row["letters"] for row in dlq.triage(letters).collect()}
+    counted = {row["error"]: row["letters"] for row in job.triage(letters).collect()}
     assert counted == {"even": 5, "odd": 5}
 
-    picked = dlq.picked(letters, "error = 'odd' and headers['n'] >= '5' and reason = 'rejected'")
-    done = dlq.redrive(picked, http, topic)
+    picked = job.picked(letters, "error = 'odd' and headers['n'] >= '5' and reason = 'rejected'")
+    done = job.redrive(picked, http, topic)
     assert (done.picked, done.moved) == (3, 3)
-    again = dlq.redrive(picked, http, topic)
+    again = job.redrive(picked, http, topic)
     assert again.moved == 0, "each goes back once"
 
     delivered = http.receive(topic, "workers", max_messages=10)
     back = sorted(message.value or b"" for message in delivered)
     assert back == [b"5", b"7", b"9"]
-    rest = dlq.letters_table(spark, http, topic, broker)
+    rest = job.letters_table(spark, http, topic, broker)
     assert rest is not None
     assert rest.count() == 7
 

@@ -8,13 +8,13 @@ import pytest
 from deltalake import DeltaTable
 
 from goqueue.client import Client
-from goqueue.spark.causes import JobFailed
 from goqueue.spark.lake import open_table
 from goqueue.spark.pipelines.job import PipelineJob
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.reading import read_pipeline
-from goqueue.spark.running import Runner
-from goqueue.spark.stopping import Stop
+from goqueue.spark.runtime.causes import JobFailed
+from goqueue.spark.runtime.job_runner import Runner
+from goqueue.spark.runtime.stop import Stop
 
 PIPELINE = """
 name: orders

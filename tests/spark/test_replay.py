@@ -9,13 +9,13 @@ import pytest
 
 from goqueue.client.kafka import LATEST, KafkaClient, TopicPartition
 from goqueue.spark.columns import COLUMN_TYPES, Decoder
-from goqueue.spark.jobs import replay as module
-from goqueue.spark.jobs.replay import Replayed, ReplayOptions, replay
 from goqueue.spark.lake import FORMATS
+from goqueue.spark.replay import job as module
+from goqueue.spark.replay.job import Replayed, ReplayOptions, replay
 from goqueue.spark.replay.plans import ReplayRefused
 from goqueue.spark.replay.sources import Choice
-from goqueue.spark.running import Runner
-from goqueue.spark.stopping import Stop
+from goqueue.spark.runtime.job_runner import Runner
+from goqueue.spark.runtime.stop import Stop
 from tests.spark.conftest import START_MS, Fill, MakeTopic
 from tests.unit.spark.archive.topic_log import NOON_US, Runs, TopicLog, archiver
 

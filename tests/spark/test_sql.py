@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from goqueue.spark.jobs.following import best_mode, following
-from goqueue.spark.jobs.sql import BadQuery, TopicRange, query
-from goqueue.spark.rows import plain_rows
-from goqueue.spark.running import Runner
-from goqueue.spark.stopping import Stop
+from goqueue.spark.runtime.job_runner import Runner
+from goqueue.spark.runtime.stop import Stop
+from goqueue.spark.sql.job import BadQuery, TopicRange, query
+from goqueue.spark.sql.live_query import best_mode, following
+from goqueue.spark.sql.rows import plain_rows
 from tests.spark.conftest import START_MS
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goqueue.spark.archive.tables import find_archives
-from goqueue.spark.jobs.vacuum import compact_files, vacuum
 from goqueue.spark.lake import FORMATS, LakeError
+from goqueue.spark.lake.upkeep import compact_files, vacuum
 from tests.unit.spark.archive.topic_log import Runs, TopicLog, archiver, read_table
 
 if TYPE_CHECKING:

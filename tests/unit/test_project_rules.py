@@ -26,7 +26,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.}>*-])/(work|root|home/\w+|Users/\w+)/")
 INDEX_CHOICE = re.compile(r"--(extra-)?index-url|--find-links|--trusted-host")
 
 # Modules whose business it is to make tasks.
-TASK_MAKERS = {ROOT / "src/goqueue/sim/loop.py"}  # an event loop itself
+TASK_MAKERS = {ROOT / "src/goqueue/testing/sim/loop.py"}  # an event loop itself
 
 Place = tuple[Path, int]
 Rule = Callable[[Path, ast.AST], Iterator[int]]

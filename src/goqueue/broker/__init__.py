@@ -1,7 +1,7 @@
 """The broker: hosts the machines, owns the partitions, and offers the verbs of all listeners."""
 
 from goqueue.broker.broker import NO_OFFSET, Broker
-from goqueue.broker.host import MachineHost
-from goqueue.broker.partition import LEADER_EPOCH, Partition, Waiter
+from goqueue.broker.machine_host import MachineHost
+from goqueue.broker.storage.partition import LEADER_EPOCH, Partition, Waiter
 
 __all__ = ["LEADER_EPOCH", "NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]

@@ -13,19 +13,19 @@ from uuid import UUID
 
 import structlog
 
-from goqueue.broker.backups import Backups
-from goqueue.broker.cleaner import Cleaner
-from goqueue.broker.group_transactions import GroupTransactions
-from goqueue.broker.groups import Groups, view_of
-from goqueue.broker.host import Committed, MachineHost
-from goqueue.broker.intake import prepare
-from goqueue.broker.partition import Partition
-from goqueue.broker.partitions import Partitions
-from goqueue.broker.queue_groups import QueueGroups
-from goqueue.broker.queue_members import QueueMembers
-from goqueue.broker.queues import Queues
-from goqueue.broker.share_members import ShareMembers
-from goqueue.broker.transactions import Transactions
+from goqueue.broker.groups.coordinator import Groups, view_of
+from goqueue.broker.machine_host import Committed, MachineHost
+from goqueue.broker.queues.admin import QueueGroups
+from goqueue.broker.queues.members import QueueMembers
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.shares.members import ShareMembers
+from goqueue.broker.storage.backups import Backups
+from goqueue.broker.storage.batch_validation import prepare
+from goqueue.broker.storage.compactor import Cleaner
+from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition_store import Partitions
+from goqueue.broker.transactions.application_transactions import GroupTransactions
+from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, Log, TimedOffset

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from goqueue._version import __version__
-from goqueue.broker.examination import Examination, examine
+from goqueue.broker.doctor.examination import Examination, examine
 from goqueue.cli.failures import ExitCode, Failure
 from goqueue.log import checkpoint as checkpoints
 from goqueue.model.config import Config

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.client.messages import WireTime, milliseconds
+from goqueue.client.http.messages import WireTime, milliseconds
 
 FOREVER_MS: Final = 2**63 - 1
 SIZES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from goqueue.cli.failures import UsageFailure
-from goqueue.client.messages import BASE64, Message, from_base64, milliseconds
+from goqueue.client.http.messages import BASE64, Message, from_base64, milliseconds
 
 BATCH_MESSAGES: Final = 1000
 # The keyless messages of a request go to one partition, and each request to the next one.  So the

@@ -14,8 +14,8 @@ from goqueue.cli.session import OutputFormat
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from goqueue.spark.progress import Progress
-    from goqueue.spark.running import Tell
+    from goqueue.spark.runtime.job_runner import Tell
+    from goqueue.spark.runtime.progress import Progress
 
 LINES_SECONDS: Final = 1.0  # between two lines about the same job, unless its state changes
 BAR_WIDTH: Final = 12

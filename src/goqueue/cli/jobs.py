@@ -26,7 +26,7 @@ from goqueue.cli.pairs import pairs
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
-    from goqueue.spark.running import Runner
+    from goqueue.spark.runtime.job_runner import Runner
 
 LOCAL: Final = "local[*]"
 KAFKA_PORT: Final = 9092
@@ -74,7 +74,7 @@ def spark_job(
 
     `defaults` are settings of the job's own; the ones that were given win.
     """
-    from goqueue.spark.running import runner
+    from goqueue.spark.runtime.job_runner import runner
 
     checked_master(master)
     conf = {**(defaults or {}), **spark_settings(settings)}

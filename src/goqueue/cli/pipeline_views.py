@@ -12,7 +12,7 @@ from goqueue.cli.session import OutputFormat
 if TYPE_CHECKING:
     from goqueue.spark.pipelines.describing import Description, Target, View
     from goqueue.spark.pipelines.starting import Show
-    from goqueue.spark.progress import Progress
+    from goqueue.spark.runtime.progress import Progress
 
 
 # --- rows -----------------------------------------------------------------------------------------

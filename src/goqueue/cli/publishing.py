@@ -13,7 +13,7 @@ from goqueue.client.errors import ClientError, NoAnswer
 
 if TYPE_CHECKING:
     from goqueue.client import Client, Message
-    from goqueue.client.results import Problem, Published
+    from goqueue.client.http.results import Problem, Published
 
 PROBLEMS_KEPT: Final = 5
 

@@ -13,7 +13,7 @@ import msgspec
 
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.moments import as_text
-from goqueue.client.messages import BASE64, Received
+from goqueue.client.http.messages import BASE64, Received
 
 Render = Callable[[Received], bytes]
 

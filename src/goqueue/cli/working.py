@@ -14,7 +14,7 @@ from typing import Final
 
 from goqueue.client import AsyncClient
 from goqueue.client.errors import ClientError, NoAnswer, Overloaded, Refused, ServerUnreachable
-from goqueue.client.queue_results import Delivery
+from goqueue.client.http.queue_results import Delivery
 
 WAIT_MS: Final = 10_000
 AGAIN_SECONDS: Final = 1.0  # after the server did not answer

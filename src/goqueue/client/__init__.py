@@ -35,13 +35,13 @@ from goqueue.client.errors import (
     TopicNotFound,
     Unauthorized,
 )
-from goqueue.client.messages import Message, Received
-from goqueue.client.queue_results import Delivery, Settled
+from goqueue.client.http.messages import Message, Received
+from goqueue.client.http.queue_results import Delivery, Settled
 
 if TYPE_CHECKING:
-    from goqueue.client.async_client import AsyncClient
-    from goqueue.client.client import Client
-    from goqueue.client.group_reading import GroupReading, QueueReading
+    from goqueue.client.http.async_client import AsyncClient
+    from goqueue.client.http.client import Client
+    from goqueue.client.http.group_reading import GroupReading, QueueReading
 
 __all__ = [
     "AsyncClient",
@@ -80,15 +80,15 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "Client":
-        from goqueue.client.client import Client
+        from goqueue.client.http.client import Client
 
         return Client
     if name == "AsyncClient":
-        from goqueue.client.async_client import AsyncClient
+        from goqueue.client.http.async_client import AsyncClient
 
         return AsyncClient
     if name in ("GroupReading", "QueueReading"):
-        from goqueue.client import group_reading
+        from goqueue.client.http import group_reading
 
         return getattr(group_reading, name)
     raise AttributeError(name)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from goqueue.client.results import Published
+    from goqueue.client.http.results import Published
 
 
 class ClientError(Exception):

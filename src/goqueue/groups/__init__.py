@@ -23,9 +23,10 @@ from goqueue.groups.commits import (
     PartitionResult,
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
-from goqueue.groups.consumer_beat import BeatRequest
+from goqueue.groups.consumer_heartbeat import BeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
 from goqueue.groups.machine import GroupMachine
+from goqueue.groups.member_assignment import Changes, Standing
 from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol, ReaderTraits
 from goqueue.groups.replies import (
     Beat,
@@ -41,7 +42,6 @@ from goqueue.groups.replies import (
 )
 from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.slots import NO_SLOTS, Slot, Slots
-from goqueue.groups.standings import Changes, Standing
 from goqueue.groups.statistics import RebalanceStatistics, Statistics
 from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 

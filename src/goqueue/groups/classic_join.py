@@ -18,8 +18,7 @@ from goqueue.groups.classic_phases import (
     joined,
     prepare,
 )
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import (
     FencedInstance,
     GroupMaxSizeReached,
@@ -30,7 +29,8 @@ from goqueue.groups.errors import (
     RebalanceInProgress,
     UnknownMember,
 )
-from goqueue.groups.lobby import Waiting
+from goqueue.groups.parked_requests import Waiting
+from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import (
     ClassicMember,
     ClassicMemberReplaced,

@@ -7,15 +7,15 @@ Every verb and every deadline of the classic protocol is one of these plus its o
 from collections.abc import Iterable
 
 from goqueue.groups.classic import ClassicGroup
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import (
     FencedInstance,
     GroupError,
     RebalanceInProgress,
     UnknownMember,
 )
-from goqueue.groups.lobby import Place, Waiting
+from goqueue.groups.parked_requests import Place, Waiting
+from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import (
     ClassicMember,
     ClassicMemberRemoved,

@@ -11,8 +11,7 @@ from goqueue.groups.classic_phases import (
     rebalance_after_removal,
     remove,
 )
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import (
     FencedInstance,
     GroupError,
@@ -21,7 +20,8 @@ from goqueue.groups.errors import (
     RebalanceInProgress,
     UnknownMember,
 )
-from goqueue.groups.lobby import Place, Waiting
+from goqueue.groups.parked_requests import Place, Waiting
+from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import ClassicAssigned, ClassicMember, ClassicState
 from goqueue.groups.replies import Left, Parked, Synced
 from goqueue.groups.timers import Timer, TimerKind

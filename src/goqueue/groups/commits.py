@@ -17,8 +17,7 @@ from goqueue.groups.classic_sync import check_speaker
 from goqueue.groups.config import GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_members import find_member
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Group
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import (
     GroupError,
     GroupNotEmpty,
@@ -33,6 +32,7 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.groups.offsets import PartitionKey
+from goqueue.groups.pending_change import Group
 from goqueue.groups.records import (
     ClassicState,
     CommittedOffset,

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from goqueue.groups.consumer import JOIN_EPOCH, ConsumerGroup, Current
+from goqueue.groups.context import Desk
 from goqueue.groups.conversion import make_classic
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft
 from goqueue.groups.errors import FencedInstance, GroupMaxSizeReached, UnknownMember
+from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import (
     ConsumerMember,
     ConsumerMemberRemoved,

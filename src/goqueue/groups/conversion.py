@@ -13,14 +13,14 @@ from goqueue.groups import embedded
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_phases import dismiss, prepare
 from goqueue.groups.consumer import ConsumerGroup, Current
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import (
     GroupError,
     GroupNotFound,
     InconsistentGroupProtocol,
     RebalanceInProgress,
 )
+from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import (
     ClassicAssigned,
     ClassicMember,

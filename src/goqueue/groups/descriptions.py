@@ -6,9 +6,9 @@ import msgspec
 
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Group
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
+from goqueue.groups.pending_change import Group
 from goqueue.groups.records import GroupDeleted, GroupRecord, OffsetsDeleted, ReaderTraits
 from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.model.ids import GroupId, Timestamp, TopicName

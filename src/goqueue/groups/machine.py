@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from goqueue.groups import (
+    classic_in_consumer,
     classic_join,
     classic_phases,
     classic_sync,
     commits,
-    consumer_beat,
+    consumer_heartbeat,
     consumer_members,
     descriptions,
-    mixed,
-    standings,
+    member_assignment,
 )
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_join import JoinRequest
@@ -36,12 +36,13 @@ from goqueue.groups.commits import (
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.consumer_beat import BeatRequest
+from goqueue.groups.consumer_heartbeat import BeatRequest
+from goqueue.groups.context import Desk
 from goqueue.groups.descriptions import GroupDescription, GroupListing
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft, step
 from goqueue.groups.errors import RebalanceInProgress, UnknownMember
+from goqueue.groups.member_assignment import Changes, Standing
 from goqueue.groups.offsets import PartitionKey
+from goqueue.groups.pending_change import Draft, step
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import (
     ClassicState,
@@ -67,7 +68,6 @@ from goqueue.groups.replies import (
     Wakeup,
 )
 from goqueue.groups.settings import UNSET, GroupSettings
-from goqueue.groups.standings import Changes, Standing
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import on_target_deadline, retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
@@ -107,7 +107,9 @@ class GroupMachine:
         if isinstance(draft.group, ConsumerGroup):
             if not draft.group.is_empty:
                 return self._decided(
-                    draft.decide(mixed.join(self._desk, draft, now, request, new_member_id))
+                    draft.decide(
+                        classic_in_consumer.join(self._desk, draft, now, request, new_member_id)
+                    )
                 )
             draft.write(GroupDeleted(request.group_id))
         reply = classic_join.join(self._desk, draft, now, request, new_member_id)
@@ -123,7 +125,9 @@ class GroupMachine:
                     draft.decide(classic_sync.sync(self._desk, draft, now, request))
                 )
             case ConsumerGroup():
-                return self._decided(draft.decide(mixed.sync(self._desk, draft, now, request)))
+                return self._decided(
+                    draft.decide(classic_in_consumer.sync(self._desk, draft, now, request))
+                )
             case None:
                 raise UnknownMember(f"no group {request.group_id!r}")
 
@@ -142,7 +146,9 @@ class GroupMachine:
             case ClassicGroup() as group:
                 classic_sync.heartbeat(self._desk, group, now, member_id, instance_id, generation)
             case ConsumerGroup() as group:
-                mixed.heartbeat(self._desk, group, now, member_id, instance_id, generation)
+                classic_in_consumer.heartbeat(
+                    self._desk, group, now, member_id, instance_id, generation
+                )
             case None:
                 raise UnknownMember(f"no group {group_id!r}")
         return _answer(None)
@@ -154,7 +160,9 @@ class GroupMachine:
         self._begin(now)
         draft = self._desk.draft(group_id)
         if isinstance(draft.group, ConsumerGroup):
-            return self._decided(draft.decide(mixed.leave(self._desk, draft, now, leavers)))
+            return self._decided(
+                draft.decide(classic_in_consumer.leave(self._desk, draft, now, leavers))
+            )
         return self._decided(draft.decide(classic_sync.leave(self._desk, draft, now, leavers)))
 
     def abandon(self, now: Timestamp, token: Token) -> None:
@@ -170,21 +178,21 @@ class GroupMachine:
     def beat(self, now: Timestamp, request: BeatRequest) -> GroupDecision[Beat]:
         """ConsumerGroupHeartbeat: join, carry on, leave."""
         self._begin(now)
-        consumer_beat.check_request(self._desk, request)
+        consumer_heartbeat.check_request(self._desk, request)
         draft = self._desk.draft(request.group_id)
-        return self._decided(draft.decide(consumer_beat.beat(self._desk, draft, now, request)))
+        return self._decided(draft.decide(consumer_heartbeat.beat(self._desk, draft, now, request)))
 
     def standing(self, group_id: GroupId, member_id: str) -> Standing:
         """Where a member of a consumer group stands; raises `UnknownMember`."""
-        return standings.standing(self._desk, group_id, member_id)
+        return member_assignment.standing(self._desk, group_id, member_id)
 
     def holder(self, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
         """The member of a consumer group that has this instance id."""
-        return standings.holder(self._desk, group_id, instance_id)
+        return member_assignment.holder(self._desk, group_id, instance_id)
 
     def would_move(self, group_id: GroupId, member_id: str) -> bool:
         """Has the member reason to heartbeat before its time?"""
-        return standings.would_move(self._desk, group_id, member_id)
+        return member_assignment.would_move(self._desk, group_id, member_id)
 
     def take_changes(self) -> Changes:
         """What happened to consumer groups since the last call."""
@@ -312,7 +320,7 @@ class GroupMachine:
             self._configure(record)
             return
         before = self._desk.groups.get(record.group_id)
-        released_before = standings.released_count(before)
+        released_before = member_assignment.released_count(before)
         group = step(before, record)
         self._changes.note(record, released_before, group)
         if group is None:

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from goqueue.groups.assignors import DEFAULT_ASSIGNOR, Subscriber, assign
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.desk import Desk
-from goqueue.groups.draft import Draft
+from goqueue.groups.context import Desk
 from goqueue.groups.errors import InvalidRegularExpression
+from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import EpochBumped, Wish
 from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.groups.timers import Timer, TimerKind

@@ -2,8 +2,8 @@
 
 A handler reads state and returns a `Decision`: the records to write and the reply to give.
 `apply` is the only thing that changes state, live and in replay, so a replay rebuilds the state
-exactly.  `goqueue.broker.host` runs machines: it appends the records to the machine's internal
-topic, applies them, and releases the reply when they are committed.
+exactly.  `goqueue.broker.machine_host` runs machines: it appends the records to the machine's
+internal topic, applies them, and releases the reply when they are committed.
 
 Time is an argument, never read: the steady time of `goqueue.runtime`, which does not jump.  Timers
 are data: `next_deadline()` says when `on_deadline()` wants to be called, and that too returns a

@@ -11,9 +11,10 @@
     receipts    the text by which a consumer names a delivery
     records     what is on disk; keeping: a ledger in a snapshot
 
-The shell around it is `goqueue.broker.queues`.
+The shell around it is `goqueue.broker.queues.service`.
 """
 
+from goqueue.queue.dead_letter import Story, letters_topic
 from goqueue.queue.errors import (
     DeadLetterNotFound,
     InvalidQueueSetting,
@@ -26,7 +27,6 @@ from goqueue.queue.errors import (
     RedriveNotFound,
     TooManyInFlight,
 )
-from goqueue.queue.letters import Story, letters_topic
 from goqueue.queue.machine import QueueMachine
 from goqueue.queue.records import QueueMember, QueueRecord, Where
 from goqueue.queue.replies import (

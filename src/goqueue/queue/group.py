@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from goqueue.model.ids import GroupId, TopicName
-from goqueue.queue.leases import LeaseBook
-from goqueue.queue.ledger import Ledger
+from goqueue.queue.lease import LeaseBook
+from goqueue.queue.partition_state import Ledger
 from goqueue.queue.records import QueueMember
 from goqueue.queue.replies import Totals
 from goqueue.queue.settings import QueueSettings

@@ -18,13 +18,13 @@ import msgspec
 
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
-from goqueue.queue import keeping, settling
+from goqueue.queue import settling, snapshot
+from goqueue.queue.dead_letter import LetterBox
+from goqueue.queue.delivery import HandOut, Take, hand
 from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
 from goqueue.queue.group import Place, QueueGroup
-from goqueue.queue.handing import HandOut, Take, hand
-from goqueue.queue.leases import Lease
-from goqueue.queue.ledger import DEAD, Ledger
-from goqueue.queue.letters import LetterBox
+from goqueue.queue.lease import Lease
+from goqueue.queue.partition_state import DEAD, Ledger
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
@@ -505,7 +505,7 @@ class QueueMachine:
                 ledger.heeded = heeded
                 self._put(ledger)
             case LedgerKept():
-                self._put(keeping.restored(record, self.groups[record.where.group_id].book))
+                self._put(snapshot.restored(record, self.groups[record.where.group_id].book))
             case LedgersForgotten(group_id=group_id, topic=topic):
                 group = self.groups[group_id]
                 for place in [place for place in group.ledgers if place[0] == topic]:
@@ -665,7 +665,7 @@ class QueueMachine:
             LettersKept(topic, partition, box.floor, box.taken.ranges, box.end, tuple(box.moves))
             for (topic, partition), box in self.letter_boxes.items()
         ]
-        ledgers = [keeping.kept(ledger) for ledger in self.ledgers()]
+        ledgers = [snapshot.kept(ledger) for ledger in self.ledgers()]
         return [Numbered(self.next_lease_id), *groups, *members, *boxes, *ledgers]
 
     def encode(self, record: QueueRecord) -> bytes:

@@ -20,12 +20,12 @@ from typing import Final
 import msgspec
 
 from goqueue.model.ids import Timestamp
+from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
+from goqueue.queue.delivery import letter_of
 from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptInTransaction, ReceiptUnknown
-from goqueue.queue.handing import letter_of
-from goqueue.queue.held import State, within
-from goqueue.queue.leases import Lease
-from goqueue.queue.ledger import Ledger
-from goqueue.queue.letters import ERROR_LENGTH_MAX
+from goqueue.queue.lease import Lease
+from goqueue.queue.message_states import State, within
+from goqueue.queue.partition_state import Ledger
 from goqueue.queue.ranges import joined
 from goqueue.queue.receipts import Claim
 from goqueue.queue.records import (

@@ -1,6 +1,6 @@
 """The doors to the world: everything that is not a function of its arguments comes in by one.
 
-Real ones live beside this file, pretend ones in `goqueue.sim`.  What runs on the one runs
+Real ones live beside this file, pretend ones in `goqueue.testing.sim`.  What runs on the one runs
 unchanged on the other.
 
 `Disk` is blocking, with one way to leave the event loop: `in_background`.  `append` and `sync`

@@ -11,7 +11,7 @@ from typing import Final
 from goqueue.broker import Broker
 from goqueue.model.errors import DiskFull
 from goqueue.model.names import is_internal
-from goqueue.server.http.readiness import Health
+from goqueue.server.http.asgi.readiness import Health
 
 NAMED_MAX: Final = 5  # partitions that a check names
 

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker, Partition
-from goqueue.broker.transactions import Transactions
+from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.model.errors import GoQueueError
 from goqueue.server.group_metrics import GroupCollector
 from goqueue.server.queue_metrics import QueueMetrics

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
-from goqueue.broker.undertaker import UnplacedLetters
+from goqueue.broker.dlq.writer import UnplacedLetters
 from goqueue.queue import GroupStats, LaneStats, Totals, letters_topic
 
 GROUPS_SHOWN_MAX: Final = 200

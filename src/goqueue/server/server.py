@@ -20,7 +20,7 @@ from goqueue.runtime import Doors, real_doors
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.server.checks import add_checks
-from goqueue.server.http.listener import HttpListener
+from goqueue.server.http.asgi.listener import HttpListener
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog

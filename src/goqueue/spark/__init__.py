@@ -25,6 +25,6 @@ def session(
     `master` is this machine, `local[*]`, unless given or chosen by `spark-submit`; `settings` are
     Spark's own and win over ours.
     """
-    from goqueue.spark.sessions import build
+    from goqueue.spark.runtime.session import build
 
     return build(app_name=app_name, master=master, settings=settings or {}, log_level=log_level)

@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.client import Client, Message
 from goqueue.client.errors import Refused
-from goqueue.client.transactions import Transaction
+from goqueue.client.http.transactions import Transaction
 from tests.conformance.cli.commands import Run, RunningServer, decoded
 
 NAME = "billing/1 of 2"  # clients choose their ids freely

@@ -16,7 +16,7 @@ import goqueue.spark
 from goqueue.spark.sink.group import Version
 from goqueue.spark.sink.task import Task
 from goqueue.spark.sink.writers import StreamWriter
-from goqueue.spark.source import GoQueueDataSource
+from goqueue.spark.source.source import GoQueueDataSource
 
 QUICK_TO_COMPILE: Final = "-XX:TieredStopAtLevel=1"  # a job of seconds is over before more pays
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from goqueue.client import Client
-from goqueue.client import transaction_calls as calls
+from goqueue.client.http.calls import transactions as calls
 from tests.conformance.transactional_clients import READERS
 from tests.spark.crashes.faults import Faults
 from tests.spark.crashes.job import Settings, started

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from goqueue.spark.jobs.archive import archive
+from goqueue.spark.archive.job import archive
 from tests.spark.conftest import START_MS, Fill
 from tests.spark.lake_crashes.job import Settings, options
 from tests.unit.spark.lake.readers import read_as_others

@@ -11,7 +11,7 @@ from goqueue.model.ids import Offset, PartitionId, Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Doors
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 
 NOW = Timestamp(1_750_000_000_000)
 ALL = 1 << 30

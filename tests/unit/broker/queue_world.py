@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from goqueue.broker import Broker
-from goqueue.broker.messages import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings
 from goqueue.runtime import Doors
-from goqueue.sim.world import World
+from goqueue.testing.sim.world import World
 
 Scenario = Callable[["Bench"], Awaitable[None]]
 

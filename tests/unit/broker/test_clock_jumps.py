@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.broker.group_members import GroupMembers
-from goqueue.broker.group_membership import JoinAsReader
-from goqueue.broker.messages import OutgoingMessage
+from goqueue.broker.groups.http_members import GroupMembers
+from goqueue.broker.groups.http_requests import JoinAsReader
+from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import QueueSettings
 from goqueue.runtime import Doors
-from goqueue.sim import SimClock
-from goqueue.sim.world import World
+from goqueue.testing.sim import SimClock
+from goqueue.testing.sim.world import World
 from goqueue.txn import State
 from tests.unit.broker.queue_world import Bench, play, running, values
 

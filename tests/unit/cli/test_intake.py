@@ -12,7 +12,7 @@ from goqueue.cli import intake
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.intake import Defaults, batches, lines, message_maker, messages_of
 from goqueue.cli.rendering import as_json, renderer
-from goqueue.client.messages import Message, Received
+from goqueue.client.http.messages import Message, Received
 
 
 class Trickle(io.RawIOBase):

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from goqueue.cli.job_progress import Lines, picture
-from goqueue.spark.progress import Progress
+from goqueue.spark.runtime.progress import Progress
 
 RUNNING = Progress("totals", "running", rows=1000, rows_per_second=2500.4, lag=250, batch=3)
 

@@ -4,7 +4,7 @@ import pytest
 
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.rendering import heading, renderer, unescaped
-from goqueue.client.messages import Received
+from goqueue.client.http.messages import Received
 
 MESSAGE = Received("orders", 1, 42, 1_500, b"k\xff", b"v\x1b[31m", (("h", b"1"),))
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 import goqueue
-from goqueue.client import AsyncClient, Client, Message, errors, exchange
+from goqueue.client import AsyncClient, Client, Message, errors
+from goqueue.client.http import exchange
 from tests.unit.client.fake_server import FakeServer, page, refused, said
 
 TOPIC = {
@@ -28,7 +29,7 @@ TOPIC = {
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the client would have slept."""
     found: list[float] = []
-    monkeypatch.setattr("goqueue.client.client.time.sleep", found.append)
+    monkeypatch.setattr("goqueue.client.http.client.time.sleep", found.append)
     return found
 
 

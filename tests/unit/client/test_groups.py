@@ -50,7 +50,7 @@ def test_each_poll_says_what_the_last_answer_was():
 
 
 def test_a_poll_whose_answer_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("goqueue.client.client.time.sleep", lambda _: None)
+    monkeypatch.setattr("goqueue.client.http.client.time.sleep", lambda _: None)
     server = FakeServer(said(200, membership()), httpx.ReadError("gone"), polled(0))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client.messages import (
+from goqueue.client.http.messages import (
     Message,
     Publishables,
     WireMessage,

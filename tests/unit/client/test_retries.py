@@ -11,7 +11,7 @@ from goqueue.client.errors import (
     ServerUnreachable,
     TopicNotFound,
 )
-from goqueue.client.retries import FOLLOWING, Retries, delay_before_retry
+from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 
 
 def overloaded(retry_after_seconds: float | None = None) -> Overloaded:

@@ -15,7 +15,7 @@ from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.markers import decode, encode
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
-from goqueue.sim.disk import SimDisk
+from goqueue.testing.sim.disk import SimDisk
 from tests.unit.log.transactional_logs import NOW, mark, opened, show_all, write
 
 

@@ -21,7 +21,7 @@ from goqueue.model.errors import CorruptData, DiskFull, OutOfOrderSequence
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.record import Record
 from goqueue.runtime.disk import RealDisk
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 from tests.unit.log.compacted_logs import (
     DIRECTORY,
     LATER,

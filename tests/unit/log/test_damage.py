@@ -13,7 +13,7 @@ from goqueue.model.batch import HEADER_BYTES, BatchHeader
 from goqueue.model.errors import CorruptData, StorageFailed
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.record import Record
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 from tests.unit.log.logs import (
     ALL,
     DIRECTORY,

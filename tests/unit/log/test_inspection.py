@@ -4,7 +4,7 @@ import pytest
 
 from goqueue.log.inspection import inspect_log
 from goqueue.model.record import Record
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 from tests.unit.log.logs import DIRECTORY, NOW, Book, headers_in, settings
 from tests.unit.log.test_damage import reopen_killed
 

@@ -14,7 +14,7 @@ from goqueue.model.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.record import Record
 from goqueue.runtime import RealDisk
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 from tests.unit.log.logs import ALL, DIRECTORY, NOW, Book, read_all, settings, some_records
 
 

@@ -20,7 +20,7 @@ from goqueue.model.errors import (
     OutOfOrderSequence,
 )
 from goqueue.model.ids import Offset, Timestamp
-from goqueue.sim.disk import SimDisk
+from goqueue.testing.sim.disk import SimDisk
 from tests.unit.log.transactional_logs import (
     NOW,
     append,

@@ -7,8 +7,8 @@ import pytest
 
 from goqueue.log.checkpoint import load
 from goqueue.model.record import Record
-from goqueue.sim import SimCrash, SimDisk, SimFile
-from goqueue.sim.device import Node
+from goqueue.testing.sim import SimCrash, SimDisk, SimFile
+from goqueue.testing.sim.device import Node
 from tests.unit.log.logs import DIRECTORY, NOW, Book, headers_in, settings
 
 

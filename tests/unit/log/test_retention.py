@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from goqueue.model.errors import OffsetOutOfRange
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.record import Record
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 from tests.unit.log.logs import DIRECTORY, NOW, Book, settings, some_records
 
 

@@ -10,8 +10,8 @@ from goqueue.log.compaction import Result
 from goqueue.log.swap import CLEANED, MANIFEST, MovingFile, finish_swap
 from goqueue.model.errors import CorruptData, DiskFull, StorageFailed
 from goqueue.model.record import Record
-from goqueue.sim import Moment, SimCrash, SimDisk
-from goqueue.sim.disk import SimFile
+from goqueue.testing.sim import Moment, SimCrash, SimDisk
+from goqueue.testing.sim.disk import SimFile
 from tests.unit.log.compacted_logs import (
     DIRECTORY,
     LATER,

@@ -9,7 +9,7 @@ from goqueue.log import TimedOffset
 from goqueue.model.compression import Codec
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.record import Record
-from goqueue.sim import SimDisk
+from goqueue.testing.sim import SimDisk
 from tests.unit.log.logs import NOW, Book, settings, some_records
 
 

@@ -7,7 +7,7 @@ from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
-from goqueue.sim.disk import SimDisk
+from goqueue.testing.sim.disk import SimDisk
 
 DIRECTORY = "/log"
 NOW = Timestamp(1_700_000_000_000)

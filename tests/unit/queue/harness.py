@@ -8,10 +8,10 @@ from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.record import Record
 from goqueue.queue import QueueMachine, QueueSettings, Where
-from goqueue.queue.handing import Take
+from goqueue.queue.delivery import Take
+from goqueue.queue.delivery_batch import singles
 from goqueue.queue.lanes import LANES, NORMAL
-from goqueue.queue.ledger import Ledger
-from goqueue.queue.parcels import singles
+from goqueue.queue.partition_state import Ledger
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
 

@@ -16,8 +16,8 @@ from hypothesis.stateful import (
 from goqueue.model.ids import GroupId, Offset
 from goqueue.queue import QueueMember, QueueSettings, ReceiptExpired, ReceiptInTransaction
 from goqueue.queue.lanes import LANES, NORMAL
-from goqueue.queue.leases import Lease
-from goqueue.queue.ledger import DEAD, NEVER
+from goqueue.queue.lease import Lease
+from goqueue.queue.partition_state import DEAD, NEVER
 from goqueue.queue.settling import Verdict
 from tests.unit.queue.harness import (
     TOPIC_ID,

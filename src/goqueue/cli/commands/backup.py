@@ -79,10 +79,10 @@ def _stopped(data_dir: Path) -> Iterator[tuple[Path, MayLink]]:
 @contextlib.contextmanager
 def _running(session: Session) -> Iterator[tuple[Path, MayLink]]:
     """The server's own copy; it is ours alone, so every file of it may be linked."""
-    from goqueue.client import calls
+    from goqueue.client.http.calls import topics
 
     with session.client() as client:
-        copied = client.send(calls.take_backup())
+        copied = client.send(topics.take_backup())
         try:
             if not Path(copied.path, "logs").is_dir():
                 raise Failure(
@@ -91,7 +91,7 @@ def _running(session: Session) -> Iterator[tuple[Path, MayLink]]:
                 )
             yield Path(copied.path), lambda _: True
         finally:
-            client.send(calls.remove_backup(copied.backup_id))
+            client.send(topics.remove_backup(copied.backup_id))
 
 
 def _refuse_inside(target: Path, source: Path) -> None:

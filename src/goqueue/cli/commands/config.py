@@ -104,11 +104,11 @@ def log_level(
     ] = None,
 ) -> None:
     """Show or change how much the running server logs, until its next restart or reload."""
-    from goqueue.client import calls
+    from goqueue.client.http.calls import topics
 
     session = context.ensure_object(Session)
     with session.client() as client:
-        call = calls.log_level() if level is None else calls.set_log_level(level)
+        call = topics.log_level() if level is None else topics.set_log_level(level)
         found = client.send(call)
     show_facts(session.output_format(), found, [("log level", found.level)])
 

@@ -18,7 +18,7 @@ from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
     from goqueue.client import Client
-    from goqueue.client.queue_results import DeadLetter, Redrive
+    from goqueue.client.http.queue_results import DeadLetter, Redrive
 
 CHUNK: Final = 1_000  # messages of one request
 
@@ -144,7 +144,7 @@ def show_letter(
 
 def _as_json(letter: "DeadLetter") -> dict[str, Any]:
     from goqueue.cli.rendering import as_json
-    from goqueue.client.queue_results import STORY
+    from goqueue.client.http.queue_results import STORY
 
     story = {name: getattr(letter, name) for name in STORY}
     return {**as_json(letter), **story}

@@ -12,7 +12,7 @@ from goqueue.cli.failures import Failure
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
-    from goqueue.broker.examination import Examination, Finding
+    from goqueue.broker.doctor.examination import Examination, Finding
     from goqueue.model.config import Config
 
 DESCRIPTORS_BESIDE: Final = 1_024  # for connections, beside storage.open_files_max
@@ -72,7 +72,7 @@ def _examine(config: "Config", *, repair: bool) -> dict[str, Any]:
     import time
     from datetime import UTC, datetime
 
-    from goqueue.broker.examination import examine
+    from goqueue.broker.doctor.examination import examine
     from goqueue.cli.progress import reading
     from goqueue.model.ids import Timestamp
     from goqueue.runtime import real_doors
@@ -103,7 +103,7 @@ def _examine(config: "Config", *, repair: bool) -> dict[str, Any]:
 
 
 def _result(data_dir: str, examined: "Examination", aside: str | None) -> dict[str, Any]:
-    from goqueue.broker.examination import SEVERITY
+    from goqueue.broker.doctor.examination import SEVERITY
 
     return {
         "status": max((each.status for each in examined.findings), key=lambda s: SEVERITY[s]),
@@ -123,7 +123,7 @@ def _log_bytes(data_dir: str) -> int:
 
 
 def _machine_findings(config: "Config") -> "list[Finding]":
-    from goqueue.broker.examination import Finding
+    from goqueue.broker.doctor.examination import Finding
 
     found = [_room(config), _descriptors(config)]
     refused = _refused_files(config.data_dir)
@@ -137,7 +137,7 @@ def _machine_findings(config: "Config") -> "list[Finding]":
 
 
 def _room(config: "Config") -> "Finding":
-    from goqueue.broker.examination import Finding
+    from goqueue.broker.doctor.examination import Finding
 
     status = os.statvfs(config.data_dir)
     free, wanted = status.f_bavail * status.f_frsize, config.storage.free_bytes_min
@@ -148,7 +148,7 @@ def _room(config: "Config") -> "Finding":
 def _descriptors(config: "Config") -> "Finding":
     import resource
 
-    from goqueue.broker.examination import Finding
+    from goqueue.broker.doctor.examination import Finding
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = config.storage.open_files_max + DESCRIPTORS_BESIDE
@@ -169,10 +169,10 @@ def _refused_files(data_dir: str) -> list[str]:
 
 
 def _ask(session: Session) -> dict[str, Any]:
-    from goqueue.client import calls
+    from goqueue.client.http.calls import topics
 
     with session.client() as client:
-        health = client.send(calls.health(verbose=True))
+        health = client.send(topics.health(verbose=True))
         version = client.version().version
     findings = [
         {"status": _status(text), "check": "readiness", "subject": name, "text": text}

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from goqueue.client import Client
-    from goqueue.client.group_calls import ResetTo
-    from goqueue.client.group_results import Group, GroupLag, MovedOffset, Place
+    from goqueue.client.http.calls.groups import ResetTo
+    from goqueue.client.http.group_results import Group, GroupLag, MovedOffset, Place
 
 ID_LENGTH_MAX: Final = 20
 

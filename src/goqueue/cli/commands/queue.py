@@ -14,7 +14,7 @@ from goqueue.cli.pairs import pairs
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
-    from goqueue.client.queue_results import Delivery, Settled, Waiting
+    from goqueue.client.http.queue_results import Delivery, Settled, Waiting
 
 app = typer.Typer(
     add_completion=False,

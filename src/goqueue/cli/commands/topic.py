@@ -12,7 +12,7 @@ from goqueue.cli.pairs import setting_texts
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
-    from goqueue.client.results import Setting, Topic, TopicSummary
+    from goqueue.client.http.results import Setting, Topic, TopicSummary
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Create, look at, change and delete topics."

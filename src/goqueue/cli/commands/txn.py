@@ -10,7 +10,7 @@ from goqueue.cli.output import show, show_facts, show_value
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
-    from goqueue.client.transaction_calls import TransactionInfo
+    from goqueue.client.http.calls.transactions import TransactionInfo
 
 app = typer.Typer(
     add_completion=False,
@@ -21,12 +21,12 @@ app = typer.Typer(
 
 def _names(context: typer.Context) -> list[str]:
     """For the shell's completion, which says nothing when it cannot ask."""
-    from goqueue.client import transaction_calls
     from goqueue.client.errors import ClientError
+    from goqueue.client.http.calls import transactions
 
     try:
         with context.ensure_object(Session).client() as client:
-            found = client.send(transaction_calls.transactions(also_idle=True))
+            found = client.send(transactions.transactions(also_idle=True))
             return [each.transactional_id for each in found.transactions]
     except (ClientError, Failure):
         return []
@@ -49,12 +49,12 @@ def list_transactions(
 ) -> None:
     """List the open transactions."""
     from goqueue.cli.cells import Moment, State
-    from goqueue.client import transaction_calls
+    from goqueue.client.http.calls import transactions
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
-        call = transaction_calls.transactions(state=state, also_idle=also_idle)
+        call = transactions.transactions(state=state, also_idle=also_idle)
         found = client.send(call).transactions
     show(
         chosen,
@@ -79,12 +79,12 @@ def list_transactions(
 @app.command("describe")
 def describe(context: typer.Context, transactional_id: TransactionalId) -> None:
     """Show a transactional id: its producer, and what its transaction has written to."""
-    from goqueue.client import transaction_calls
+    from goqueue.client.http.calls import transactions
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
-        found = client.send(transaction_calls.transaction(transactional_id))
+        found = client.send(transactions.transaction(transactional_id))
     show_facts(chosen, found, _facts(found))
 
 
@@ -113,13 +113,13 @@ def abort(
     force: Force = False,
 ) -> None:
     """Abort the id's open transaction and fence its producer."""
-    from goqueue.client import transaction_calls
+    from goqueue.client.http.calls import transactions
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
     confirm(f"Abort the transaction of {transactional_id}?", "abort", force=force)
     with session.client() as client:
-        answer = client.send(transaction_calls.abort_transaction(transactional_id))
+        answer = client.send(transactions.abort_transaction(transactional_id))
     if chosen == "table":
         typer.echo(f"{transactional_id!r}: {answer.status}")
     else:

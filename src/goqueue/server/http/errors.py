@@ -18,10 +18,10 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers.base import BaseRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
-from goqueue.broker.group_membership import NotAssigned
-from goqueue.broker.group_sessions import PollSuperseded
-from goqueue.broker.idempotency import IdempotencyKeyReused
-from goqueue.broker.messages import DamagedRecords, UnreadableRecords
+from goqueue.broker.groups.http_requests import NotAssigned
+from goqueue.broker.groups.http_sessions import PollSuperseded
+from goqueue.broker.messages.idempotency import IdempotencyKeyReused
+from goqueue.broker.messages.publish import DamagedRecords, UnreadableRecords
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors

@@ -2,7 +2,8 @@
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker import idempotency, share_sessions
+from goqueue.broker.messages import idempotency
+from goqueue.broker.shares import sessions
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.model.errors import GoQueueError
@@ -81,8 +82,8 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     queue_errors.InvalidQueueSetting: ErrorCode.invalid_config,
     queue_errors.QueueGroupNotFound: ErrorCode.group_id_not_found,
     idempotency.IdempotencyKeyReused: ErrorCode.invalid_request,  # of HTTP; no Kafka client sees it
-    share_sessions.ShareSessionNotFound: ErrorCode.share_session_not_found,
-    share_sessions.InvalidShareSessionEpoch: ErrorCode.invalid_share_session_epoch,
+    sessions.ShareSessionNotFound: ErrorCode.share_session_not_found,
+    sessions.InvalidShareSessionEpoch: ErrorCode.invalid_share_session_epoch,
 }
 
 # Failures of this broker, in the words that a group's client understands: find the coordinator

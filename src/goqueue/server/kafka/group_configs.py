@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from goqueue.broker import Broker
-from goqueue.broker.share_members import DEFAULTS
+from goqueue.broker.shares.members import DEFAULTS
 from goqueue.groups import UNSET, GroupSettings
 from goqueue.model.errors import InvalidRequest, InvalidSetting
 from goqueue.model.ids import GroupId

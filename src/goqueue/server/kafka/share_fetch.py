@@ -32,12 +32,12 @@ from kio.schema.share_fetch.v2.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.broker.host import Written
-from goqueue.broker.queue_endings import Ack, Ending, Extend, Reject, Release
-from goqueue.broker.queues import MESSAGES_MAX
-from goqueue.broker.share_members import DEFAULTS
-from goqueue.broker.share_reading import Acquired, acquire
-from goqueue.broker.share_sessions import (
+from goqueue.broker.machine_host import Written
+from goqueue.broker.queues.acknowledgement import Ack, Ending, Extend, Reject, Release
+from goqueue.broker.queues.service import MESSAGES_MAX
+from goqueue.broker.shares.acquire import Acquired, acquire
+from goqueue.broker.shares.members import DEFAULTS
+from goqueue.broker.shares.sessions import (
     FINAL_EPOCH,
     OPEN_EPOCH,
     InvalidShareSessionEpoch,

@@ -13,9 +13,9 @@ from kio.schema.share_group_heartbeat.v1.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.broker.queue_groups import Worker
-from goqueue.broker.share_members import Assignment as Assigned
-from goqueue.broker.share_members import ShareBeatRequest
+from goqueue.broker.queues.admin import Worker
+from goqueue.broker.shares.members import Assignment as Assigned
+from goqueue.broker.shares.members import ShareBeatRequest
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
 from goqueue.model.ids import TopicId
 from goqueue.server.kafka.context import Context

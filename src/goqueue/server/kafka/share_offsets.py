@@ -31,7 +31,7 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
-from goqueue.broker.share_members import DEFAULTS
+from goqueue.broker.shares.members import DEFAULTS
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import PartitionStats

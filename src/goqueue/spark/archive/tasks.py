@@ -22,8 +22,8 @@ from goqueue.spark.archive.unpacking import records_of
 from goqueue.spark.lake.json_values import decode
 from goqueue.spark.lake.table import Placement
 from goqueue.spark.lake.writing import FileSet
-from goqueue.spark.recipes import Recipe
-from goqueue.spark.settling import settle
+from goqueue.spark.runtime.garbage import settle
+from goqueue.spark.source.read_plan import Recipe
 
 # What dates can say, in microseconds: years 1 to 9999.  Producers may send any number.
 TIME_US_MIN: Final = -62_135_596_800_000_000

@@ -13,9 +13,9 @@ import numpy as np
 
 from goqueue.spark.archive.columns import RECORD_SCHEMA
 from goqueue.spark.columns import Decoder
-from goqueue.spark.planning import OffsetRange, Task
-from goqueue.spark.reading import read
-from goqueue.spark.recipes import Recipe
+from goqueue.spark.source.partition_reader import read
+from goqueue.spark.source.plan import OffsetRange, Task
+from goqueue.spark.source.read_plan import Recipe
 
 HUGE: Final = 2**62
 STRETCH_BYTES_MAX: Final = 32 << 20

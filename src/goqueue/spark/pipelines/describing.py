@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from goqueue.spark.jobs.sql import tables_of
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     ConsoleSink,
@@ -19,6 +18,7 @@ from goqueue.spark.pipelines.model import (
 )
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
+from goqueue.spark.sql.job import tables_of
 
 
 class View(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from goqueue.spark.pipelines.model import (
     Watermark,
 )
 from goqueue.spark.pipelines.places import Places
-from goqueue.spark.tables import CORRUPT, OWN, TEXT
+from goqueue.spark.sql.tables import CORRUPT, OWN, TEXT
 
 HEAD: Final = '''\
 """{name}, as `goqueue pipeline export` has made it."""

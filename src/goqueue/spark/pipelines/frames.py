@@ -12,7 +12,7 @@ from goqueue.spark.pipelines.model import (
     TopicSource,
     Watermark,
 )
-from goqueue.spark.tables import (
+from goqueue.spark.sql.tables import (
     binary_table,
     failing_on_bad,
     json_table,

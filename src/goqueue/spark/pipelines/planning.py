@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from goqueue.spark.causes import cause_of, errors_of_spark
 from goqueue.spark.pipelines.frames import source_frame, topic_frame, watermarked
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
@@ -27,7 +26,8 @@ from goqueue.spark.pipelines.model import (
 from goqueue.spark.pipelines.outputs import bad_messages, bytes_column, messages_from
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.tree import PipelineProblems, Problem
-from goqueue.spark.tables import BadSchema, only_bad
+from goqueue.spark.runtime.causes import cause_of, errors_of_spark
+from goqueue.spark.sql.tables import BadSchema, only_bad
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

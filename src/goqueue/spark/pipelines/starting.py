@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from goqueue.spark.jobs.archive import ArchiveOptions, archive
+from goqueue.spark.archive.job import ArchiveOptions, archive
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
 from goqueue.spark.pipelines.durations import milliseconds
 from goqueue.spark.pipelines.frames import option_texts
@@ -27,9 +27,9 @@ from goqueue.spark.pipelines.model import (
 )
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
-from goqueue.spark.rows import plain_rows
-from goqueue.spark.sturdy import SturdyQuery
-from goqueue.spark.watching import Query
+from goqueue.spark.runtime.restarting_query import SturdyQuery
+from goqueue.spark.runtime.watched_query import Query
+from goqueue.spark.sql.rows import plain_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

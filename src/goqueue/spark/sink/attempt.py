@@ -11,8 +11,8 @@ import pyarrow as pa
 import structlog
 
 from goqueue.client.errors import ClientError
+from goqueue.client.http.calls.transactions import Member
 from goqueue.client.kafka import KafkaClient
-from goqueue.client.transaction_calls import Member
 from goqueue.spark.columns import Encoder
 from goqueue.spark.sink.group import Group, Version
 from goqueue.spark.sink.hints import hinted

@@ -14,9 +14,9 @@ from typing import Self
 import msgspec
 
 from goqueue.client import Client
-from goqueue.client import transaction_calls as calls
-from goqueue.client.retries import FOLLOWING
-from goqueue.client.transaction_calls import Member, Run
+from goqueue.client.http.calls import transactions as calls
+from goqueue.client.http.calls.transactions import Member, Run
+from goqueue.client.http.retries import FOLLOWING
 
 
 class Version(msgspec.Struct, frozen=True):

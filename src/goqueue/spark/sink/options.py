@@ -11,7 +11,7 @@ import msgspec
 from goqueue.model.compression import CODEC_NAMES
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
-from goqueue.spark.given import Given
+from goqueue.spark.source.option_texts import Given
 
 TIMEOUT_MS: Final = 15 * 60_000
 TIMEOUT_MS_MAX: Final = 24 * 3_600_000

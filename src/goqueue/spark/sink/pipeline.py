@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
+from goqueue.client.http.calls.transactions import Member
 from goqueue.client.kafka import KafkaClient, TopicPartition
-from goqueue.client.transaction_calls import Member
 from goqueue.spark.columns import Encoded, stamp
 
 WAITING_BYTES_MAX: Final = 4 * 1024 * 1024  # what waits while a request of about as much travels

@@ -19,8 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from goqueue.spark.given import refuse
-from goqueue.spark.settling import settle
+from goqueue.spark.runtime.garbage import settle
 from goqueue.spark.sink.attempt import Outcome, write_rows
 from goqueue.spark.sink.checkpoint import query_id
 from goqueue.spark.sink.ending import Report, abort, decide, retire
@@ -28,6 +27,7 @@ from goqueue.spark.sink.group import Version
 from goqueue.spark.sink.options import SinkOptions, sink_options
 from goqueue.spark.sink.schema import schema_problems
 from goqueue.spark.sink.task import Task, this_task
+from goqueue.spark.source.option_texts import refuse
 
 Messages = Sequence[WriterCommitMessage | None]
 """One for each task; None for one that failed."""

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from goqueue.model.config import HttpConfig
-from goqueue.server.http.access import Access
+from goqueue.server.http.asgi.access import Access
 
 Client = httpx.AsyncClient
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36"

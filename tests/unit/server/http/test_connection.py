@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from goqueue.server.http.connection import GATHERED_BYTES_MAX, _Gathering
+from goqueue.server.http.asgi.connection import GATHERED_BYTES_MAX, _Gathering
 
 
 class Wire:

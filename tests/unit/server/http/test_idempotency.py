@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from goqueue.broker.messages import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.model.errors import StorageFailed
 
 Client = httpx.AsyncClient

@@ -2,7 +2,7 @@
 
 import httpx
 
-from goqueue.broker.messages import Messages, OutgoingMessage
+from goqueue.broker.messages.publish import Messages, OutgoingMessage
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import GroupStats, Totals
 from goqueue.server.queue_metrics import GROUPS_SHOWN_MAX, TOPICS_SHOWN_MAX, QueueCollector

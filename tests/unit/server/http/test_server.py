@@ -263,7 +263,7 @@ async def test_an_upgrade_is_answered_over_http_1(server):
 
 
 async def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
-    monkeypatch.setattr("goqueue.server.http.connection.ARRIVAL_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("goqueue.server.http.asgi.connection.ARRIVAL_SECONDS_MAX", 0.1)
     for sent in (
         b"",
         b"GET / HT",

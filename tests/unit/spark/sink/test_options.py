@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.spark.given import InvalidOptions, refuse
 from goqueue.spark.sink.options import TIMEOUT_MS, SinkOptions, sink_options
+from goqueue.spark.source.option_texts import InvalidOptions, refuse
 
 SERVER = {"bootstrap.servers": "127.0.0.1:9092"}
 

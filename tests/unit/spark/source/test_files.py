@@ -11,10 +11,10 @@ from goqueue.client.kafka import TopicPartition
 from goqueue.log.sparse_index import HEAD_BYTES, OFFSET_INDEX
 from goqueue.model.batch import TRANSACTIONAL, encode
 from goqueue.model.record import Record
-from goqueue.spark.files import ReadOnlyFile
-from goqueue.spark.planning import OffsetRange
-from goqueue.spark.reading import read
-from goqueue.spark.recipes import Recipe
+from goqueue.spark.source.files import ReadOnlyFile
+from goqueue.spark.source.partition_reader import read
+from goqueue.spark.source.plan import OffsetRange
+from goqueue.spark.source.read_plan import Recipe
 
 PAIR, CRC = OFFSET_INDEX.entry, struct.Struct(">I")
 NOBODY = "127.0.0.1:1"  # where no server is: whoever asks it fails

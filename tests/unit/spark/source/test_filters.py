@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from goqueue.spark.filters import EVERYTHING, Bounds, bounds_of
+from goqueue.spark.source.filters import EVERYTHING, Bounds, bounds_of
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENT_MS = 1_767_225_600_000

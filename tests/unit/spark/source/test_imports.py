@@ -9,9 +9,12 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "not_needed"),
     [
-        ("goqueue.spark.source", {"kio", "pyarrow", "numpy", "asyncio"}),
-        ("goqueue.spark.batches", {"pyarrow", "numpy", "asyncio"}),
-        ("goqueue.spark.reading", {"pandas", "asyncio", "goqueue.queue", "goqueue.log"}),
+        ("goqueue.spark.source.source", {"kio", "pyarrow", "numpy", "asyncio"}),
+        ("goqueue.spark.source.batches", {"pyarrow", "numpy", "asyncio"}),
+        (
+            "goqueue.spark.source.partition_reader",
+            {"pandas", "asyncio", "goqueue.queue", "goqueue.log"},
+        ),
     ],
 )
 def test_a_process_of_sparks_imports_what_it_needs(module, not_needed):

@@ -3,8 +3,8 @@
 import json
 
 from goqueue.client.kafka import TopicPartition
-from goqueue.spark.listener import group_name, published
-from goqueue.spark.offsets import broker_of, noted, places_of, with_broker
+from goqueue.spark.runtime.listener import group_name, published
+from goqueue.spark.source.offsets import broker_of, noted, places_of, with_broker
 
 PLACES = {
     TopicPartition("orders", 10): 4,

@@ -3,10 +3,10 @@
 import pytest
 
 from goqueue.client.kafka import TopicPartition
-from goqueue.spark.given import InvalidOptions
-from goqueue.spark.options import source_options
-from goqueue.spark.positions import AtOffsets, AtTime, AtTimes
-from goqueue.spark.subscriptions import Assigned, Pattern, Topics
+from goqueue.spark.source.option_texts import InvalidOptions
+from goqueue.spark.source.options import source_options
+from goqueue.spark.source.positions import AtOffsets, AtTime, AtTimes
+from goqueue.spark.source.subscriptions import Assigned, Pattern, Topics
 
 GIVEN = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 

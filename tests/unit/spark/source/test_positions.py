@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.client.kafka import EARLIEST, LATEST, OffsetFound, TopicPartition
-from goqueue.spark.positions import AtOffsets, AtTime, AtTimes, PositionUnknown, resolve
+from goqueue.spark.source.positions import AtOffsets, AtTime, AtTimes, PositionUnknown, resolve
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -3,13 +3,8 @@
 import pytest
 
 from goqueue.spark.columns import COLUMN_TYPES
-from goqueue.spark.options import source_options
-from goqueue.spark.schema import (
-    RECORD_COLUMNS,
-    WrongColumns,
-    default_schema,
-    wanted_columns,
-)
+from goqueue.spark.source.options import source_options
+from goqueue.spark.source.schema import RECORD_COLUMNS, WrongColumns, default_schema, wanted_columns
 
 GIVEN = {"bootstrap.servers": "b:1", "subscribe": "t"}
 

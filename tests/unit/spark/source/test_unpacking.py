@@ -2,10 +2,10 @@
 
 from goqueue.spark.archive.columns import RECORD_SCHEMA
 from goqueue.spark.archive.unpacking import records_of
-from goqueue.spark.planning import OffsetRange
-from goqueue.spark.reading import read
-from goqueue.spark.recipes import Recipe
-from goqueue.spark.schema import BATCH_COLUMNS, RANGE_COLUMNS
+from goqueue.spark.source.partition_reader import read
+from goqueue.spark.source.plan import OffsetRange
+from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.schema import BATCH_COLUMNS, RANGE_COLUMNS
 
 
 def test_records_are_the_same_whether_spark_carries_them_or_only_says_where_they_are(

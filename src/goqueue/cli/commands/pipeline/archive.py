@@ -85,8 +85,8 @@ def archive(
         "checkpoint": checkpoint,
         "bootstrap": bootstrap_of(session, bootstrap),
     }
-    from goqueue.spark.jobs.archive import ArchiveOptions, check_options, topic_facts
-    from goqueue.spark.jobs.archive import archive as start_archive
+    from goqueue.spark.archive.job import ArchiveOptions, check_options, topic_facts
+    from goqueue.spark.archive.job import archive as start_archive
 
     options = ArchiveOptions(**told)
     problem = check_options(options)

@@ -20,7 +20,7 @@ def compact(
     settings: Settings = None,
 ) -> None:
     """Keep only the last message of each key, however many keys there are."""
-    from goqueue.spark.jobs.compact import compact as compact_topic
+    from goqueue.spark.compaction.job import compact as compact_topic
 
     session = context.ensure_object(Session)
     chosen = session.output_format()

@@ -12,7 +12,7 @@ from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
     from goqueue.client import Client
-    from goqueue.spark.running import Runner
+    from goqueue.spark.runtime.job_runner import Runner
 
 app = typer.Typer(
     add_completion=False,
@@ -43,7 +43,7 @@ def triage(
     settings: Settings = None,
 ) -> None:
     """Count dead letters by reason, group, consumer and error."""
-    from goqueue.spark.jobs import dlq
+    from goqueue.spark.dlq import job
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
@@ -56,7 +56,7 @@ def triage(
         letters = _letters(running, client, topic, address, where)
         rows: list[dict[str, Any]] = []
         if letters is not None:
-            counted = dlq.triage(letters, columns).limit(dlq.ROWS_MAX)
+            counted = job.triage(letters, columns).limit(job.ROWS_MAX)
             rows = [row.asDict() for row in running.job("triage", counted.collect)]
     if chosen != "table":
         show_value(chosen, rows)
@@ -84,7 +84,7 @@ def redrive(
     settings: Settings = None,
 ) -> None:
     """Put back the dead letters that an SQL condition picks, each once."""
-    from goqueue.spark.jobs import dlq
+    from goqueue.spark.dlq import job
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
@@ -100,7 +100,7 @@ def redrive(
         else:
             done = running.job(
                 "redrive",
-                lambda: dlq.redrive(letters, client, topic, to=to, limit=limit, rate=rate),
+                lambda: job.redrive(letters, client, topic, to=to, limit=limit, rate=rate),
             )
             picked, moved, reasons = done.picked, done.moved, []
     if chosen != "table":
@@ -116,16 +116,16 @@ def redrive(
 def _letters(
     running: "Runner", client: "Client", topic: str, servers: str, where: str | None
 ) -> Any:
-    from goqueue.spark.jobs import dlq
+    from goqueue.spark.dlq import job
 
-    letters = dlq.letters_table(running.spark, client, topic, servers)
-    return None if letters is None else dlq.picked(letters, where)
+    letters = job.letters_table(running.spark, client, topic, servers)
+    return None if letters is None else job.picked(letters, where)
 
 
 def _reasons(running: "Runner", letters: Any) -> list[dict[str, Any]]:
-    from goqueue.spark.jobs import dlq
+    from goqueue.spark.dlq import job
 
-    counted = dlq.triage(letters, ("reason", "error")).limit(dlq.ROWS_MAX)
+    counted = job.triage(letters, ("reason", "error")).limit(job.ROWS_MAX)
     rows = running.job("triage", counted.collect)
     return [{name: row[name] for name in ("reason", "error", "letters")} for row in rows]
 

@@ -89,8 +89,8 @@ def replay(
         "where": where,
     }
     address = reached_broker(session, bootstrap)
-    from goqueue.spark.jobs.replay import ReplayOptions
-    from goqueue.spark.jobs.replay import replay as replay_messages
+    from goqueue.spark.replay.job import ReplayOptions
+    from goqueue.spark.replay.job import replay as replay_messages
     from goqueue.spark.replay.sources import Choice
 
     options = ReplayOptions(

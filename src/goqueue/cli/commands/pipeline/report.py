@@ -52,7 +52,7 @@ def report(
     if origin is not None and not origin.startswith(ORIGINS):
         raise UsageFailure(f"--origin {origin}: write header:NAME or json:$.field")
     now_ms = time.time_ns() // 1_000_000
-    from goqueue.spark.jobs.report import ReportOptions, make_report, write_report
+    from goqueue.spark.report import ReportOptions, make_report, write_report
 
     options = ReportOptions(
         topics=tuple(dict.fromkeys(topics)),

@@ -18,7 +18,7 @@ from goqueue.cli.pipeline_views import rows_shown, show_description, show_end
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
-    from goqueue.spark.running import Runner
+    from goqueue.spark.runtime.job_runner import Runner
 
 PipelineArgument = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline, in YAML.")]
 

@@ -22,8 +22,8 @@ from goqueue.cli.pairs import pairs
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
-    from goqueue.spark.jobs.sql import TopicRange
-    from goqueue.spark.running import Runner
+    from goqueue.spark.runtime.job_runner import Runner
+    from goqueue.spark.sql.job import TopicRange
 
 ROWS_MAX: Final = 100_000
 TIMEOUT_SECONDS: Final = 30.0
@@ -66,7 +66,7 @@ def sql(
     the message's own are _key, _topic, _partition, _offset, _timestamp, _headers and _value.
     """
     from goqueue.client.kafka import KafkaClient
-    from goqueue.spark.jobs.sql import query
+    from goqueue.spark.sql.job import query
 
     session = context.ensure_object(Session)
     chosen = session.output_format()
@@ -94,7 +94,7 @@ def sql(
 
 
 def _range(from_time: str | None, to_time: str | None, *, follow: bool) -> "TopicRange":
-    from goqueue.spark.jobs.sql import TopicRange
+    from goqueue.spark.sql.job import TopicRange
 
     if follow and to_time is not None:
         raise UsageFailure("--follow has no end: leave out --to-time")
@@ -110,7 +110,7 @@ def _range(from_time: str | None, to_time: str | None, *, follow: bool) -> "Topi
 
 
 def _show(running: "Runner", frame: Any, chosen: OutputFormat, limit: int) -> None:
-    from goqueue.spark.rows import plain_rows
+    from goqueue.spark.sql.rows import plain_rows
 
     rows = running.job("sql", frame.limit(limit + 1).collect)
     shown = plain_rows(rows[:limit])
@@ -129,7 +129,7 @@ def _cell(value: Any) -> object:
 
 def _follow(running: "Runner", frame: Any, chosen: OutputFormat, limit: int) -> None:
     """A micro-batch at a time, at most `limit` rows of each."""
-    from goqueue.spark.jobs.following import following
+    from goqueue.spark.sql.live_query import following
 
     def present(batch: int, rows: list[dict[str, Any]]) -> None:
         if not rows:

@@ -23,7 +23,7 @@ def vacuum(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Remove files that no table needs: of crashes, of compaction, of old snapshots."""
-    from goqueue.spark.jobs.vacuum import vacuum as vacuum_tables
+    from goqueue.spark.lake.upkeep import vacuum as vacuum_tables
 
     chosen = context.ensure_object(Session).output_format()
     done = vacuum_tables(folder, hours=hours, dry_run=dry_run)
@@ -41,7 +41,7 @@ def compact_files(
     settings: Settings = None,
 ) -> None:
     """Merge small files of an archive into large ones, while it goes on."""
-    from goqueue.spark.jobs.vacuum import compact_files as compact_tables
+    from goqueue.spark.lake.upkeep import compact_files as compact_tables
 
     session = context.ensure_object(Session)
     chosen = session.output_format()

@@ -1,0 +1,1 @@
+"""Dead-letter topics: writing, browsing and redriving."""

@@ -1,0 +1,282 @@
+"""Dead letters: looking at them, driving them back to where they came from, purging.
+
+They lie in the topic `{topic}.dlq`, like any message; `undertaker.py` puts them there.  One that
+was driven back or purged is noted as taken and not shown again, though a reader of that topic may
+still see it until retention, or a purge of everything, removes it.
+"""
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from goqueue.broker.dlq.redrive import Redriver, Wanted
+from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.services import Ground
+from goqueue.broker.storage.partition import Partition
+from goqueue.cluster import Topic
+from goqueue.model.ids import Offset, TopicName
+from goqueue.model.partitioner import murmur2_partition
+from goqueue.model.record import Record
+from goqueue.queue.dead_letter import Story, letters_topic, original, small_runs, story_of
+from goqueue.queue.header_fields import header_value
+from goqueue.queue.ranges import Ranges, ranges_of
+
+if TYPE_CHECKING:
+    from goqueue.broker.queues.service import Queues
+
+REDRIVEN_AT_ONCE: Final = 500
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A message in `{topic}.dlq`."""
+
+    topic: str  # where it came from
+    partition: int  # of the source and of the dead letters alike
+    letter_offset: Offset  # in the dead letters
+    record: Record  # as it was: offset, key, value, headers, timestamp
+    story: Story | None  # None for what somebody else put there
+
+
+class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters; what is None does not matter."""
+
+    partition: int | None = None
+    letter_offsets: frozenset[int] | None = None  # with `partition`
+    key: bytes | None = None
+    reason: str | None = None
+    group: str | None = None
+    died_from: int | None = None  # epoch ms, included
+    died_to: int | None = None  # excluded
+    header: tuple[str, bytes] | None = None
+
+
+class DeadLetters:
+    """The verbs; `topic` is always the source topic, not `{topic}.dlq`."""
+
+    def __init__(self, ground: Ground, queues: "Queues", redriver: Redriver) -> None:
+        self._ground = ground
+        self._queues = queues
+        self._redriver = redriver
+
+    async def count(self, topic: str) -> int:
+        """How many there are; 0 when the topic never had any."""
+        total = 0
+        for partition in await self._partitions(topic):
+            await partition.flush_visible()
+            box = self._queues.machine.letter_box(TopicName(partition.topic), partition.index)
+            total += box.count(partition.log.start_offset, partition.log.stable_offset)
+        return total
+
+    async def taken(self, topic: str) -> list[tuple[int, Offset, Ranges]]:
+        """Of each partition: the offset below which all were taken out, and what was above it."""
+        found: list[tuple[int, Offset, Ranges]] = []
+        for partition in await self._partitions(topic):
+            box = self._queues.machine.letter_box(TopicName(partition.topic), partition.index)
+            floor = Offset(max(box.floor, partition.log.start_offset))
+            found.append((partition.index, floor, box.taken.ranges))
+        return found
+
+    async def browse(
+        self,
+        topic: str,
+        *,
+        which: LetterFilter | None = None,
+        limit: int = 100,
+        after: tuple[int, int] | None = None,
+    ) -> list[DeadLetter]:
+        """By partition and offset, behind `after` (partition, letter offset); no side effects."""
+        found: list[DeadLetter] = []
+        async for letter in self._letters(topic, which or LetterFilter(), after):
+            if len(found) >= limit:
+                break
+            found.append(letter)
+        return found
+
+    async def redrive(
+        self,
+        topic: str,
+        *,
+        which: LetterFilter | None = None,
+        limit: int | None = None,
+        target: str | None = None,
+        rate: float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Put them back as they were: to the source, or to topic `target`; gives how many.
+
+        At most `rate` a second; `progress` hears how many are done.  Each arrives once, also when
+        the broker dies in between: it is finished after the next start then.  Those that die again
+        meanwhile stay where they are.
+        """
+        moved = 0
+        some: list[DeadLetter] = []
+        at_once = REDRIVEN_AT_ONCE if rate is None else max(1, min(REDRIVEN_AT_ONCE, int(rate / 4)))
+        async for letter in self._letters(topic, which or LetterFilter()):
+            if limit is not None and moved + len(some) >= limit:
+                break
+            if some and (len(some) >= at_once or some[-1].partition != letter.partition):
+                moved += await self._move(some, target, rate, moved, progress)
+                some = []
+            some.append(letter)
+        return moved + await self._move(some, target, rate, moved, progress)
+
+    async def purge(self, topic: str, *, which: LetterFilter | None = None) -> int:
+        """Take them out for good; gives how many."""
+        count = 0
+        if which is not None and which != LetterFilter():
+            letters = await self.browse(topic, which=which, limit=2**62)
+            for index in sorted({letter.partition for letter in letters}):
+                mine = [letter for letter in letters if letter.partition == index]
+                await self._note_taken(mine)
+            return len(letters)
+        for partition in await self._partitions(topic):
+            await partition.flush_visible()
+            name, index, end = (
+                TopicName(partition.topic),
+                partition.index,
+                partition.log.stable_offset,
+            )
+            box = self._queues.machine.letter_box(name, index)
+            count += box.count(partition.log.start_offset, end)
+            await self._take(name, index, (), end)
+            await self._ground.delete_records(partition, end)
+        return count
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def _partitions(self, topic: str) -> list[Partition]:
+        name = letters_topic(topic)
+        if not self._ground.has_topic(name):
+            self._ground.topic(topic)  # or there is no such topic
+            return []
+        count = self._ground.topic(name).partitions
+        return [await self._ground.partition(name, index) for index in range(count)]
+
+    async def _letters(
+        self, topic: str, which: LetterFilter, after: tuple[int, int] | None = None
+    ) -> AsyncIterator[DeadLetter]:
+        for partition in await self._partitions(topic):
+            if which.partition not in (None, partition.index):
+                continue
+            if after is not None and partition.index < after[0]:
+                continue
+            first = after[1] + 1 if after is not None and partition.index == after[0] else 0
+            async for letter in self._letters_in(partition, topic, first):
+                if _matches(letter, which):
+                    yield letter
+
+    async def _letters_in(
+        self, partition: Partition, topic: str, first: int
+    ) -> AsyncIterator[DeadLetter]:
+        await partition.flush_visible()
+        stock = Stock(partition)
+        end = stock.limit  # what comes later is for the next one who asks
+        name, index = TopicName(partition.topic), partition.index
+        offset = max(first, self._queues.machine.letter_box(name, index).floor)
+        while lots := await stock.lots_from(offset):
+            offset = lots[-1].next_offset
+            for record in [record for lot in lots for record in lot.records]:
+                if record.offset >= end:
+                    return
+                if self._queues.machine.letter_box(name, index).is_free(record.offset):
+                    yield _letter(record, topic, index)
+
+    # --- moving -----------------------------------------------------------------------------------
+
+    async def _move(
+        self,
+        letters: Sequence[DeadLetter],
+        target: str | None,
+        rate: float | None,
+        moved: int,
+        progress: Callable[[int], None] | None,
+    ) -> int:
+        """Some letters of one partition, in order."""
+        if not letters:
+            return 0
+        wanted = []
+        for some, topic in _by_topic(letters, target):
+            wanted += await self._batches(some, self._ground.topic(topic))
+        place = TopicName(letters_topic(letters[0].topic)), letters[0].partition
+        count = await self._redriver.move(place, wanted)
+        if progress is not None:
+            progress(moved + count)
+        if rate is not None:
+            await self._ground.doors.clock.sleep(count / rate)
+        return count
+
+    async def _batches(self, letters: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
+        by_partition: dict[int, list[DeadLetter]] = {}
+        for letter in letters:
+            by_partition.setdefault(_target_partition(letter, topic), []).append(letter)
+        found = []
+        for index, some in by_partition.items():
+            target = await self._ground.partition(topic.name, index)
+            rest = iter(some)
+            runs = small_runs([each.record for each in some], topic.settings.max_message_bytes)
+            for run in runs:
+                mine = itertools.islice(rest, len(run))
+                found.append(Wanted({each.letter_offset: each.record for each in mine}, target))
+        return found
+
+    async def _note_taken(self, letters: Sequence[DeadLetter]) -> None:
+        name = TopicName(letters_topic(letters[0].topic))
+        index = letters[0].partition
+        start = (await self._ground.partition(name, index)).log.start_offset
+        ranges = ranges_of(sorted(letter.letter_offset for letter in letters))
+        await self._take(name, index, ranges, start)
+
+    async def _take(self, name: TopicName, index: int, ranges: Ranges, floor: Offset) -> None:
+        await self._queues.host.submit(
+            lambda machine: machine.take_letters(name, index, ranges, floor)
+        )
+
+
+def _letter(record: Record, topic: str, index: int) -> DeadLetter:
+    story = story_of(record)
+    own = original(record)
+    if story is not None:
+        own = msgspec.structs.replace(own, offset=story.offset)
+    return DeadLetter(topic, index, Offset(record.offset), own, story)
+
+
+def _matches(letter: DeadLetter, which: LetterFilter) -> bool:
+    story = letter.story
+    if which.letter_offsets is not None and letter.letter_offset not in which.letter_offsets:
+        return False
+    if which.key is not None and letter.record.key != which.key:
+        return False
+    if which.header is not None:
+        name, value = which.header
+        if header_value(letter.record, name) != value:
+            return False
+    if which.reason is None and which.group is None and which.died_from is which.died_to is None:
+        return True
+    return (
+        story is not None
+        and which.reason in (None, story.reason)
+        and which.group in (None, story.group_id)
+        and (which.died_from is None or story.died_at >= which.died_from)
+        and (which.died_to is None or story.died_at < which.died_to)
+    )
+
+
+def _by_topic(
+    letters: Sequence[DeadLetter], target: str | None
+) -> list[tuple[list[DeadLetter], str]]:
+    found: dict[str, list[DeadLetter]] = {}
+    for letter in letters:
+        source = letter.story.topic if letter.story is not None else letter.topic
+        found.setdefault(target or source, []).append(letter)
+    return [(some, topic) for topic, some in found.items()]
+
+
+def _target_partition(letter: DeadLetter, topic: Topic) -> int:
+    """Where it was; in another topic, where its key belongs."""
+    if topic.name == letter.topic and topic.has_partition(letter.partition):
+        return letter.partition
+    if letter.record.key is not None:
+        return murmur2_partition(letter.record.key, topic.partitions)
+    return letter.partition % topic.partitions

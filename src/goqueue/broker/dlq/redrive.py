@@ -1,0 +1,253 @@
+"""Dead letters go to another topic, each once, whatever happens in between.
+
+    LettersMoving, durable ──> append to the target, durable ──> LettersTaken
+                                     ^
+                                     └── after a crash: is the batch there already?
+
+Each move is one batch, written by a producer id and epoch that no other batch has; so a look at the
+headers behind where the target ended when it was decided tells whether it is there.  The messages
+themselves bear no trace of it.  One task does it all: who asked may go away meanwhile.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from goqueue.broker.machine_host import Committed
+from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.services import Ground
+from goqueue.broker.storage.partition import Partition
+from goqueue.log.producers import EPOCH_MAX
+from goqueue.model import batch as batches
+from goqueue.model.batch import BatchHeader
+from goqueue.model.errors import GoQueueError, ShuttingDown, TopicNotFound
+from goqueue.model.ids import Offset, TopicId, TopicName
+from goqueue.model.record import Record
+from goqueue.queue.dead_letter import batch_of, original
+from goqueue.queue.group import Place
+from goqueue.queue.ranges import Ranges, each_offset, ranges_of
+from goqueue.queue.records import Move
+
+if TYPE_CHECKING:
+    from goqueue.broker.queues.service import Queues
+
+RETRY_SECONDS: Final = 1.0
+SCAN_BYTES: Final = 1024 * 1024
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Some dead letters of one partition, which fit into one batch of the target."""
+
+    letters: dict[int, Record]  # by the offset of the dead letter, ascending; as they were
+    target: Partition
+
+
+class Job:
+    """Moves of one partition of dead letters that were decided together."""
+
+    def __init__(
+        self,
+        place: Place,
+        topic_id: TopicId,
+        moves: Sequence[Move],
+        letters: Mapping[int, Record] | None = None,
+    ) -> None:
+        self.place = place
+        self.topic_id = topic_id  # of the dead letters
+        self.letters = letters  # None: after a restart they are read again
+        self.waiting = list(moves)
+        self.written: list[tuple[Move, Committed]] = []
+        self.kept: list[Move] = []
+        self.refusal: GoQueueError | None = None
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.done.add_done_callback(_heard)
+
+    def end(self, error: GoQueueError | None = None) -> None:
+        if self.done.done():
+            return
+        if error is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(_count(move for move, _ in self.written))
+
+
+class Redriver:
+    def __init__(self, ground: Ground, queues: "Queues") -> None:
+        self._ground = ground
+        self._queues = queues
+        self._clock = ground.doors.clock
+        self._jobs: list[Job] = []
+        self._wanted = asyncio.Event()
+        self._deciding = asyncio.Lock()
+        self._producer_id = -1
+        self._epoch = EPOCH_MAX
+
+    def inherit(self) -> None:
+        """What a crash interrupted, in the order it was decided in."""
+        pending = [
+            (move.producer_id, move.producer_epoch, place, move)
+            for place, box in self._queues.machine.letter_boxes.items()
+            for move in box.moves
+        ]
+        for *_, place, move in sorted(pending, key=lambda each: each[:2]):
+            if self._ground.has_topic(place[0]):
+                self._jobs.append(Job(place, self._ground.topic(place[0]).topic_id, [move]))
+
+    async def move(self, place: Place, wanted: Sequence[Wanted]) -> int:
+        """Have them moved; gives how many were, once that is durable.  Raises the first refusal."""
+        topic, partition = place
+        async with self._deciding:  # epochs are written in their order
+            moves = [await self._planned(each) for each in wanted]
+            moving, _ = self._queues.host.submit_now(
+                lambda machine: machine.move_letters(topic, partition, moves)
+            )
+            if not moving:
+                return 0
+            letters = {offset: each for one in wanted for offset, each in one.letters.items()}
+            job = Job(place, self._ground.topic(topic).topic_id, moving, letters)
+            self._jobs.append(job)
+            self._wanted.set()
+        return await asyncio.shield(job.done)
+
+    async def _planned(self, wanted: Wanted) -> Move:
+        producer_id, epoch = await self._next_producer()
+        target = wanted.target
+        assert target.topic_id is not None, "nobody moves anything to the broker's own topics"
+        return Move(
+            ranges_of(wanted.letters),
+            TopicName(target.topic),
+            target.topic_id,
+            target.index,
+            producer_id,
+            epoch,
+            target.log.end_offset,
+        )
+
+    async def _next_producer(self) -> tuple[int, int]:
+        """Never the same twice; an epoch is enough, as long as there are any."""
+        if self._epoch >= EPOCH_MAX - 1:
+            self._producer_id = await self._ground.reserve_producer_id()
+            self._epoch = -1
+        self._epoch += 1
+        return self._producer_id, self._epoch
+
+    # --- carrying out -----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        while True:
+            self._wanted.clear()
+            for job in list(self._jobs):
+                if await self._is_over(job):
+                    self._jobs.remove(job)
+            try:
+                async with asyncio.timeout(RETRY_SECONDS if self._jobs else None):
+                    await self._wanted.wait()
+            except TimeoutError:
+                continue
+
+    def stop(self) -> None:
+        """What is not over yet is carried out after the next start."""
+        for job in self._jobs:
+            job.end(ShuttingDown("this broker is shutting down"))
+
+    async def _is_over(self, job: Job) -> bool:
+        try:
+            await self._carry_out(job)
+        except GoQueueError as error:
+            _log.error("dead letters not moved yet", topic=job.place[0], problem=str(error))
+            job.end(error)
+            return False
+        job.end(job.refusal)
+        return True
+
+    async def _carry_out(self, job: Job) -> None:
+        await self._queues.host.settled()  # nothing is moved that a crash leaves where it was
+        while job.waiting:
+            move = job.waiting[0]
+            try:
+                job.written.append((move, await self._write(job, move)))
+            except ShuttingDown:
+                raise
+            except GoQueueError as error:  # and nothing was written
+                job.kept.append(move)
+                job.refusal = job.refusal or error
+            job.waiting.pop(0)
+        for _, committed in job.written:
+            if committed is not None:
+                await asyncio.shield(committed)
+        await self._note(job)
+
+    async def _note(self, job: Job) -> None:
+        topic, partition = job.place
+        if not self._ground.has_topic(topic) or self._ground.topic(topic).topic_id != job.topic_id:
+            return  # deleted meanwhile, with all that is to be noted of it
+        taken = _ranges(move for move, _ in job.written)
+        kept = _ranges(job.kept)
+        letters = await self._ground.partition(topic, partition)
+        start = letters.log.start_offset
+        await self._queues.host.submit(
+            lambda machine: machine.take_letters(topic, partition, taken, start, kept)
+        )
+
+    async def _write(self, job: Job, move: Move) -> Committed:
+        """Append the move's batch, unless it is there; gives when it is durable."""
+        target = await self._ground.partition(move.topic, move.partition)
+        if target.topic_id != move.topic_id:
+            raise TopicNotFound(f"topic {move.topic!r} was deleted meanwhile")
+        if job.letters is None:
+            await target.flush_visible()
+            if await holds(target, move):
+                return None
+        records = await self._records(job, move)
+        if not records:
+            return None  # retention was faster
+        now = self._clock.now()
+        producer = (move.producer_id, move.producer_epoch, 0)
+        appended = self._ground.append(target, batch_of(records, now, producer))
+        return target.committed(appended.last_offset)
+
+    async def _records(self, job: Job, move: Move) -> list[Record]:
+        offsets = list(each_offset(move.ranges))
+        if job.letters is not None:
+            return [job.letters[offset] for offset in offsets]
+        letters = await self._ground.partition(*job.place)
+        found = await Stock(letters).find(offsets)
+        return [original(found[offset]) for offset in offsets if offset in found]
+
+
+async def holds(target: Partition, move: Move) -> bool:
+    """Whether the move's batch was written before."""
+    log, mark = target.log, (move.producer_id, move.producer_epoch)
+    offset = Offset(max(move.behind, log.start_offset))
+    while offset < log.high_watermark:
+        chunk = await target.read(offset, SCAN_BYTES, log.high_watermark)
+        if any((each.producer_id, each.producer_epoch) == mark for each in _headers(chunk.data)):
+            return True
+        offset = chunk.next_offset
+    return False
+
+
+def _headers(data: batches.Buffer) -> Iterator[BatchHeader]:
+    position = 0
+    while position < len(data):
+        header = batches.header_at(data, position)
+        yield header
+        position = header.end
+
+
+def _ranges(moves: Iterable[Move]) -> Ranges:
+    return tuple(sorted(each for move in moves for each in move.ranges))
+
+
+def _count(moves: Iterable[Move]) -> int:
+    return sum(last - first + 1 for move in moves for first, last in move.ranges)
+
+
+def _heard(done: asyncio.Future[int]) -> None:
+    if not done.cancelled():
+        done.exception()  # nobody need be waiting for it

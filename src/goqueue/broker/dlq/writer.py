@@ -1,0 +1,247 @@
+"""Dead messages go to `{topic}.dlq`, each once, whatever happens in between.
+
+    Died, durable ──> append to the dead letters, durable ──> Buried
+                            ^
+                            └── after a crash or an error: look what is there already
+
+Those that cannot be written stay as they are, neither delivered nor lost: `unplaced` tells of them,
+and they are tried again, ever more seldom, and whenever a topic is changed.
+
+One task does it all, in order.  So whatever was written to a partition of dead letters and is not
+noted as such lies behind everything that is (`LetterBox.end`): to look from there on, once, for the
+ids of what is still to be buried, is enough never to write a letter twice.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.services import Ground
+from goqueue.broker.storage.partition import Partition
+from goqueue.model import batch as batches
+from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
+from goqueue.model.ids import Offset, TopicName
+from goqueue.model.record import Record
+from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
+from goqueue.queue.dead_letter import batch_of, letter_id, letters_topic, small_runs, story_of, told
+from goqueue.queue.partition_state import Ledger
+from goqueue.queue.records import Letter, Where
+
+if TYPE_CHECKING:
+    from goqueue.broker.queues.service import Queues
+
+RETENTION_MS: Final = 336 * HOUR_MS
+STORY_BYTES_MAX: Final = 64 * 1024  # room for the story beside the largest message
+LETTERS_AT_ONCE: Final = 100
+RETRY_SECONDS: Final = 1.0  # twice as long after each failure, up to …
+RETRY_SECONDS_MAX: Final = 30.0
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class UnplacedLetters(msgspec.Struct, frozen=True):
+    """Dead messages of one group in one partition that cannot be written to the dead letters."""
+
+    where: Where
+    count: int
+    problem: str
+
+
+class _Failure(msgspec.Struct):
+    problem: str
+    retry_seconds: float
+    retry_at: int  # instant
+
+
+class Undertaker:
+    def __init__(self, ground: Ground, queues: "Queues") -> None:
+        self._ground = ground
+        self._clock = ground.doors.clock
+        self._queues = queues
+        self._wanted = asyncio.Event()
+        self._sure: set[tuple[str, int]] = set()  # partitions where nothing is written and unnoted
+        self._failures: dict[Ledger, _Failure] = {}
+
+    def wake(self) -> None:
+        """Somebody may have died."""
+        self._wanted.set()
+
+    def retry(self) -> None:
+        """What failed may work now."""
+        for failure in self._failures.values():
+            failure.retry_at = 0
+        self.wake()
+
+    def unplaced(self) -> list[UnplacedLetters]:
+        return [
+            UnplacedLetters(ledger.where, len(ledger.letters), failure.problem)
+            for ledger, failure in self._failures.items()
+            if ledger.letters
+        ]
+
+    def problem(self, ledger: Ledger) -> str:
+        """Why its dead messages are not in the dead letters; empty when nothing is known of it."""
+        failure = self._failures.get(ledger)
+        return "" if failure is None else failure.problem
+
+    async def run(self) -> None:
+        while True:  # at first for what a crash interrupted
+            self._wanted.clear()
+            await self.bury_all()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        seconds = None
+        if self._failures:
+            retry_at = min(failure.retry_at for failure in self._failures.values())
+            seconds = max(0.0, (retry_at - self._clock.instant()) / 1e9)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+
+    async def bury_all(self) -> None:
+        """Bury whoever is dead by now, but for those that failed just now."""
+        dead = self._queues.machine.dead()
+        known = {ledger for ledger, _ in dead}
+        self._failures = {each: why for each, why in self._failures.items() if each in known}
+        for ledger, letters in dead:
+            failure = self._failures.get(ledger)
+            if failure is not None and failure.retry_at > self._clock.instant():
+                continue
+            try:
+                for some in _slices(letters):
+                    await self._queues.host.settled()  # nobody is buried whom a crash revives
+                    await self._bury(ledger, some)
+            except GoQueueError as error:
+                self._note_failure(ledger, str(error))
+            else:
+                self._note_success(ledger)
+
+    def _note_failure(self, ledger: Ledger, problem: str) -> None:
+        where, before = ledger.where, self._failures.get(ledger)
+        self._sure.discard((letters_topic(where.topic), where.partition))
+        seconds = RETRY_SECONDS
+        if before is not None:
+            seconds = min(2 * before.retry_seconds, RETRY_SECONDS_MAX)
+        retry_at = self._clock.instant() + int(seconds * 1e9)
+        self._failures[ledger] = _Failure(problem, seconds, retry_at)
+        if before is None or before.problem != problem:  # once: it may go on for days
+            _log.error(
+                "dead letters not written yet",
+                group=where.group_id,
+                topic=where.topic,
+                partition=where.partition,
+                count=len(ledger.letters),
+                problem=problem,
+            )
+
+    def _note_success(self, ledger: Ledger) -> None:
+        if self._failures.pop(ledger, None) is not None:
+            where = ledger.where
+            _log.info("dead letters written", topic=where.topic, partition=where.partition)
+
+    async def _bury(self, ledger: Ledger, letters: Sequence[Letter]) -> None:
+        where = ledger.where
+        records = await self._records(ledger, letters)
+        topic = TopicName(letters_topic(where.topic))
+        end = Offset(0)
+        if records:
+            target = await self._target(where, topic)
+            end = await self._write(target, where, letters, records)
+        await self._queues.host.submit(
+            lambda machine: machine.bury(where, [each.offset for each in letters], topic, end)
+        )
+
+    async def _records(self, ledger: Ledger, letters: Sequence[Letter]) -> dict[int, Record]:
+        """The messages themselves, as far as they are still there."""
+        where = ledger.where
+        try:
+            source = await self._ground.partition(where.topic, where.partition)
+        except TopicNotFound:
+            return {}
+        if source.topic_id != ledger.topic_id:
+            return {}
+        stock = Stock(source, committed_only=False)  # whatever was delivered is there
+        found = await stock.find(sorted(letter.offset for letter in letters))
+        if len(found) < len(letters):
+            _log.warning(
+                "dead messages are gone from the log",
+                topic=where.topic,
+                partition=where.partition,
+                count=len(letters) - len(found),
+            )
+        return found
+
+    async def _target(self, where: Where, name: TopicName) -> Partition:
+        source = self._ground.topic(where.topic)
+        if not self._ground.has_topic(name):
+            bytes_max = source.settings.max_message_bytes + STORY_BYTES_MAX
+            bytes_max = min(bytes_max, MESSAGE_BYTES_MAX)
+            settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
+            with contextlib.suppress(TopicExists):  # made by somebody else just now
+                await self._ground.create_topic(
+                    name, partitions=source.partitions, settings=settings, may_look_alike=True
+                )
+        if not self._ground.topic(name).has_partition(where.partition):
+            await self._ground.add_partitions(name, source.partitions)
+        return await self._ground.partition(name, where.partition)
+
+    async def _write(
+        self,
+        target: Partition,
+        where: Where,
+        letters: Sequence[Letter],
+        records: dict[int, Record],
+    ) -> Offset:
+        """Append those that are not there yet; gives the offset behind all of them, durable."""
+        place = (target.topic, target.index)
+        written: set[str] = set()
+        if place not in self._sure:
+            await target.flush_visible()
+            written = await self._written(target)
+        missing = [
+            told(where, letter, records[letter.offset])
+            for letter in letters
+            if letter.offset in records and letter_id(where, letter.offset) not in written
+        ]
+        end = target.log.end_offset
+        if missing:
+            self._sure.discard(place)  # until that is durable
+            last = self._append(target, missing)
+            await target.committed(last)
+            end = Offset(last + 1)
+        self._sure.add(place)
+        return end
+
+    def _append(self, target: Partition, letters: list[Record]) -> Offset:
+        now = self._clock.now()
+        last = Offset(-1)
+        for some in small_runs(letters, target.log.settings.max_message_bytes):
+            data = batch_of(some, now)
+            last = target.append(data, batches.verified_headers(data), now).last_offset
+        return last
+
+    async def _written(self, target: Partition) -> set[str]:
+        """The ids of letters that were written and not noted as such."""
+        stock = Stock(target)
+        box = self._queues.machine.letter_box(TopicName(target.topic), target.index)
+        offset = int(box.end) if box.end <= stock.limit else 0
+        found: set[str] = set()
+        while lots := await stock.lots_from(offset):
+            offset = lots[-1].next_offset
+            for lot in lots:
+                stories = (story_of(record) for record in lot.records)
+                found.update(story.letter_id for story in stories if story is not None)
+        return found
+
+
+def _slices(letters: Sequence[Letter]) -> Iterator[Sequence[Letter]]:
+    for start in range(0, len(letters), LETTERS_AT_ONCE):
+        yield letters[start : start + LETTERS_AT_ONCE]

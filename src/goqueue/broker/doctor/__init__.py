@@ -1,0 +1,1 @@
+"""Examination and repair of the data directory of a stopped server."""

@@ -1,0 +1,240 @@
+"""A stopped data directory, examined from end to end and, if asked, mended.
+
+What the server mends by itself is a warning.  A problem is what it cannot: a log of its own that
+is damaged (`repair` mends it), a topic's file that is damaged (`repair` writes it anew), data of a
+topic that no record names (`repair` makes the topic again), and damaged messages, which only a
+backup brings back.  Nothing is deleted.  Blocking.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import msgspec
+
+from goqueue.broker.broker import METADATA_TOPIC
+from goqueue.broker.doctor.internal_logs import (
+    MEANING,
+    Replayed,
+    adopt,
+    metadata_in,
+    repair,
+    replay_all,
+    skip_producer_ids,
+)
+from goqueue.broker.storage.orphans import (
+    TOPIC_FILE,
+    TOPIC_KIND,
+    TOPIC_VERSION,
+    Orphan,
+    find_orphans,
+    read_owner,
+)
+from goqueue.cluster import Metadata, Topic
+from goqueue.log import framed
+from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
+from goqueue.model.config import Config
+from goqueue.model.errors import CorruptData
+from goqueue.model.ids import Timestamp
+from goqueue.model.names import is_internal
+from goqueue.runtime import Disk
+
+Status = Literal["ok", "warning", "problem", "repaired"]
+TIME_MAX: Final = 4_102_444_800_000  # 2100: a producer may have written any number
+SEVERITY: Final = {"ok": 0, "repaired": 1, "warning": 2, "problem": 3}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    status: Status
+    check: str
+    subject: str
+    text: str
+
+
+class Examination(msgspec.Struct):
+    findings: list[Finding]
+    topics: int = 0
+    partitions: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    cluster_id: str = ""
+    logs: list[LogReport] = []
+
+    @property
+    def has_problems(self) -> bool:
+        return any(each.status == "problem" for each in self.findings)
+
+
+def examine(
+    disk: Disk,
+    config: Config,
+    now: Timestamp,
+    *,
+    mend: bool = False,
+    aside: str = "",
+    cluster_id: str = "",
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> Examination:
+    """With `mend`, damaged files go below `aside`, and a lost cluster id becomes `cluster_id`.
+
+    The caller holds the directory's lock.
+    """
+    work = _Examiner(disk, config, now, mend, aside, cluster_id, on_bytes)
+    work.look_at_internal_logs()
+    work.look_at_topics()
+    return work.result
+
+
+class _Examiner:
+    def __init__(
+        self,
+        disk: Disk,
+        config: Config,
+        now: Timestamp,
+        mend: bool,
+        aside: str,
+        cluster_id: str,
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        self.result = Examination([], logs=[])
+        self._disk = disk
+        self._config = config
+        self._data_dir = config.data_dir
+        self._now = now
+        self._mend = mend
+        self._aside = aside
+        self._cluster_id = cluster_id
+        self._on_bytes = on_bytes
+        self._metadata = Metadata({}, config.topics.partitions_max)
+
+    def _tell(self, status: Status, check: str, subject: str, text: str) -> None:
+        self.result.findings.append(Finding(status, check, subject, text))
+
+    def _count(self, report: LogReport) -> None:
+        self.result.partitions += 1
+        self.result.logs.append(report)
+        self.result.bytes += report.bytes
+        self.result.batches += report.batches
+        self.result.records += report.records
+        self._on_bytes(report.bytes)
+
+    # --- the broker's own logs --------------------------------------------------------------------
+
+    def look_at_internal_logs(self) -> None:
+        found = replay_all(self._disk, self._config)
+        self._metadata = metadata_in(found)
+        orphans = find_orphans(
+            self._disk,
+            self._data_dir,
+            lambda owner: self._metadata.has_id(owner) or owner in self._metadata.deleted,
+        )
+        for topic, replayed in found.items():
+            self._count(replayed.report)
+            self._tell_internal(replayed)
+            if topic == METADATA_TOPIC:
+                self._look_at_orphans(replayed, orphans)
+            elif self._mend and not replayed.is_sound:
+                repair(self._disk, self._data_dir, replayed, self._aside)
+
+    def _tell_internal(self, found: Replayed) -> None:
+        for text in found.warnings:
+            self._tell("warning", "internal log", found.topic, text)
+        status: Status = "repaired" if self._mend else "problem"
+        for each in found.lost:
+            text = f"{_lost(each)}; lost: {MEANING[found.topic]}"
+            self._tell(status, "internal log", found.topic, text)
+        if found.refused:
+            kinds = ", ".join(f"{count} x {kind}" for kind, count in found.refused.items())
+            text = f"records that build on lost ones and cannot be applied: {kinds}"
+            self._tell(status, "internal log", found.topic, text)
+        if found.is_sound:
+            count, end = found.report.records, found.report.end_offset
+            text = f"{_counted(count, 'record')}, end offset {end}"
+            self._tell("ok", "internal log", found.topic, text)
+
+    def _look_at_orphans(self, found: Replayed, orphans: list[Orphan]) -> None:
+        adopted = adopt(self._metadata, orphans, self._now) if self._mend else []
+        if self._mend and (adopted or not found.is_sound):
+            skip_producer_ids(self._disk, self._data_dir, self._metadata)
+            for record in self._metadata.name_cluster(self._cluster_id).records:
+                self._metadata.apply(record)
+            repair(self._disk, self._data_dir, found, self._aside)
+        for orphan in orphans:
+            what = f"{_counted(orphan.partitions, 'partition')}, {orphan.log_bytes} bytes"
+            path = orphan.path.removeprefix(f"{self._data_dir}/")
+            if orphan in adopted:
+                text = f"{what}: a topic again, with default settings"
+                self._tell("repaired", "unknown topic", path, text)
+            else:
+                text = f"{what}: no record of the metadata names this topic; it is kept, unused"
+                self._tell("warning", "unknown topic", path, text)
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def look_at_topics(self) -> None:
+        self.result.cluster_id = self._metadata.cluster_id
+        self.result.topics = len(self._metadata.topics)
+        for name in self._disk.list_directory(f"{self._data_dir}/logs"):
+            if not is_internal(name):
+                topic = self._metadata.find(name)
+                self._look_at_owner(name, topic)
+                self._look_at_partitions(name, topic)
+
+    def _look_at_owner(self, name: str, topic: Topic | None) -> None:
+        directory = f"{self._data_dir}/logs/{name}"
+        try:
+            owner = read_owner(self._disk, directory)
+            problem = f"{directory}: the file {TOPIC_FILE!r} is missing" if owner is None else ""
+        except CorruptData as error:
+            problem = str(error)
+        if not problem or topic is None:
+            return
+        if self._mend:
+            path = f"{directory}/{TOPIC_FILE}"
+            if self._disk.exists(path):
+                kept = f"{self._aside}/logs/{name}/{TOPIC_FILE}"
+                self._disk.make_directory(kept.rpartition("/")[0])
+                self._disk.rename(path, kept)
+            framed.store(self._disk, path, TOPIC_KIND, TOPIC_VERSION, topic.topic_id)
+            self._tell("repaired", "topic", name, f"{problem}: written anew from the metadata")
+        else:
+            self._tell("problem", "topic", name, f"{problem}: this topic's data is not served")
+
+    def _look_at_partitions(self, name: str, topic: Topic | None) -> None:
+        sound = 0
+        for index in self._partitions(name):
+            report = inspect_log(
+                self._disk,
+                f"{self._data_dir}/logs/{name}/{index}",
+                is_compacted=topic is None or topic.settings.is_compacted,
+            )
+            self._count(report)
+            for text in report.warnings:
+                self._tell("warning", "partition", f"{name}-{index}", text)
+            for each in report.damage:
+                text = f"{_lost(each)}; restore a backup, or seek to offset {each.next_offset}"
+                self._tell("problem", "partition", f"{name}-{index}", text)
+            sound += not report.damage
+        self._tell("ok", "topic", name, _counted(sound, "sound partition"))
+
+    def _partitions(self, name: str) -> Iterator[int]:
+        names = self._disk.list_directory(f"{self._data_dir}/logs/{name}")
+        yield from sorted(int(each) for each in names if each.isdigit())
+
+
+def _lost(damage: DamagedRange) -> str:
+    return f"{damage} ({_counted(damage.count, 'record')}) cannot be read{_when(damage)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _when(damage: DamagedRange) -> str:
+    known = [
+        f" {word} {datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        for word, time in (("after", damage.after), ("before", damage.before))
+        if 0 <= time < TIME_MAX
+    ]
+    return f", written{' and'.join(known)}" if known else ""

@@ -1,0 +1,299 @@
+"""The broker's own logs, looked through and mended while the server is stopped.
+
+A log and its snapshots stand for a machine's state.  The server starts when it can replay every
+record behind the newest sound snapshot.  Where a batch of those is damaged, `repair` replays what
+is sound before and behind it, writes the state down as a new snapshot, and begins a new log at the
+old one's end, so that no offset is used twice.  The damaged files are moved to `damaged/`, whole.
+
+    logs/__ledgers/0            -> damaged/{time}/logs/__ledgers/0
+    snapshots/__ledgers         -> damaged/{time}/snapshots/__ledgers
+
+Blocking.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.broker.broker import (
+    GROUPS_TOPIC,
+    LEDGERS_TOPIC,
+    METADATA_TOPIC,
+    PRODUCER_ID_BLOCK,
+    TRANSACTIONS_TOPIC,
+)
+from goqueue.broker.groups.coordinator import view_of
+from goqueue.broker.machine_host import SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot
+from goqueue.broker.storage.orphans import Orphan
+from goqueue.cluster import Metadata
+from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
+from goqueue.groups import GroupMachine
+from goqueue.log import checkpoint as checkpoints
+from goqueue.log import framed
+from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
+from goqueue.log.segment import LOG, Sound, stem
+from goqueue.model import batch as batches
+from goqueue.model.config import Config
+from goqueue.model.errors import CorruptData, GoQueueError
+from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicName
+from goqueue.model.machine import Machine
+from goqueue.queue import QueueMachine
+from goqueue.runtime import Disk
+from goqueue.txn import TransactionMachine
+
+INTERNAL_TOPICS: Final = (METADATA_TOPIC, GROUPS_TOPIC, TRANSACTIONS_TOPIC, LEDGERS_TOPIC)
+PRODUCER_IDS_SKIPPED: Final = 1_000 * PRODUCER_ID_BLOCK  # none of them may be given out again
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+# What it means when records of a log are lost.
+MEANING: Final = {
+    METADATA_TOPIC: (
+        "topics created, changed or deleted then; topics that have data come back with default"
+        " settings: check their partitions and settings"
+    ),
+    GROUPS_TOPIC: "offsets committed then: those groups read again from what they had committed",
+    TRANSACTIONS_TOPIC: "transactions that began or ended then may be aborted by their time-out",
+    LEDGERS_TOPIC: "acks and retries of queues then: those messages are delivered again",
+}
+
+AnyMachine = Machine[Any]
+# What a machine may raise when the records that it builds on are not there.
+ORPHANED_RECORD: Final = (
+    GoQueueError,
+    msgspec.MsgspecError,
+    LookupError,
+    AssertionError,
+    AttributeError,
+    TypeError,
+    ValueError,
+)
+
+
+class SnapshotFile(msgspec.Struct, frozen=True):
+    path: str
+    offset: Offset
+    content: Snapshot | None  # None when it is damaged
+    problem: str = ""
+
+
+class Replayed(msgspec.Struct):
+    """A machine's log as it was found, and the state that can be had of it."""
+
+    topic: str
+    machine: AnyMachine
+    make: Callable[[], AnyMachine]
+    base: list[bytes]
+    """The records of the newest sound snapshot."""
+    values: list[tuple[Offset, bytes]]
+    """The sound records behind it."""
+    report: LogReport
+    snapshots: list[SnapshotFile]
+    lost: list[DamagedRange]
+    """Damage that the server would meet."""
+    refused: dict[str, int]
+    """Records that could not be applied, since what they build on is lost: how many a kind."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.lost and not self.refused
+
+    @property
+    def end_offset(self) -> Offset:
+        """No offset below it may be used again."""
+        return max((self.report.end_offset, *(each.offset for each in self.snapshots)))
+
+    @property
+    def warnings(self) -> list[str]:
+        damaged = [
+            f"{each.problem}: an older one is used" for each in self.snapshots if each.problem
+        ]
+        lost = {each.first_offset for each in self.lost}
+        covered = [
+            f"{each}: a snapshot holds what was there"
+            for each in self.report.damage
+            if each.first_offset not in lost
+        ]
+        return [*self.report.warnings, *damaged, *covered]
+
+
+def replay_all(disk: Disk, config: Config) -> dict[str, Replayed]:
+    """Every internal log that is there."""
+
+    def make_metadata() -> Metadata:
+        return Metadata(config.topics.settings, config.topics.partitions_max)
+
+    found = {METADATA_TOPIC: replay(disk, config.data_dir, METADATA_TOPIC, make_metadata)}
+    metadata = metadata_in(found)
+    makers: dict[str, Callable[[], AnyMachine]] = {
+        GROUPS_TOPIC: lambda: GroupMachine(config.groups, view_of(metadata.topics.values())),
+        TRANSACTIONS_TOPIC: TransactionMachine,
+        LEDGERS_TOPIC: QueueMachine,
+    }
+    for topic, make in makers.items():
+        found[topic] = replay(disk, config.data_dir, topic, make)
+    return found
+
+
+def replay(disk: Disk, data_dir: str, topic: str, make: Callable[[], AnyMachine]) -> Replayed:
+    """The newest sound snapshot, and what is sound of the log behind it."""
+    snapshots = _snapshots(disk, f"{data_dir}/snapshots/{topic}")
+    newest = next((each for each in snapshots if each.content is not None), None)
+    first = newest.offset if newest else Offset(0)
+    values: list[tuple[Offset, bytes]] = []
+
+    def take(found: Sound) -> None:
+        if found.header.last_offset >= first:
+            for record in batches.decode(found.data, found.header):
+                if record.offset >= first and record.value is not None:
+                    values.append((Offset(record.offset), record.value))
+
+    report = inspect_log(disk, f"{data_dir}/logs/{topic}/0", on_batch=take)
+    machine = make()
+    base = newest.content.records if newest and newest.content else []
+    refused = _apply(machine, [*base, *(value for _, value in values)])
+    lost = [each for each in report.damage if each.next_offset > first or each.count <= 0]
+    if report.start_offset > first:
+        lost.insert(0, _missing(report, first, report.start_offset))
+    if report.end_offset < first:
+        lost.append(_missing(report, report.end_offset, first))
+    return Replayed(topic, machine, make, base, values, report, snapshots, lost, refused)
+
+
+def metadata_in(found: dict[str, Replayed]) -> Metadata:
+    machine = found[METADATA_TOPIC].machine
+    assert isinstance(machine, Metadata)
+    return machine
+
+
+def _apply(machine: AnyMachine, values: Iterable[bytes]) -> dict[str, int]:
+    """Gives how many records of each kind could not be applied."""
+    refused: dict[str, int] = {}
+    for value in values:
+        kind = "unreadable record"
+        try:
+            record = machine.decode(value)
+            kind = type(record).__name__
+            machine.apply(record)
+        except ORPHANED_RECORD:
+            refused[kind] = refused.get(kind, 0) + 1
+    return refused
+
+
+def _missing(report: LogReport, first: Offset, end: Offset) -> DamagedRange:
+    """Between the newest sound snapshot and the log: files are missing."""
+    return DamagedRange(report.directory, 0, 0, first, end, NO_TIMESTAMP, NO_TIMESTAMP)
+
+
+def _snapshots(disk: Disk, directory: str) -> list[SnapshotFile]:
+    """Newest first."""
+    names = [
+        name
+        for name in disk.list_directory(directory)
+        if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdigit()
+    ]
+    return [_snapshot(disk, f"{directory}/{name}") for name in sorted(names, reverse=True)]
+
+
+def _snapshot(disk: Disk, path: str) -> SnapshotFile:
+    offset = Offset(int(path.rpartition("/")[2].removesuffix(SNAPSHOT_SUFFIX)))
+    try:
+        content = framed.load(disk, path, SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot)
+    except CorruptData as error:
+        return SnapshotFile(path, offset, None, str(error))
+    return SnapshotFile(path, offset, content)
+
+
+# --- mending --------------------------------------------------------------------------------------
+
+
+def repair(disk: Disk, data_dir: str, found: Replayed, aside: str) -> None:
+    """Write the state down anew; the damaged files are kept below `aside`."""
+    end = found.end_offset
+    records = _state(found)
+    fresh = f"{data_dir}/repaired/{found.topic}"
+    disk.remove_tree(fresh)
+    disk.make_directory(f"{fresh}/log")
+    disk.make_directory(f"{fresh}/snapshots")
+    path = f"{fresh}/snapshots/{end:020d}{SNAPSHOT_SUFFIX}"
+    framed.store(disk, path, SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot(end, records))
+    segment = disk.open(stem(f"{fresh}/log", end) + LOG)
+    segment.truncate(0)
+    segment.sync()
+    segment.close()
+    disk.sync_directory(f"{fresh}/log")
+    for new, old in (
+        (f"{fresh}/snapshots", f"snapshots/{found.topic}"),
+        (f"{fresh}/log", f"logs/{found.topic}/0"),
+    ):
+        _exchange(disk, new, f"{data_dir}/{old}", f"{aside}/{old}")
+    disk.remove_tree(f"{data_dir}/repaired")
+
+
+def _state(found: Replayed) -> list[bytes]:
+    """The machine's records; only those from before the damage, if the others do not fit."""
+    with contextlib.suppress(*ORPHANED_RECORD):
+        records = [found.machine.encode(record) for record in found.machine.snapshot()]
+        if not _apply(found.make(), records):
+            return records
+    first_lost = min((each.first_offset for each in found.lost), default=Offset(0))
+    machine = found.make()
+    _apply(machine, [*found.base, *(v for offset, v in found.values if offset < first_lost)])
+    return [machine.encode(record) for record in machine.snapshot()]
+
+
+def _exchange(disk: Disk, new: str, place: str, aside: str) -> None:
+    disk.make_directory(_parent(aside))
+    disk.make_directory(_parent(place))
+    if disk.exists(place):
+        disk.rename(place, aside)
+        disk.sync_directory(_parent(aside))
+    disk.rename(new, place)
+    disk.sync_directory(_parent(place))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def adopt(metadata: Metadata, orphans: Iterable[Orphan], now: Timestamp) -> list[Orphan]:
+    """Make topics again of directories that no record accounts for; gives those it could."""
+    adopted = []
+    for orphan in orphans:
+        if orphan.topic_id is None or not orphan.partitions or metadata.has_id(orphan.topic_id):
+            continue
+        try:
+            decision = metadata.create_topic(
+                TopicName(orphan.topic),
+                topic_id=orphan.topic_id,
+                partitions=orphan.partitions,
+                settings={},
+                now=now,
+            )
+        except GoQueueError:
+            continue  # the name is taken; it stays where it is
+        for record in decision.records:
+            assert isinstance(record, TopicCreated)
+            metadata.apply(record)
+        adopted.append(orphan)
+    return adopted
+
+
+def skip_producer_ids(disk: Disk, data_dir: str, metadata: Metadata) -> None:
+    """An id that was given out after the damage must not be given to another producer."""
+    known = metadata.next_producer_id
+    for topic in disk.list_directory(f"{data_dir}/logs"):
+        names = disk.list_directory(f"{data_dir}/logs/{topic}")
+        for partition in filter(str.isdigit, names):
+            known = max(known, _next_producer_id(disk, f"{data_dir}/logs/{topic}/{partition}"))
+    metadata.apply(ProducerIdsReserved(known + PRODUCER_IDS_SKIPPED))
+
+
+def _next_producer_id(disk: Disk, directory: str) -> int:
+    try:
+        saved = checkpoints.load(disk, directory)
+    except CorruptData:
+        return 0
+    producers: list[Any] = saved.producers if saved else []
+    return max((each.producer_id + 1 for each in producers), default=0)

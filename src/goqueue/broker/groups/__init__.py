@@ -1,0 +1,1 @@
+"""Consumer groups: the coordinator, and the members that the broker reads for over HTTP."""

@@ -1,0 +1,328 @@
+"""Consumer groups at work: the group machine on `__groups`, and the callers who wait in it.
+
+The machine parks a caller as a token; here a token is a future.  A reply, and the wake-ups that
+come with it, are released together when the decision's records are committed.
+
+Beside them stand watchers: long polls of members that the broker reads for, which look again when
+their group has changed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from goqueue.broker.machine_host import Committed, MachineHost
+from goqueue.broker.storage.partition import Waiter
+from goqueue.cluster import Topic
+from goqueue.groups import (
+    Beat,
+    BeatRequest,
+    CommitRequest,
+    CommittedOffset,
+    FetchedOffsets,
+    FetchRequest,
+    GroupDecision,
+    GroupDescription,
+    GroupListing,
+    GroupMachine,
+    GroupSettings,
+    Joined,
+    JoinRequest,
+    Left,
+    MemberIdentity,
+    Outcome,
+    Parked,
+    PartitionResult,
+    Standing,
+    Statistics,
+    Synced,
+    SyncRequest,
+    Token,
+    TopicFacts,
+    Topics,
+    Wakeup,
+)
+from goqueue.groups.consumer import JOIN_EPOCH
+from goqueue.groups.errors import GroupError, GroupModeConflict
+from goqueue.groups.offsets import PartitionKey
+from goqueue.model.errors import ShuttingDown
+from goqueue.model.ids import GroupId, TopicName
+from goqueue.runtime import Clock, Random
+
+ReplyT = TypeVar("ReplyT")
+WakeReply = Joined | Synced | GroupError
+
+
+class Groups:
+    """The verbs of consumer groups, for all listeners.  Refusals are raised as `GroupError`."""
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        self._clock = clock
+        self._random = random
+        self._host: MachineHost[GroupMachine] | None = None
+        self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
+        self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
+        self._waiting: dict[GroupId, set[str]] = {}  # those who lack partitions; a few of them
+        self.commit_count = 0  # offsets committed since the start
+        # A transaction's offsets are being committed: other commits of the group wait for it.
+        self.before_commit: Callable[[str], Awaitable[None]] = _nothing_to_wait_for
+        # Raises when the group's members work its topics off as queues.
+        self.before_join: Callable[[GroupId], None] = _nobody_minds
+
+    def attach(self, host: MachineHost[GroupMachine]) -> None:
+        self._host = host
+
+    @property
+    def host(self) -> MachineHost[GroupMachine]:
+        assert self._host is not None, "the broker is not open"
+        return self._host
+
+    # --- classic protocol -------------------------------------------------------------------------
+
+    async def join(self, request: JoinRequest) -> Joined:
+        self.before_join(request.group_id)
+        member_id = self.new_member_id(request.client_id)
+        outcome = await self._decide(
+            lambda machine: machine.join(self._clock.steady(), request, member_id)
+        )
+        reply = await self._unparked(outcome.reply)
+        assert isinstance(reply, Joined)
+        return reply
+
+    async def sync(self, request: SyncRequest) -> Synced:
+        outcome = await self._decide(lambda machine: machine.sync(self._clock.steady(), request))
+        reply = await self._unparked(outcome.reply)
+        assert isinstance(reply, Synced)
+        return reply
+
+    async def heartbeat(
+        self, group_id: GroupId, member_id: str, *, generation: int, instance_id: str | None
+    ) -> None:
+        await self._decide(
+            lambda machine: machine.heartbeat(
+                self._clock.steady(),
+                group_id,
+                member_id,
+                generation=generation,
+                instance_id=instance_id,
+            )
+        )
+
+    async def leave(self, group_id: GroupId, leavers: Sequence[MemberIdentity]) -> tuple[Left, ...]:
+        outcome = await self._decide(
+            lambda machine: machine.leave(self._clock.steady(), group_id, leavers)
+        )
+        return outcome.reply
+
+    # --- consumer protocol ------------------------------------------------------------------------
+
+    async def beat(self, request: BeatRequest) -> Beat:
+        if request.member_epoch == JOIN_EPOCH:
+            self.before_join(request.group_id)
+        outcome = await self._decide(lambda machine: machine.beat(self._clock.steady(), request))
+        return outcome.reply
+
+    # --- offsets ----------------------------------------------------------------------------------
+
+    async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
+        if not request.is_transactional:
+            await self.before_commit(request.group_id)
+        outcome = await self._decide(lambda machine: machine.commit(self._clock.steady(), request))
+        self.commit_count += sum(each.error is None for each in outcome.reply)
+        return outcome.reply
+
+    def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
+        return self.host.machine.fetch(requests).reply.reply
+
+    def committed(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
+        """All that the group has committed, as it is now."""
+        return self.host.machine.committed(group_id)
+
+    async def delete_offsets(
+        self, group_id: GroupId, partitions: Sequence[tuple[TopicName, int]]
+    ) -> tuple[PartitionResult, ...]:
+        outcome = await self._decide(
+            lambda machine: machine.delete_offsets(self._clock.steady(), group_id, partitions)
+        )
+        return outcome.reply
+
+    # --- administration ---------------------------------------------------------------------------
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        return self.host.machine.list_groups(states, types).reply.reply
+
+    def describe(self, group_id: GroupId) -> GroupDescription:
+        return self.host.machine.describe(group_id).reply.reply
+
+    def refuse_members(self, group_id: GroupId) -> None:
+        """For who works the group's topics off as queues: its members read them as streams."""
+        if self.host.machine.has_members(group_id):
+            raise GroupModeConflict(
+                f"the members of group {group_id!r} read its topics as streams: take another group"
+                " to work them off as queues, or stop those members first"
+            )
+
+    def settings(self, group_id: GroupId) -> GroupSettings:
+        """What is set for the group, whether it is there or not."""
+        return self.host.machine.settings(group_id)
+
+    def configured(self) -> Iterable[GroupId]:
+        """The groups for which something is set."""
+        return self.host.machine.configured()
+
+    async def configure(self, group_id: GroupId, settings: GroupSettings) -> None:
+        await self._decide(
+            lambda machine: machine.configure(self._clock.steady(), group_id, settings)
+        )
+
+    async def delete_group(self, group_id: GroupId) -> None:
+        await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))
+
+    @property
+    def statistics(self) -> Statistics:
+        return self.host.machine.statistics
+
+    # --- members that the broker reads for --------------------------------------------------------
+
+    def standing(self, group_id: GroupId, member_id: str) -> Standing:
+        """Where the member stands; raises `UnknownMember`."""
+        return self.host.machine.standing(group_id, member_id)
+
+    def watch(self, group_id: GroupId, member_id: str, waiter: Waiter, *, is_waiting: bool) -> None:
+        """Wake `waiter` when the member has somewhere to go; may be called again."""
+        self._watchers.setdefault(group_id, {})[member_id] = waiter
+        if is_waiting:
+            self._waiting.setdefault(group_id, set()).add(member_id)
+        else:
+            self._stop_waiting(group_id, member_id)
+        if self.host.machine.would_move(group_id, member_id):  # since its last heartbeat
+            waiter.wake()
+
+    def unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
+        watching = self._watchers.get(group_id, {})
+        if watching.get(member_id) is not waiter:
+            return  # the member's next poll watches by now
+        del watching[member_id]
+        self._stop_waiting(group_id, member_id)
+        if not watching:
+            del self._watchers[group_id]
+
+    def _stop_waiting(self, group_id: GroupId, member_id: str) -> None:
+        waiting = self._waiting.get(group_id)
+        if waiting is not None:
+            waiting.discard(member_id)
+            if not waiting:
+                del self._waiting[group_id]
+
+    def _tell_watchers(self) -> None:
+        changes = self.host.machine.take_changes()
+        for group_id in changes.retargeted:
+            self._wake(group_id, self._watchers.get(group_id, ()))
+        for group_id in changes.released - changes.retargeted:
+            self._wake(group_id, self._waiting.get(group_id, ()))
+
+    def _wake(self, group_id: GroupId, member_ids: Iterable[str]) -> None:
+        for member_id in member_ids:
+            if self.host.machine.would_move(group_id, member_id):
+                self._watchers[group_id][member_id].wake()
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def topics_changed(self, topics: Iterable[Topic]) -> None:
+        """Tell the groups what topics there are now."""
+        view = view_of(topics)
+        await self._decide(lambda machine: machine.topics_changed(self._clock.steady(), view))
+
+    async def topics_deleted(self, names: Iterable[TopicName]) -> None:
+        deleted = tuple(names)
+        await self._decide(lambda machine: machine.topics_deleted(self._clock.steady(), deleted))
+
+    # --- deciding and waiting ---------------------------------------------------------------------
+
+    def new_member_id(self, client_id: str) -> str:
+        return f"{client_id or 'member'}-{self._random.bytes(16).hex()}"
+
+    async def _decide(
+        self, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
+    ) -> Outcome[ReplyT]:
+        outcome, committed = self.host.submit_now(decide)
+        token = outcome.reply.token if isinstance(outcome.reply, Parked) else None
+        if token is not None:  # before anybody is woken: it may be this very caller
+            self._parked[token] = asyncio.get_running_loop().create_future()
+        self.release_when_committed(outcome, committed)
+        if committed is not None:
+            try:
+                await asyncio.shield(committed)
+            except BaseException:
+                if token is not None:
+                    self._abandon(token)
+                raise
+        return outcome
+
+    def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
+        """Let go those whom a decision wakes; also the host's way to tell of deadlines."""
+        self._tell_watchers()
+        if not outcome.wakeups:
+            return
+        if committed is None:
+            self._release(outcome.wakeups)
+        else:
+            committed.add_done_callback(lambda done: self._release(outcome.wakeups, done))
+
+    def _release(
+        self, wakeups: Sequence[Wakeup], committed: asyncio.Future[None] | None = None
+    ) -> None:
+        """Each waiting caller gets its reply; or the reason why it could not be written."""
+        cancelled = committed is not None and committed.cancelled()
+        error = committed.exception() if committed is not None and not cancelled else None
+        for wakeup in wakeups:
+            future = self._parked.get(wakeup.token)
+            if future is None or future.done():  # gone since
+                continue
+            if error is None:
+                future.set_result(wakeup.reply)
+            else:
+                future.set_exception(error)
+
+    async def _unparked(self, reply: Joined | Synced | Parked) -> Joined | Synced:
+        """The reply, or the one that a wake-up brings; the machine hears of a lost caller."""
+        if not isinstance(reply, Parked):
+            return reply
+        try:
+            woken = await self._parked[reply.token]
+        except asyncio.CancelledError:
+            self._abandon(reply.token)
+            raise
+        finally:
+            self._parked.pop(reply.token, None)
+        if isinstance(woken, GroupError):
+            raise woken
+        return woken
+
+    def _abandon(self, token: Token) -> None:
+        """Nobody waits with this token any more, whether it was woken or not."""
+        future = self._parked.pop(token, None)
+        if future is not None:
+            future.cancel()
+        self.host.machine.abandon(self._clock.steady(), token)
+        self.host.notice_deadline()
+
+    def stop(self) -> None:
+        """Nobody will be woken any more."""
+        for future in self._parked.values():
+            if not future.done():
+                future.set_exception(ShuttingDown("this broker is shutting down"))
+
+
+def view_of(topics: Iterable[Topic]) -> Topics:
+    return Topics(TopicFacts(topic.topic_id, topic.name, topic.partitions) for topic in topics)
+
+
+async def _nothing_to_wait_for(_: str) -> None:
+    return None
+
+
+def _nobody_minds(_: GroupId) -> None:
+    return None

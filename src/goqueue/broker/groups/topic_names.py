@@ -1,0 +1,78 @@
+"""From slots, in which groups think, to the topics and partitions of today, and back."""
+
+from collections.abc import Iterable
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.groups.http_requests import TopicPartition
+from goqueue.broker.groups.http_sessions import Session
+from goqueue.broker.storage.partition import Partition, Waiter
+from goqueue.groups import Slot, Standing
+from goqueue.groups.records import MemberState
+from goqueue.model.errors import TopicNotFound
+from goqueue.model.ids import TopicName
+
+
+class Places:
+    """A topic that is gone has no place: a group hears of that a moment later."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def name(self, slot: Slot) -> TopicName | None:
+        metadata = self._broker.metadata
+        if not metadata.has_id(slot.topic_id):
+            return None
+        return metadata.topic_by_id(slot.topic_id).name
+
+    def named(self, slots: Iterable[Slot]) -> list[TopicPartition]:
+        """In order."""
+        found = ((self.name(slot), slot.partition) for slot in slots)
+        return sorted(TopicPartition(name, index) for name, index in found if name is not None)
+
+    def slots(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Slot]:
+        """Raises when a topic does not exist."""
+        return {
+            each: Slot(self._broker.topic(each.topic).topic_id, each.partition)
+            for each in partitions
+        }
+
+    async def partition(self, slot: Slot) -> Partition | None:
+        name = self.name(slot)
+        if name is None:
+            return None
+        try:
+            return await self._broker.partition(name, slot.partition)
+        except TopicNotFound:
+            return None
+
+
+class Watching:
+    """A waiter that hears of a member's group and of every partition the member has."""
+
+    def __init__(self, broker: Broker, places: Places, session: Session, waiter: Waiter) -> None:
+        self._groups = broker.groups
+        self._places = places
+        self._session = session
+        self._waiter = waiter
+        self._partitions: dict[Slot, Partition] = {}
+
+    def __enter__(self) -> "Watching":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._groups.unwatch(self._session.group_id, self._session.member_id, self._waiter)
+        for partition in self._partitions.values():
+            partition.unsubscribe(self._waiter)
+
+    async def follow(self, standing: Standing) -> None:
+        """Listen where the member stands now."""
+        session = self._session
+        is_waiting = standing.state is MemberState.WAITING
+        self._groups.watch(session.group_id, session.member_id, self._waiter, is_waiting=is_waiting)
+        for slot in self._partitions.keys() - standing.assigned:
+            self._partitions.pop(slot).unsubscribe(self._waiter)
+        for slot in standing.assigned - self._partitions.keys():
+            partition = await self._places.partition(slot)
+            if partition is not None:
+                partition.subscribe(self._waiter)
+                self._partitions[slot] = partition

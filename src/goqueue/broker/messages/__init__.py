@@ -1,0 +1,1 @@
+"""Publishing and reading messages by topic, partition and offset."""

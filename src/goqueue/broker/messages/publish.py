@@ -1,0 +1,606 @@
+"""Publishing and reading messages: the verbs for listeners whose callers think in records.
+
+Kafka clients send and fetch whole batches and pass this module by; HTTP and gRPC come through
+here.  Publishing makes one batch a partition and request, so a thousand messages cost a few
+appends and one shared commit.
+
+    publish   explicit partition, else Kafka's hash of the key, else one partition drawn for the
+              whole request, the next one for the next request; answers in the request's order
+    read      one partition, from an offset, up to `end`
+
+Readers see what is committed.  A wait is a `Patience`: it ends when something arrives, at its
+deadline, or when its owner says so (the client has gone, the server stops).
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.messages.idempotency import (
+    KEYED_EPOCH,
+    IdempotencyKeyReused,
+    fingerprint_of,
+    producer_id_of,
+)
+from goqueue.broker.storage.partition import Partition, Waiter
+from goqueue.cluster import Topic
+from goqueue.log import Appended
+from goqueue.log.aborted import AbortedRange
+from goqueue.model import batch as batches
+from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
+from goqueue.model.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    CorruptData,
+    GoQueueError,
+    InvalidRecord,
+    InvalidTimestamp,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    PartitionNotFound,
+    PolicyViolation,
+    TopicNotFound,
+    UnsupportedBatch,
+)
+from goqueue.model.ids import Offset, Timestamp, TopicId
+from goqueue.model.names import is_internal
+from goqueue.model.partitioner import murmur2_partition
+from goqueue.model.record import Headers, Record
+from goqueue.runtime import Clock
+
+RECORD_OVERHEAD_MAX: Final = 36  # bytes of a record beside key, value and headers
+HEADER_OVERHEAD_MAX: Final = 10  # bytes of a header beside its name and value
+READ_BYTES_MIN: Final = 65_536
+RECORD_BYTES_GUESS: Final = 512
+INT32_MAX: Final = 2**31 - 1
+NO_TIME: Final = -1
+NO_PRODUCER: Final = (-1, -1, -1)
+KEY_REUSED: Final = "this idempotency key was used with other messages: take a new one"
+REMEMBERED_TOPICS_MAX: Final = 10_000  # whose next partition for keyless messages is known
+
+Acks = Literal["all", "leader"]
+
+
+class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None  # wall-clock ms; the broker's time when None
+
+
+class Published(msgspec.Struct, frozen=True, gc=False):
+    partition: int
+    offset: int
+    timestamp: int
+    is_repeat: bool = False  # it was published before, under the same idempotency key
+
+
+Outcome = Published | GoQueueError
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some records of a partition and where to go on."""
+
+    records: list[Record]
+    next_offset: Offset
+    start_offset: Offset
+    high_watermark: Offset  # committed readers see everything below it
+    at_end: bool  # nothing more was there to read
+
+
+class DamagedRecords(CorruptData):
+    """Stored records that cannot be read; `continue_at` is the first offset behind them."""
+
+    def __init__(self, text: str, continue_at: Offset) -> None:
+        super().__init__(text)
+        self.continue_at = continue_at
+
+
+class UnreadableRecords(CorruptBatch):
+    """Records that cannot be decoded, stored as their producer sent them: nothing is damaged.
+
+    `continue_at` is the first offset behind them.
+    """
+
+    code = "unreadable_records"
+
+    def __init__(self, text: str, continue_at: Offset) -> None:
+        super().__init__(text)
+        self.continue_at = continue_at
+
+
+class _Batch(msgspec.Struct):
+    records: list[Record]
+    data: bytearray
+    is_keyed: bool = False  # by an idempotency key
+
+
+class Patience:
+    """How long a reader is willing to wait for something new."""
+
+    def __init__(self, clock: Clock, wait_ms: int) -> None:
+        self.waiter = Waiter()
+        self._clock = clock
+        self._deadline = clock.instant() + wait_ms * 1_000_000
+        self._ended = False
+
+    @property
+    def is_ended(self) -> bool:
+        """Its owner said so; not merely that the time is over."""
+        return self._ended
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        self._ended = True
+        self.waiter.wake()
+
+    async def wait(self) -> bool:
+        """True when there may be something new, False when the time is over."""
+        seconds = (self._deadline - self._clock.instant()) / 1e9
+        if self._ended or seconds <= 0:
+            return False
+        return await self.waiter.wait(seconds) and not self._ended
+
+
+class Messages:
+    """The verbs, and whose turn it is among the partitions for messages without a key."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._turns: dict[TopicId, int] = {}
+
+    # --- publish ---------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        topic: str,
+        messages: Sequence[OutgoingMessage],
+        *,
+        acks: Acks = "all",
+        idempotency_key: str | None = None,
+    ) -> list[Outcome]:
+        """What became of each message, in order.  With acks=all they are durable on return.
+
+        Under an `idempotency_key` a repeated publish is not written again (`idempotency`).
+        Raises when the topic cannot be published to at all.
+        """
+        if is_internal(topic):
+            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        target = await self._broker.ensure_topic(topic)
+        outcomes: list[Outcome | None] = [None] * len(messages)
+        waiting: list[tuple[asyncio.Future[None], list[int]]] = []
+        assigned = self._assign(target, messages, outcomes, idempotency_key)
+        for index, places in assigned.items():
+            try:
+                partition = await self._broker.partition(topic, index)
+            except GoQueueError as error:
+                _fill(outcomes, places, error)
+                continue
+            bytes_max = target.settings.max_message_bytes
+            if idempotency_key is None:
+                made = self._batches(messages, places, bytes_max, outcomes)
+            else:
+                made = self._keyed_batch(messages, places, bytes_max, outcomes, idempotency_key)
+            for some, batch in made:
+                last = self._append(partition, some, batch, outcomes)
+                if last is not None and acks == "all":
+                    waiting.append((partition.committed(last), some))
+        await _settle(waiting, outcomes)
+        if idempotency_key is not None:
+            await self._restore_times(topic, outcomes)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _assign(
+        self,
+        topic: Topic,
+        messages: Sequence[OutgoingMessage],
+        outcomes: list[Outcome | None],
+        idempotency_key: str | None,
+    ) -> dict[int, list[int]]:
+        """Partition to places in the request; what this topic cannot take gets its outcome here."""
+        check = MessageCheck(topic, self._broker.doors.clock.now())
+        if idempotency_key is None and not check.needs_key and _are_plain(messages):
+            return {self._draw(topic): list(range(len(messages)))}
+        count = topic.partitions
+        drawn: int | None = None
+        if idempotency_key is not None:  # a repeat must find it again
+            drawn = murmur2_partition(idempotency_key.encode(), count)
+        assigned: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            problem = check.problem(message)
+            if problem is not None:
+                outcomes[place] = problem
+                continue
+            if message.partition is not None:
+                index = message.partition
+            elif message.key is not None:
+                index = murmur2_partition(message.key, count)
+            else:
+                if drawn is None:
+                    drawn = self._draw(topic)
+                index = drawn
+            assigned.setdefault(index, []).append(place)
+        return assigned
+
+    def _draw(self, topic: Topic) -> int:
+        """The next partition in turn; drawn once a request and used for all of it."""
+        turn = self._turns.get(topic.topic_id, 0)
+        if len(self._turns) >= REMEMBERED_TOPICS_MAX:
+            self._turns.clear()
+        self._turns[topic.topic_id] = turn + 1
+        return turn % topic.partitions
+
+    def _batches(
+        self,
+        messages: Sequence[OutgoingMessage],
+        places: list[int],
+        bytes_max: int,
+        outcomes: list[Outcome | None],
+    ) -> Iterator[tuple[list[int], _Batch]]:
+        """One batch; or, when that is too large, as many as are needed."""
+        now = self._broker.doors.clock.now()
+        try:
+            whole = _encoded([messages[place] for place in places], now)
+            if len(whole.data) <= bytes_max or len(places) == 1:
+                yield places, whole
+                return
+            for some in fitting_runs(messages, places, bytes_max):
+                yield some, _encoded([messages[place] for place in some], now)
+        except GoQueueError as error:  # what the record format cannot hold
+            _fill(outcomes, [place for place in places if outcomes[place] is None], error)
+
+    def _keyed_batch(
+        self,
+        messages: Sequence[OutgoingMessage],
+        places: list[int],
+        bytes_max: int,
+        outcomes: list[Outcome | None],
+        key: str,
+    ) -> Iterator[tuple[list[int], _Batch]]:
+        """One batch, whose producer and sequence say which key and which messages it is."""
+        chosen = [messages[place] for place in places]
+        producer = (producer_id_of(key), KEYED_EPOCH, fingerprint_of(chosen))
+        try:
+            batch = _encoded(chosen, self._broker.doors.clock.now(), producer)
+            if len(batch.data) > bytes_max:
+                raise BatchTooLarge(
+                    f"batch of {len(batch.data)} bytes, {bytes_max} allowed (topic setting"
+                    " max.message.bytes): under an idempotency key the messages of a partition"
+                    " must fit one batch"
+                )
+            yield places, batch
+        except GoQueueError as error:
+            _fill(outcomes, places, error)
+
+    async def _restore_times(self, topic: str, outcomes: list[Outcome | None]) -> None:
+        """A repeat is answered with the times of the first publish, as long as they are there."""
+        repeats: dict[int, dict[int, Published]] = {}
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome, Published) and outcome.is_repeat:
+                repeats.setdefault(outcome.partition, {})[place] = outcome
+        for index, some in repeats.items():
+            first = Offset(min(each.offset for each in some.values()))
+            try:
+                partition = await self._broker.partition(topic, index)
+                page = await read_page(partition, first, limit=len(some), bytes_max=INT32_MAX)
+                times = {record.offset: record.timestamp for record in page.records}
+            except GoQueueError:  # deleted or damaged since
+                times = {}
+            for place, outcome in some.items():
+                time = times.get(outcome.offset, NO_TIME)
+                outcomes[place] = msgspec.structs.replace(outcome, timestamp=time)
+
+    def _append(
+        self,
+        partition: Partition,
+        places: list[int],
+        batch: _Batch,
+        outcomes: list[Outcome | None],
+    ) -> Offset | None:
+        """Append one batch; gives its last offset, or None when all its messages were refused."""
+        try:
+            if partition.log.abandoned:
+                raise TopicNotFound(f"topic {partition.topic!r} was deleted")
+            appended = self._broker.append(partition, batch.data)
+        except GoQueueError as error:
+            is_reused = batch.is_keyed and isinstance(error, OutOfOrderSequence)
+            _fill(outcomes, places, IdempotencyKeyReused(KEY_REUSED) if is_reused else error)
+            return None
+        _note_published(outcomes, places, partition.index, appended, batch.records)
+        return appended.last_offset
+
+    # --- read ------------------------------------------------------------------------------------
+
+    async def read(
+        self,
+        partition: Partition,
+        offset: Offset,
+        *,
+        limit: int,
+        bytes_max: int,
+        end: Offset | None = None,
+        patience: Patience | None = None,
+    ) -> Page:
+        """Records from `offset`, at most `limit` and about `bytes_max` bytes, all below `end`.
+
+        Raises `OffsetOutOfRange`, `DamagedRecords`, `UnreadableRecords`, or `TopicNotFound` once
+        it is deleted.
+        """
+        page = await read_page(partition, offset, limit=limit, bytes_max=bytes_max, end=end)
+        if page.records or patience is None or _reached(page.next_offset, end):
+            count_read(partition, page.records)
+            return page
+        partition.subscribe(patience.waiter)
+        try:
+            while (
+                not page.records
+                and not _reached(page.next_offset, end)
+                and (not page.at_end or await patience.wait())  # only aborted ones so far: go on
+            ):
+                page = await read_page(
+                    partition, page.next_offset, limit=limit, bytes_max=bytes_max, end=end
+                )
+        finally:
+            partition.unsubscribe(patience.waiter)
+        count_read(partition, page.records)
+        return page
+
+    async def offset_for_time(self, partition: Partition, time: Timestamp) -> Offset:
+        """The first record at or after `time`, or the end when there is none yet."""
+        found = await self._broker.offset_for_time(partition, time, committed_only=True)
+        if found is not None:
+            return found.offset
+        return partition.read_limit(committed_only=True)
+
+
+# --- publishing: helpers ------------------------------------------------------------------------
+
+
+class MessageCheck:
+    """What a topic's settings say about single messages, so that one of them fails alone."""
+
+    def __init__(self, topic: Topic, now: Timestamp) -> None:
+        settings = topic.settings
+        self._topic = topic
+        self.needs_key = settings.is_compacted
+        self._latest = now + settings.message_timestamp_after_max_ms
+        self._earliest = max(0, now - settings.message_timestamp_before_max_ms)
+        self._ignores_time = settings.stamps_append_time
+
+    def problem(self, message: OutgoingMessage) -> GoQueueError | None:
+        if message.partition is not None and not self._topic.has_partition(message.partition):
+            return PartitionNotFound(
+                f"topic {self._topic.name!r} has partitions 0 to {self._topic.partitions - 1},"
+                f" not {message.partition}"
+            )
+        if message.timestamp is not None and not self._takes_time(message.timestamp):
+            return InvalidTimestamp(
+                f"timestamp {message.timestamp} is outside {self._earliest} to {self._latest}"
+                " (topic settings message.timestamp.before.max.ms and .after.max.ms)"
+            )
+        if self.needs_key and message.key is None:
+            return InvalidRecord("a compacted topic takes only messages with a key")
+        return None
+
+    def _takes_time(self, timestamp: int) -> bool:
+        return self._ignores_time or self._earliest <= timestamp <= self._latest
+
+
+def _are_plain(messages: Sequence[OutgoingMessage]) -> bool:
+    """Nothing is said of where they go or when they were made."""
+    return {(each.partition, each.key, each.timestamp) for each in messages} == {(None, None, None)}
+
+
+def fitting_runs(
+    messages: Sequence[OutgoingMessage], places: list[int], bytes_max: int
+) -> Iterator[list[int]]:
+    """Runs of places that surely fit a batch; one that is too large by itself stands alone."""
+    some: list[int] = []
+    size = HEADER_BYTES
+    for place in places:
+        needed = _size_max(messages[place])
+        if some and size + needed > bytes_max:
+            yield some
+            some, size = [], HEADER_BYTES
+        some.append(place)
+        size += needed
+    if some:
+        yield some
+
+
+def _size_max(message: OutgoingMessage) -> int:
+    size = RECORD_OVERHEAD_MAX + len(message.key or b"") + len(message.value or b"")
+    for name, value in message.headers:
+        size += HEADER_OVERHEAD_MAX + 4 * len(name) + len(value or b"")
+    return size
+
+
+def _encoded(
+    messages: list[OutgoingMessage],
+    now: Timestamp,
+    producer: tuple[int, int, int] = NO_PRODUCER,
+) -> _Batch:
+    records = [
+        Record(
+            0, now if each.timestamp is None else each.timestamp, each.key, each.value, each.headers
+        )
+        for each in messages
+    ]
+    data = batches.encode(records, producer=producer)
+    return _Batch(records, data, producer is not NO_PRODUCER)
+
+
+def _note_published(
+    outcomes: list[Outcome | None],
+    places: list[int],
+    partition: int,
+    appended: Appended,
+    records: list[Record],
+) -> None:
+    times = [record.timestamp for record in records]
+    if appended.append_time >= 0:
+        times = [appended.append_time] * len(records)
+    offsets = range(appended.first_offset, appended.first_offset + len(records))
+    for place, offset, timestamp in zip(places, offsets, times, strict=True):
+        outcomes[place] = Published(partition, offset, timestamp, appended.is_repeat)
+
+
+def _fill(outcomes: list[Outcome | None], places: list[int], error: GoQueueError) -> None:
+    for place in places:
+        outcomes[place] = error
+
+
+async def _settle(
+    waiting: list[tuple[asyncio.Future[None], list[int]]], outcomes: list[Outcome | None]
+) -> None:
+    """Wait for all commits; what could not be made durable is a failure after all."""
+    answers = await asyncio.gather(*(future for future, _ in waiting), return_exceptions=True)
+    for answer, (_, places) in zip(answers, waiting, strict=True):
+        if isinstance(answer, GoQueueError):
+            _fill(outcomes, places, answer)
+        elif answer is not None:
+            raise answer
+
+
+# --- reading: helpers ---------------------------------------------------------------------------
+
+
+def _reached(offset: Offset, end: Offset | None) -> bool:
+    return end is not None and offset >= end
+
+
+def count_read(partition: Partition, records: list[Record]) -> None:
+    """A reader was given these."""
+    partition.messages_out += len(records)
+    partition.bytes_out += sum(
+        len(record.key or b"") + len(record.value or b"") for record in records
+    )
+
+
+async def read_page(
+    partition: Partition,
+    offset: Offset,
+    *,
+    limit: int,
+    bytes_max: int,
+    end: Offset | None = None,
+) -> Page:
+    """As `Messages.read`, without waiting, and nobody was given anything yet."""
+    log = partition.log
+    if log.abandoned:
+        raise TopicNotFound(f"topic {partition.topic!r} was deleted")
+    if not log.start_offset <= offset <= log.end_offset:
+        raise OffsetOutOfRange(
+            f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
+            f" of {partition.topic!r} partition {partition.index}"
+        )
+    if offset >= log.high_watermark and log.failed is None:
+        await partition.flush_visible()  # a reader at the end asks for what is written
+    else:
+        await partition.settle()
+    stop = partition.read_limit(committed_only=True)
+    if end is not None:
+        stop = min(stop, end)
+    filling = _Filling(offset, limit, bytes_max, stop)
+    while not filling.is_full and filling.offset < stop:
+        try:
+            chunk = await partition.read(filling.offset, filling.bytes_wanted, stop)
+            aborted = log.aborted.between(filling.offset, chunk.next_offset)
+            await filling.take(partition, chunk.data, chunk.next_offset, aborted)
+        except (CorruptData, UnreadableRecords) as error:
+            if filling.records:
+                break  # the reader gets what is sound, and the error when it comes back
+            raise _described(error, partition, filling.offset) from error
+    return Page(
+        filling.records,
+        filling.offset,
+        log.start_offset,
+        partition.read_limit(committed_only=True),
+        filling.offset >= stop,
+    )
+
+
+class _Filling:
+    """A page while it is being filled."""
+
+    def __init__(self, offset: Offset, limit: int, bytes_max: int, stop: Offset) -> None:
+        self.records: list[Record] = []
+        self.offset = offset  # the next one to look at
+        self.bytes_left = bytes_max
+        self._limit = limit
+        self._stop = stop
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.records) >= self._limit or self.bytes_left <= 0
+
+    @property
+    def bytes_wanted(self) -> int:
+        """A guess at what the records that are still missing take on disk."""
+        missing = self._limit - len(self.records)
+        return min(self.bytes_left, max(READ_BYTES_MIN, missing * RECORD_BYTES_GUESS))
+
+    async def take(
+        self, partition: Partition, data: Buffer, next_offset: Offset, aborted: list[AbortedRange]
+    ) -> None:
+        """Take what fits from whole batches that end before `next_offset`."""
+        position = 0
+        while position < len(data):
+            header = batches.header_at(data, position)
+            position = header.end
+            if not header.is_control and not _is_aborted(header, aborted):
+                await self._take_batch(partition, data, header)
+            if self.is_full or self.offset >= self._stop:
+                return
+            self.offset = header.next_offset
+            self.bytes_left -= HEADER_BYTES
+        self.offset = next_offset
+
+    async def _take_batch(self, partition: Partition, data: Buffer, header: BatchHeader) -> None:
+        """Its bytes are sound, but what a producer put into them may be not."""
+        try:
+            reader = await partition.record_reader(data, header)
+            while not reader.is_done:
+                wanted = min(self._limit - len(self.records), batches.SLICE_OBJECTS)
+                for record in reader.read(self.offset, wanted):
+                    if record.offset >= self._stop or not self._add(record):
+                        return
+                if not reader.is_done:
+                    await asyncio.sleep(0)  # let others have their turn
+        except (CorruptBatch, UnsupportedBatch, BatchTooLarge) as error:
+            raise UnreadableRecords(
+                f"offsets {self.offset} to {header.last_offset} cannot be decoded, although they"
+                f" are as the producer sent them: {error}; continue at offset {header.next_offset}",
+                header.next_offset,
+            ) from error
+
+    def _add(self, record: Record) -> bool:
+        """Whether there is room for more after it."""
+        self.records.append(record)
+        self.offset = Offset(record.offset + 1)
+        self.bytes_left -= len(record.key or b"") + len(record.value or b"")
+        if record.headers:
+            self.bytes_left -= sum(len(name) + len(value or b"") for name, value in record.headers)
+        return not self.is_full
+
+
+def _is_aborted(header: BatchHeader, aborted: list[AbortedRange]) -> bool:
+    return header.is_transactional and any(
+        each.producer_id == header.producer_id
+        and each.first_offset <= header.base_offset < each.marker_offset
+        for each in aborted
+    )
+
+
+def _described(
+    error: GoQueueError, partition: Partition, offset: Offset
+) -> DamagedRecords | UnreadableRecords:
+    if isinstance(error, DamagedRecords | UnreadableRecords):
+        return error
+    last = partition.log.damaged.get(offset)
+    continue_at = Offset(offset + 1) if last is None else Offset(last + 1)
+    return DamagedRecords(str(error), continue_at)

@@ -1,0 +1,162 @@
+"""Publishing messages in a transaction, for callers who do not speak Kafka's protocol.
+
+A single message may carry a sequence: 0 for the producer's first to a partition in its epoch, then
+one more each time.  A repetition is then answered with the first one's offset and not written
+again.  Without one it is the caller's affair that nothing is sent twice.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.messages.publish import MessageCheck, OutgoingMessage, fitting_runs
+from goqueue.cluster import Topic
+from goqueue.model import batch as batches
+from goqueue.model.batch import TRANSACTIONAL
+from goqueue.model.errors import InvalidRequest, PartitionNotFound, PolicyViolation
+from goqueue.model.ids import Offset, TopicName
+from goqueue.model.names import is_internal
+from goqueue.model.partitioner import murmur2_partition
+from goqueue.model.record import Record
+from goqueue.txn import ProducerIdentity, State, Transaction
+from goqueue.txn.errors import InvalidTransactionState
+
+NO_SEQUENCE = -1
+
+
+class PublishedInTransaction(msgspec.Struct, frozen=True):
+    partition: int
+    offset: int
+    duplicate: bool
+
+
+class TransactionMessages:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._turn = 0
+
+    async def publish(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        topic: str,
+        message: OutgoingMessage,
+        *,
+        sequence: int = NO_SEQUENCE,
+        transaction_id: str | None = None,
+    ) -> PublishedInTransaction:
+        """Write into the open transaction; durable on return, visible when it is committed."""
+        if is_internal(topic):
+            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        found = await self._broker.ensure_topic(topic)
+        index = self._partition(found, message)
+        partition = await self._broker.partition(topic, index)
+        transactions = self._broker.transactions
+        await transactions.ready(transactional_id)
+        self.check_open(transactional_id, who, transaction_id)
+        transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
+        appended = self._broker.append(partition, self._batch(who, [message], sequence))
+        await partition.committed(appended.last_offset)
+        await transactions.durable(transactional_id)
+        return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
+
+    async def publish_many(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        topic: str,
+        messages: Sequence[OutgoingMessage],
+        *,
+        transaction_id: str | None = None,
+    ) -> list[PublishedInTransaction]:
+        """As `publish`, with one wait for all.  When one is refused, none is written."""
+        if is_internal(topic):
+            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        found = await self._broker.ensure_topic(topic)
+        placed = self._placed(found, messages)
+        partitions = {index: await self._broker.partition(topic, index) for index in placed}
+        transactions = self._broker.transactions
+        await transactions.ready(transactional_id)
+        self.check_open(transactional_id, who, transaction_id)
+        results: dict[int, PublishedInTransaction] = {}
+        commits = []
+        for index, places in placed.items():
+            transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
+            partition = partitions[index]
+            for some in fitting_runs(messages, places, found.settings.max_message_bytes):
+                batch = self._batch(who, [messages[place] for place in some], NO_SEQUENCE)
+                first = self._broker.append(partition, batch).first_offset
+                for step, place in enumerate(some):
+                    results[place] = PublishedInTransaction(index, first + step, False)
+            commits.append(partition.committed(Offset(partition.log.end_offset - 1)))
+        await asyncio.gather(*commits)
+        await transactions.durable(transactional_id)
+        return [results[place] for place in range(len(messages))]
+
+    def _placed(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
+        """Partition to places in the request; those without a key go together."""
+        check = MessageCheck(topic, self._broker.doors.clock.now())
+        drawn = self._drawn(topic)
+        placed: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            problem = check.problem(message)
+            if problem is not None:
+                raise InvalidRequest(f"messages[{place}]: {problem}") from problem
+            index = drawn
+            if message.partition is not None or message.key is not None:
+                index = self._partition(topic, message)
+            placed.setdefault(index, []).append(place)
+        return placed
+
+    def check_open(
+        self, transactional_id: str, who: ProducerIdentity, transaction_id: str | None
+    ) -> Transaction:
+        """The open transaction; refused when there is none, or when another one is meant."""
+        transaction = self._broker.transactions.check(transactional_id, who)
+        if transaction.state is not State.ONGOING:
+            raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
+        if transaction_id is not None and transaction_id != transaction_name(transaction):
+            raise InvalidTransactionState(
+                f"{transaction_id!r} is over; {transaction_name(transaction)!r} is open"
+            )
+        return transaction
+
+    def _partition(self, topic: Topic, message: OutgoingMessage) -> int:
+        if message.partition is not None:
+            if not topic.has_partition(message.partition):
+                raise PartitionNotFound(
+                    f"topic {topic.name!r} has partitions 0 to {topic.partitions - 1},"
+                    f" not {message.partition}"
+                )
+            return message.partition
+        if message.key is not None:
+            return murmur2_partition(message.key, topic.partitions)
+        return self._drawn(topic)
+
+    def _drawn(self, topic: Topic) -> int:
+        self._turn += 1
+        return self._turn % topic.partitions
+
+    def _batch(
+        self, who: ProducerIdentity, messages: Sequence[OutgoingMessage], sequence: int
+    ) -> bytearray:
+        now = self._broker.doors.clock.now()
+        records = [
+            Record(
+                0,
+                now if each.timestamp is None else each.timestamp,
+                each.key,
+                each.value,
+                each.headers,
+            )
+            for each in messages
+        ]
+        producer = (who.producer_id, who.epoch, sequence)
+        return batches.encode(records, attributes=TRANSACTIONAL, producer=producer)
+
+
+def transaction_name(transaction: Transaction) -> str:
+    """One transaction among all that its producer ever had."""
+    return f"txn-{transaction.producer_id}-{transaction.epoch}-{transaction.started_at}"

@@ -1,0 +1,1 @@
+"""Queue groups: messages delivered one by one, acknowledged, and delivered again."""

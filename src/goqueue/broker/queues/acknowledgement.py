@@ -1,0 +1,114 @@
+"""How callers end deliveries: the same five ways for receipts and for ranges of offsets."""
+
+from typing import Final
+
+import msgspec
+
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.machine import Decision
+from goqueue.queue import QueueError, QueueMachine, QueueRecord, Settled, SettleOutcome
+from goqueue.queue.dead_letter import letters_topic
+from goqueue.queue.receipts import Claims
+from goqueue.queue.settling import Outcomes, Verdict
+
+VISIBILITY_MS_MAX: Final = 7 * 24 * 3_600_000
+DELAY_MS_MAX: Final = 30 * 24 * 3_600_000
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """Done with."""
+
+
+class Nack(msgspec.Struct, frozen=True):
+    """Failed: again after `delay_ms`, or after the group's backoff."""
+
+    delay_ms: int | None = None
+    reason: str = ""
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """To the dead letters at once."""
+
+    reason: str
+
+
+class Extend(msgspec.Struct, frozen=True):
+    """Still at work: `visibility_ms` from now on."""
+
+    visibility_ms: int
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Back, and no failure; a dead letter if it was delivered `deliveries_max` times."""
+
+    delay_ms: int = 0
+    deliveries_max: int | None = None  # None: the group's `max_deliveries`
+
+
+Ending = Ack | Nack | Reject | Extend | Release
+
+
+def check(ending: Ending) -> None:
+    match ending:
+        case Nack(delay_ms=delay_ms) | Release(delay_ms=delay_ms):
+            if delay_ms is not None:
+                check_number(delay_ms, "delay_ms", 0, DELAY_MS_MAX)
+        case Extend(visibility_ms=visibility_ms):
+            check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
+        case Ack() | Reject():
+            pass
+
+
+def check_number(value: int, name: str, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidRequest(f"{name} is {value}, and must be {least} to {most}")
+
+
+def decide(
+    machine: QueueMachine, ending: Ending, now: Timestamp, claims: Claims, count: int
+) -> Decision[QueueRecord, Outcomes]:
+    match ending:
+        case Ack():
+            return machine.ack(claims, count)
+        case Nack(delay_ms=delay_ms, reason=reason):
+            return machine.nack(now, claims, count, delay_ms=delay_ms, reason=reason)
+        case Reject(reason=reason):
+            return machine.reject(now, claims, count, reason=reason)
+        case Extend(visibility_ms=visibility_ms):
+            return machine.extend(now, claims, count, visibility_ms=visibility_ms)
+        case Release(delay_ms=delay_ms, deliveries_max=deliveries_max):
+            return machine.release(
+                now, claims, count, delay_ms=delay_ms, deliveries_max=deliveries_max
+            )
+
+
+def told(machine: QueueMachine, claims: Claims, outcomes: Outcomes) -> list[SettleOutcome]:
+    """The outcomes as callers hear them, once they are applied."""
+    results: list[SettleOutcome | None] = [
+        outcome if isinstance(outcome, QueueError) else None for outcome in outcomes
+    ]
+    for (where, _), some in claims.items():
+        ledger = machine.ledger(where)
+        if ledger is None:
+            continue
+        floor, in_flight = ledger.floor, sum(ledger.in_flight)
+        topic, partition = where.topic, where.partition
+        for offset, _, attempt, place in (one for claim in some for one in claim.each()):
+            verdict = outcomes[place]
+            if not isinstance(verdict, Verdict):
+                continue
+            is_dead = verdict.action in ("dead", "rejected")
+            results[place] = Settled(
+                topic,
+                partition,
+                Offset(offset),
+                attempt,
+                verdict.action,
+                floor,
+                in_flight,
+                verdict.visible_at,
+                verdict.deadline,
+                letters_topic(topic) if is_dead else None,
+            )
+    return [result for result in results if result is not None]

@@ -1,0 +1,197 @@
+"""Groups in queue mode as operators see them, whichever way their members came.
+
+A group with members is in their mode.  One without is in queue mode when it has begun to work a
+topic off as a queue, until it is deleted.  How far it is stands in the offsets of a group of
+streams of the same name, which is not shown beside it.
+"""
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from goqueue.broker.shares.members import Assignment, ShareMember
+from goqueue.groups import GroupListing
+from goqueue.groups.errors import GroupModeConflict, GroupNotEmpty, GroupNotFound
+from goqueue.model.ids import GroupId, TopicName
+from goqueue.queue import QueueMember
+
+if TYPE_CHECKING:
+    from goqueue.broker.broker import Broker
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One member, or a consumer that is at work without having joined (generation 0)."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    protocol: Literal["http", "share"]
+    rack_id: str | None = None
+    generation: int
+    topics: tuple[str, ...]
+    assigned: Assignment
+
+
+class QueueGroupDescription(msgspec.Struct, frozen=True):
+    group_id: GroupId
+    generation: int
+    workers: list[Worker]
+    topics: list[TopicName]  # that it has begun in
+
+    @property
+    def state(self) -> str:
+        return "Stable" if self.workers else "Empty"
+
+
+class QueueGroups:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    # --- which mode -------------------------------------------------------------------------------
+
+    def is_queue(self, group_id: GroupId) -> bool:
+        streams = self._broker.groups.host.machine
+        if streams.has_members(group_id):
+            return False
+        if self.member_count(group_id) > 0:
+            return True
+        group = self._broker.queues.machine.groups.get(group_id)
+        if group is None or not group.has_begun:
+            return False
+        return bool(group.ledgers) or not streams.has_group(group_id)
+
+    def member_count(self, group_id: GroupId) -> int:
+        joined = self._broker.queue_members.members(group_id)
+        return len(joined) + self._broker.shares.member_count(group_id)
+
+    def refuse_streams(self, group_id: GroupId) -> None:
+        """For who joins to read the group's topics as streams."""
+        count = self.member_count(group_id)
+        if count:
+            raise GroupModeConflict(
+                f"group {group_id!r} works its topics off as queues, with {count} members: take"
+                " another group to read them as streams, or stop those members first"
+            )
+
+    def refuse_members(self, group_id: GroupId) -> None:
+        """For what nobody does to a group that is at work."""
+        count = self.member_count(group_id)
+        if count:
+            raise GroupNotEmpty(f"group {group_id!r} has members ({count}): stop them first")
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def listed(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        """Groups of both modes, of these states and types if any are given; by name."""
+        wanted_states, wanted_types = _folded(states), _folded(types)
+        found = {each.group_id: each for each in self._broker.groups.list_groups()}
+        names = {*self._broker.queues.machine.groups, *self._broker.shares.groups}
+        for group_id in names:
+            if self.is_queue(group_id):
+                found[group_id] = self._listing(group_id)
+        return tuple(
+            each
+            for _, each in sorted(found.items())
+            if (not wanted_states or each.state.lower() in wanted_states)
+            and (not wanted_types or each.group_type.lower() in wanted_types)
+        )
+
+    def _listing(self, group_id: GroupId) -> GroupListing:
+        found = self.describe(group_id)
+        count = len(found.workers)
+        return GroupListing(group_id, "share", found.state, "share", found.generation, count)
+
+    def describe(self, group_id: GroupId) -> QueueGroupDescription:
+        """Also of a group that only has settings; raises `GroupNotFound`."""
+        broker = self._broker
+        queue, shares = broker.queues.machine.groups.get(group_id), broker.shares.groups
+        if queue is None and group_id not in shares:
+            raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
+        workers = [self._joined(each) for each in broker.queue_members.members(group_id).values()]
+        generation = 0 if queue is None else queue.generation
+        if group_id in shares:
+            workers += [_sharing(each) for each in shares[group_id].members.values()]
+            generation += shares[group_id].epoch
+        joined = {each.member_id for each in workers}
+        workers += [
+            self._at_work(name, asked)
+            for name, asked in broker.queues.consumers(group_id).items()
+            if name not in joined
+        ]
+        topics = sorted({topic for topic, _ in queue.ledgers}) if queue is not None else []
+        return QueueGroupDescription(group_id, generation, workers, topics)
+
+    def _joined(self, member: QueueMember) -> Worker:
+        topics = [self._broker.topic(each) for each in self._broker.queue_members.topics_of(member)]
+        return Worker(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            protocol="http",
+            generation=member.generation,
+            topics=member.topics,
+            assigned={topic.topic_id: topic.partitions for topic in topics},
+        )
+
+    def _at_work(self, consumer: str, asked: Iterable[str]) -> Worker:
+        """One that never joined."""
+        topics = [self._broker.topic(name) for name in asked if self._broker.has_topic(name)]
+        return Worker(
+            member_id=consumer,
+            client_id="",
+            client_host="",
+            protocol="http",
+            generation=0,
+            topics=tuple(asked),
+            assigned={topic.topic_id: topic.partitions for topic in topics},
+        )
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    async def delete(self, group_id: GroupId) -> None:
+        """A group of either mode, with its offsets, ledgers and settings; not one with members."""
+        broker = self._broker
+        self.refuse_members(group_id)
+        is_known = group_id in broker.queues.machine.groups or group_id in broker.shares.groups
+        if not is_known or broker.groups.host.machine.has_members(group_id):
+            await broker.groups.delete_group(group_id)  # or raises that it has members
+            return
+        broker.shares.groups.pop(group_id, None)
+        if group_id in broker.queues.machine.groups:
+            await broker.queues.forget(group_id)
+        with contextlib.suppress(GroupNotFound):
+            await broker.groups.delete_group(group_id)
+
+    async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
+        """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
+        self.describe(group_id)
+        self.refuse_members(group_id)
+        machine = self._broker.queues.machine
+        if group_id not in machine.groups:
+            return False
+        partitions = await self._broker.queues.forget_ledgers(group_id, topic)
+        with contextlib.suppress(GroupNotFound):
+            places = [(topic, index) for index in partitions]
+            await self._broker.groups.delete_offsets(group_id, places)
+        return bool(partitions)
+
+
+def _sharing(member: ShareMember) -> Worker:
+    return Worker(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol="share",
+        rack_id=member.rack_id,
+        generation=member.epoch,
+        topics=member.subscribed_names,
+        assigned=member.assigned,
+    )
+
+
+def _folded(words: Iterable[str]) -> set[str]:
+    return {word.lower() for word in words}

@@ -1,0 +1,674 @@
+"""Queues at work: the queue machine on `__ledgers`, and the verbs that all listeners share.
+
+    receive ── choose (read the log) ── decide ── durable ──> messages with receipts
+    ack, nack, reject, extend, release ── decide ── durable ──> an outcome for each receipt
+
+Everything that is answered is on disk, but for hand-outs of groups that say `hand_outs=written`:
+those outlive the process, not a power cut.  Nothing here needs a member of a consumer group: a
+consumer is a name.  What a caller that goes away was being handed is released at once.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from goqueue.broker.dlq.browse import DeadLetters
+from goqueue.broker.dlq.redrive import Redriver
+from goqueue.broker.dlq.redrive_jobs import Redrives
+from goqueue.broker.dlq.writer import Undertaker, UnplacedLetters
+from goqueue.broker.machine_host import Committed, MachineHost, Written
+from goqueue.broker.queues import stats
+from goqueue.broker.queues.acknowledgement import (
+    VISIBILITY_MS_MAX,
+    Ack,
+    Ending,
+    Extend,
+    Nack,
+    Reject,
+    Release,
+    check,
+    check_number,
+    decide,
+    told,
+)
+from goqueue.broker.queues.dispatcher import Counter, Served, Source
+from goqueue.broker.queues.offset_sync import Floors
+from goqueue.broker.queues.stats import WhichInFlight
+from goqueue.broker.queues.subscriptions import Sources
+from goqueue.broker.services import Ground
+from goqueue.groups import GroupSettings
+from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
+from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
+from goqueue.queue import (
+    Delivered,
+    GroupStats,
+    InFlight,
+    Peeked,
+    QueueError,
+    QueueMachine,
+    QueueSettings,
+    ReceiptExpired,
+    Settled,
+    SettleOutcome,
+    TooManyInFlight,
+    Where,
+)
+from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.group import Place, QueueGroup
+from goqueue.queue.machine import Due
+from goqueue.queue.receipts import Claims, read_receipts
+from goqueue.queue.settling import Outcomes, Verdict
+
+MESSAGES_MAX: Final = 10_000  # in one receive
+BYTES_MAX: Final = 16 * 1024 * 1024
+NAME_LENGTH_MAX: Final = 249  # of groups and consumers
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a consumer asks for."""
+
+    topics: list[str]
+    group_id: GroupId
+    consumer: str
+    count: int
+    size: int
+    visibility_ms: int | None
+    places: frozenset[Place] | None = None  # partitions; None: all of the topics
+    whole_batches: bool = False
+
+
+class Queues:
+    """The verbs of queues.  Refusals are raised as `QueueError`, or are an item's outcome."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._clock = ground.doors.clock
+        self._host: MachineHost[QueueMachine] | None = None
+        self._counters: dict[GroupId, Counter] = {}
+        self._undertaker = Undertaker(ground, self)
+        self._floors = Floors(ground, self)
+        self._sources = Sources(ground, self, self._floors)
+        self._redriver = Redriver(ground, self)
+        self.dead_letters = DeadLetters(ground, self, self._redriver)
+        self.redrives = Redrives(self._clock, self.dead_letters)
+        self._stopping = False
+        self._active_ms = ground.config.groups.session_timeout_ms  # after a consumer asked last
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def attach(self, host: MachineHost[QueueMachine]) -> None:
+        self._host = host
+        for group in host.machine.groups.values():
+            group.topic_totals.clear()  # they are of this process, not of its forebears
+        await host.submit_or_defer(lambda machine: machine.resume(self._clock.steady()))
+        self._redriver.inherit()
+
+    @property
+    def host(self) -> MachineHost[QueueMachine]:
+        assert self._host is not None, "the broker is not open"
+        return self._host
+
+    @property
+    def machine(self) -> QueueMachine:
+        return self.host.machine
+
+    async def run(self) -> None:
+        """Bury the dead, move their letters, commit floors, let go of what is not used."""
+        async with asyncio.TaskGroup() as tasks:
+            self.redrives.attach(tasks)
+            tasks.create_task(self.host.run())
+            tasks.create_task(self._undertaker.run())
+            tasks.create_task(self._redriver.run())
+            tasks.create_task(self._floors.run())
+            tasks.create_task(self._sources.run(self._counters))
+
+    def retry_dead_letters(self) -> None:
+        """A topic was changed: what could not be written may fit now."""
+        self._undertaker.retry()
+
+    def unplaced_letters(self) -> list[UnplacedLetters]:
+        """Dead messages that cannot be written to the dead letters, and why."""
+        return self._undertaker.unplaced()
+
+    def on_deadline(self, due: Due, _: Committed) -> None:
+        """The host tells of messages that became ready, or that died."""
+        for group_id in due.groups:
+            self._ring(group_id)
+        if due.has_dead:
+            self._undertaker.wake()
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self._stopping = True
+        self._redriver.stop()
+        for counter in self._counters.values():
+            counter.ring_all()
+
+    async def finish(self) -> None:
+        """Before the logs are closed: let the committed offsets say what the floors say."""
+        if self.host.failed is None:
+            await self._floors.tell()
+
+    async def log_recovered(
+        self, topic: TopicName, index: int, topic_id: TopicId, end: Offset
+    ) -> None:
+        """A partition was opened: forget what groups did behind its end, which it has lost."""
+        floors = await self.host.submit(
+            lambda machine: machine.shorten_log(topic, index, topic_id, end)
+        )
+        for where, floor in floors:
+            _log.warning(
+                "queue group drawn back: the log lost its end, what is written there now is new",
+                group=where.group_id,
+                topic=topic,
+                partition=index,
+                floor=floor,
+                log_end=end,
+            )
+
+    async def topic_deleted(self, name: str) -> None:
+        await self.host.submit(lambda machine: machine.forget_topic(TopicName(name)))
+        self._sources.forget(name)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    async def configure(self, group: str, settings: QueueSettings) -> QueueSettings:
+        """Set how the group works its topics off, from now on; makes the group if need be."""
+        group_id = _group_id(group)
+        self.check(settings)
+        await self.host.submit(lambda machine: machine.configure(group_id, settings))
+        self._ring(group_id)
+        return settings
+
+    def check(self, settings: QueueSettings) -> None:
+        """Raise `InvalidSetting` if the settings are not right for this server."""
+        settings.check()
+        session_ms, beat_ms = settings.session_timeout_ms, settings.heartbeat_interval_ms
+        GroupSettings(session_ms or None, beat_ms or None).check(self._ground.config.groups)
+
+    def settings(self, group: str) -> QueueSettings:
+        """Of a group that may not be there yet: then those that it would begin with."""
+        found = self.machine.groups.get(GroupId(group))
+        return QueueSettings() if found is None else found.settings
+
+    async def begin(self, group: str, topics: Sequence[str], settings: QueueSettings) -> None:
+        """Make the group, with these settings if it is new, and let it begin in the topics."""
+        group_id = _group_id(group)
+        if group_id not in self.machine.groups:
+            await self.configure(group, settings)
+        await self._sources.of(topics, group_id)
+
+    async def forget(self, group: str) -> None:
+        """Delete the group's ledgers and settings; what was in flight is void."""
+        group_id = _group_id(group)
+        await self.host.submit(lambda machine: machine.forget_group(group_id))
+        self._counters.pop(group_id, None)
+
+    async def forget_ledgers(self, group: str, topic: str) -> list[int]:
+        """Let the group begin anew in a topic; gives the partitions it had begun in."""
+        group_id = _group_id(group)
+        return await self.host.submit(
+            lambda machine: machine.forget_ledgers(group_id, TopicName(topic))
+        )
+
+    async def move_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Finish everything below `offset`; back: everything from there on comes again."""
+        group_id = _group_id(group)
+        found = await self._sources.of([topic], group_id)
+        if not 0 <= partition < len(found):
+            await self._ground.partition(topic, partition)  # raises what is wrong
+        log = found[partition][1].partition.log
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
+            )
+        where = found[partition][0].where
+        await self.host.submit(lambda machine: machine.move_floor(where, Offset(offset)))
+        self._ring(group_id)
+
+    # --- receiving --------------------------------------------------------------------------------
+
+    async def receive(
+        self,
+        topics: Sequence[str],
+        group: str,
+        consumer: str,
+        *,
+        max_messages: int = 10,
+        max_bytes: int = BYTES_MAX,
+        wait_ms: int = 0,
+        visibility_ms: int | None = None,
+        places: Collection[Place] | None = None,
+    ) -> list[Delivered]:
+        """As `receive_parcels`, message by message."""
+        parcels = await self.receive_parcels(
+            topics,
+            group,
+            consumer,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=visibility_ms,
+            places=places,
+        )
+        return [message for parcel in parcels for message in parcel.messages()]
+
+    async def receive_parcels(
+        self,
+        topics: Sequence[str],
+        group: str,
+        consumer: str,
+        *,
+        max_messages: int = 10,
+        max_bytes: int = BYTES_MAX,
+        wait_ms: int = 0,
+        visibility_ms: int | None = None,
+        places: Collection[Place] | None = None,
+        whole_batches: bool = False,
+    ) -> list[Parcel]:
+        """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.
+
+        The group begins when it first receives.  `max_bytes` counts keys and values, and lets at
+        least one message through.  Raises `TooManyInFlight` when the consumer or the group holds
+        too many all the while.  `places` are the partitions to look at, if not all; with
+        `whole_batches` it may be more than `max_messages`, rather than a part of a batch.  Cancel
+        it to give up: nothing stays with the consumer then.
+        """
+        group_id = _group_id(group)
+        _check_name(consumer, "consumer")
+        self._ground.groups.refuse_members(group_id)
+        check_number(max_messages, "max_messages", 1, MESSAGES_MAX)
+        check_number(max_bytes, "max_bytes", 1, 2**31)
+        if visibility_ms is not None:
+            check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
+        only = None if places is None else frozenset(places)
+        wanted = Wanted(
+            list(topics),
+            group_id,
+            consumer,
+            max_messages,
+            max_bytes,
+            visibility_ms,
+            only,
+            whole_batches,
+        )
+        sources = await self._sources_of(wanted)
+        known = self._state(group_id, sources)
+        self._hear(wanted, wait_ms)
+        parcels = await self._attempt(wanted, sources)
+        if parcels:
+            return parcels
+        if wait_ms > 0:
+            parcels = await self._wait_and_attempt(wanted, wait_ms, known)
+        elif await self._sources.flush(wanted.topics):
+            parcels = await self._attempt(wanted, await self._sources_of(wanted))
+        if not parcels and self._group(group_id).room(consumer) <= 0:
+            raise TooManyInFlight(_crowd(self._group(group_id), consumer))
+        return parcels
+
+    def _hear(self, wanted: Wanted, wait_ms: int) -> None:
+        until = self._clock.instant() + (wait_ms + self._active_ms) * 1_000_000
+        counter = self._counter(wanted.group_id)
+        counter.consumers.hear(wanted.consumer, tuple(wanted.topics), until)
+
+    async def _wait_and_attempt(
+        self, wanted: Wanted, wait_ms: int, known: tuple[object, ...]
+    ) -> list[Parcel]:
+        """`known`: how it was before the last look, which was in vain."""
+        deadline = self._clock.instant() + wait_ms * 1_000_000
+        sources = await self._sources_of(wanted)
+        counter = self._counter(wanted.group_id)
+        with counter.bell(wanted.topics, [stock.partition for _, stock in sources]) as bell:
+            has_news = self._state(wanted.group_id, sources) != known
+            parcels, committed = list[Parcel](), None
+            while True:
+                seen = bell.rings
+                if has_news:
+                    try:
+                        sources = await self._sources_of(wanted)
+                        parcels, committed = await self._serve(wanted, sources)
+                    except BaseException:
+                        bell.pass_on()  # it does not take what it was woken for
+                        raise
+                    if parcels:
+                        break
+                has_news = True  # from the next turn on
+                is_crowded = counter.group.room(wanted.consumer) <= 0
+                if is_crowded or self._is_partial(wanted):
+                    bell.pass_on()  # others may have room, or look elsewhere
+                seconds = (deadline - self._clock.instant()) / 1e9
+                if seconds <= 0:
+                    return []
+                counter.crowded += is_crowded
+                try:
+                    await bell.wait_for_ring(seen, seconds)
+                finally:
+                    counter.crowded -= is_crowded
+            if self._is_partial(wanted) or counter.has_some(sources):
+                bell.pass_on()  # only then: to be woken for nothing costs as much as to be served
+        return await self._handed(parcels, committed)
+
+    async def _sources_of(self, wanted: Wanted) -> list[Source]:
+        sources = await self._sources.of(wanted.topics, wanted.group_id)
+        if wanted.places is None:
+            return sources
+        return [
+            source
+            for source in sources
+            if (source[0].where.topic, source[0].where.partition) in wanted.places
+        ]
+
+    def _is_partial(self, wanted: Wanted) -> bool:
+        """Whether there are partitions that it does not look at."""
+        if wanted.places is None:
+            return False
+        count = sum(self._ground.topic(topic).partitions for topic in wanted.topics)
+        return len(wanted.places) < count
+
+    def _state(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
+        """While this is the same, so is what can be handed out."""
+        counter = self._counter(group_id)
+        return counter, counter.news, *((stock.limit, stock.index.end) for _, stock in sources)
+
+    async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[Parcel]:
+        """Serve the consumer with what is there now, durably."""
+        return await self._handed(*await self._serve(wanted, sources))
+
+    async def _serve(self, wanted: Wanted, sources: Sequence[Source]) -> Served:
+        if self._stopping:
+            raise ShuttingDown("this broker is shutting down")
+        counter = self._counter(wanted.group_id)
+        if counter.group.room(wanted.consumer) <= 0 or not counter.has_some(sources):
+            return [], None
+        served = await counter.serve(
+            sources,
+            wanted.consumer,
+            count=wanted.count,
+            size=wanted.size,
+            visibility_ms=wanted.visibility_ms,
+            whole_batches=wanted.whole_batches,
+        )
+        self._look_for_dead()
+        return served
+
+    async def _handed(self, parcels: list[Parcel], committed: Committed) -> list[Parcel]:
+        """The parcels, when it is durable whose they are."""
+        if committed is not None and parcels:
+            try:
+                await committed  # nobody else waits for this one
+            except asyncio.CancelledError:
+                self.take_back(parcels)
+                raise
+        return parcels
+
+    def take_back(self, parcels: Sequence[Parcel]) -> None:
+        """The caller has gone: let others have the messages at once."""
+        claims: Claims = {}
+        count = 0
+        for parcel in parcels:
+            claims[parcel.where, parcel.lease_id] = parcel.claims(count)
+            count += parcel.count
+        now = self._clock.steady()
+        try:
+            self.host.submit_now(  # these were never delivered
+                lambda machine: machine.release(now, claims, count, deliveries_max=0)
+            )
+        except GoQueueError as error:  # their time will run out
+            _log.warning("messages of a lost caller not released", problem=str(error))
+        self._ring(parcels[0].where.group_id)
+
+    async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
+        """What would be handed out next; nothing changes."""
+        group_id = _group_id(group)
+        check_number(count, "count", 1, MESSAGES_MAX)
+        sources = await self._sources.as_seen(self._ground.topic(topic), group_id)
+        if all(self.machine.ledger(ledger.where) is ledger for ledger, _ in sources):
+            return await self._counter(group_id).peek(sources, count)
+        visitor = QueueGroup(group_id, self.settings(group))  # it has not begun there
+        return await Counter(self._clock, self.host, visitor).peek(sources, count)
+
+    # --- settling: an outcome for each receipt, in order ------------------------------------------
+
+    async def ack(self, receipts: Sequence[str]) -> list[SettleOutcome]:
+        """The messages are done with.  A repeated ack succeeds again.
+
+        Outcomes are `Settled`, or `ReceiptMalformed` (400), `ReceiptUnknown` (404) or
+        `ReceiptExpired` (409); so are those of the next verbs.
+        """
+        return await self.settle(receipts, Ack())
+
+    async def nack(
+        self, receipts: Sequence[str], *, delay_ms: int | None = None, reason: str = ""
+    ) -> list[SettleOutcome]:
+        """The deliveries failed: come again after `delay_ms`, or the group's backoff, or die."""
+        return await self.settle(receipts, Nack(delay_ms, reason))
+
+    async def reject(self, receipts: Sequence[str], *, reason: str) -> list[SettleOutcome]:
+        """The messages become dead letters at once."""
+        return await self.settle(receipts, Reject(reason))
+
+    async def extend(self, receipts: Sequence[str], *, visibility_ms: int) -> list[SettleOutcome]:
+        """The consumer has `visibility_ms` from now on."""
+        return await self.settle(receipts, Extend(visibility_ms))
+
+    async def release(self, receipts: Sequence[str], *, delay_ms: int = 0) -> list[SettleOutcome]:
+        """Give the messages back untouched: no failure is counted."""
+        return await self.settle(receipts, Release(delay_ms))
+
+    async def settle(self, receipts: Sequence[str], ending: Ending) -> list[SettleOutcome]:
+        claims, malformed = read_receipts(receipts)
+        outcomes = await self._settle(claims, len(receipts), ending)
+        for place, error in malformed.items():
+            outcomes[place] = error
+        return outcomes
+
+    async def refusals(self, receipts: Sequence[str], ending: Ending) -> dict[int, QueueError]:
+        """As `settle`, for who wants to know only what did not go well, by place."""
+        claims, malformed = read_receipts(receipts)
+        check(ending)
+        outcomes, written = self._settle_now(claims, len(receipts), ending)
+        refused: dict[int, QueueError] = {}
+        if set(map(type, outcomes)) != {Verdict}:
+            refused = {
+                place: outcome
+                for place, outcome in enumerate(outcomes)
+                if isinstance(outcome, QueueError)
+            }
+        await self.host.durable(written)
+        return refused | malformed
+
+    # --- settling by offset: for share groups and operators ---------------------------------------
+
+    async def ack_range(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        first: int,
+        last: int,
+        *,
+        consumer: str | None = None,
+    ) -> list[Settled]:
+        """Ack what is in flight from `first` to `last`; only what `consumer` holds, if given."""
+        where = Where(GroupId(group), TopicName(topic), partition)
+        return await self.settle_range(where, first, last, Ack(), consumer=consumer)
+
+    async def settle_range(
+        self, where: Where, first: int, last: int, ending: Ending, *, consumer: str | None = None
+    ) -> list[Settled]:
+        """End what is in flight from `first` to `last`; gives what that was, in order."""
+        claims = self.machine.in_flight(where, first, last, consumer)
+        count = _count(claims)
+        outcomes = await self._settle(claims, count, ending)
+        return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
+
+    def settle_ranges(
+        self, where: Where, endings: Sequence[tuple[int, int, Ending]], *, consumer: str
+    ) -> Written:
+        """End ranges that do not overlap, first to last; gives what is to be made `durable`.
+
+        Raises `ReceiptExpired`, and ends nothing, unless `consumer` holds all.
+        """
+        found: list[tuple[Claims, int, Ending]] = []
+        for first, last, ending in endings:
+            check(ending)
+            claims = self.machine.in_flight(where, first, last, consumer)
+            count = _count(claims)
+            if count != last - first + 1:
+                raise ReceiptExpired(f"{consumer!r} does not hold all of {first} to {last}")
+            found.append((claims, count, ending))
+        written: Written = None
+        for each in found:
+            outcomes, written = self._settle_now(*each)
+            assert set(map(type, outcomes)) == {Verdict}, "all were held"
+        return written  # with it, those before it
+
+    async def consumer_gone(
+        self, group: str, consumer: str, *, failed: bool, deliveries_max: int | None = None
+    ) -> int:
+        """Take back what the consumer holds; `failed` unless it left politely.  Gives how many.
+
+        Messages that were delivered `deliveries_max` times die; None: the group's setting.
+        """
+        group_id, now = _group_id(group), self._clock.steady()
+        self.forget_consumer(group_id, consumer)
+        count = await self.host.submit(
+            lambda machine: machine.consumer_gone(
+                now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
+            )
+        )
+        self._ring(group_id)
+        self._look_for_dead()
+        return count
+
+    def let_go(self, group_id: GroupId, consumer: str, *, deliveries_max: int) -> None:
+        """The consumer's connection broke: take back what it holds, without waiting for that."""
+        if group_id not in self.machine.groups or self._stopping:
+            return
+        now = self._clock.steady()
+        self.forget_consumer(group_id, consumer)
+        try:
+            self.host.submit_now(
+                lambda machine: machine.consumer_gone(
+                    now, group_id, consumer, failed=False, deliveries_max=deliveries_max
+                )
+            )
+        except GoQueueError as error:  # their time will run out
+            _log.warning("messages of a lost consumer not released", problem=str(error))
+        self._ring(group_id)
+        self._look_for_dead()
+
+    async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
+        check(ending)
+        outcomes, written = self._settle_now(claims, count, ending)
+        results = told(self.machine, claims, outcomes)
+        await self.host.durable(written)
+        return results
+
+    def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Written]:
+        now = self._clock.steady()
+        outcomes, written = self.host.write(
+            lambda machine: decide(machine, ending, now, claims, count)
+        )
+        self._tell_others(claims, ending)
+        return outcomes, written
+
+    def _tell_others(self, claims: Claims, ending: Ending) -> None:
+        """Somebody may wait for what came back, or for room."""
+        for group_id in {where.group_id for where, _ in claims}:
+            counter = self._counters.get(group_id)
+            if counter is None:
+                continue
+            if isinstance(ending, Nack | Release):
+                counter.ring()
+            else:
+                counter.ring_for_room()
+        if isinstance(ending, Nack | Reject | Release):
+            self._look_for_dead()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def in_flight(
+        self, group: str, *, which: WhichInFlight | None = None, limit: int = 1000
+    ) -> list[InFlight]:
+        """Who holds what, until when."""
+        found = self._group(GroupId(group))
+        return stats.in_flight(found, which or WhichInFlight(), limit)
+
+    async def stats(self, group: str | None = None) -> list[GroupStats]:
+        """Of one group, or of all."""
+        groups = list(self.machine.groups.values())
+        if group is not None:
+            groups = [self._group(GroupId(group))]
+        now = self._clock.steady()
+        problem = self._undertaker.problem
+        return [await stats.group_stats(each, self._sources, now, problem) for each in groups]
+
+    def consumers(self, group_id: GroupId) -> dict[str, tuple[str, ...]]:
+        """Who is at work in the group, joined or not, and for which topics it asked last."""
+        if group_id not in self.machine.groups:
+            return {}
+        counter = self._counter(group_id)
+        return counter.consumers.at_work(counter.group.book, self._clock.instant())
+
+    def forget_consumer(self, group_id: GroupId, consumer: str) -> None:
+        """The consumer has left: it is not at work unless it asks again."""
+        counter = self._counters.get(group_id)
+        if counter is not None:
+            counter.consumers.forget(consumer)
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _group(self, group_id: GroupId) -> QueueGroup:
+        return self.machine.group(group_id)
+
+    def _counter(self, group_id: GroupId) -> Counter:
+        group = self._group(group_id)
+        counter = self._counters.get(group_id)
+        if counter is None or counter.group is not group:
+            counter = self._counters[group_id] = Counter(self._clock, self.host, group)
+        return counter
+
+    def _ring(self, group_id: GroupId) -> None:
+        counter = self._counters.get(group_id)
+        if counter is not None:
+            counter.ring()
+
+    def has_room(self, group_id: GroupId) -> None:
+        """Messages were finished otherwise: somebody may wait for room, or for their keys."""
+        counter = self._counters.get(group_id)
+        if counter is not None:
+            counter.ring_for_room()
+
+    def _look_for_dead(self) -> None:
+        if self.machine.has_dead:
+            self._undertaker.wake()
+
+
+def _group_id(name: str) -> GroupId:
+    _check_name(name, "group")
+    return GroupId(name)
+
+
+def _check_name(name: str, what: str) -> None:
+    if not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise InvalidName(f"a {what} has a name of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _count(claims: Claims) -> int:
+    return sum(claim.size for some in claims.values() for claim in some)
+
+
+def _crowd(group: QueueGroup, consumer: str) -> str:
+    held, most = group.book.consumers.get(consumer, 0), group.settings.max_in_flight_consumer
+    if held >= most:
+        return f"{consumer!r} holds {held} messages, {most} allowed (max_in_flight_consumer)"
+    return (
+        f"group {group.group_id!r} holds {group.book.in_flight} messages,"
+        f" {group.settings.max_in_flight_group} allowed (max_in_flight_group)"
+    )

@@ -1,0 +1,228 @@
+"""Where a group's messages come from: its topics' partitions, each with the group's ledger."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from goqueue.broker.queues.dispatcher import Counter, Source
+from goqueue.broker.queues.offset_sync import Floors
+from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.rates import Rates
+from goqueue.broker.services import Ground
+from goqueue.broker.storage.partition import Partition
+from goqueue.cluster import Topic
+from goqueue.model.errors import GoQueueError, PolicyViolation, TopicNotFound
+from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicName
+from goqueue.model.names import is_internal
+from goqueue.queue.group import Place
+from goqueue.queue.lanes import LANES
+from goqueue.queue.lease import LeaseBook
+from goqueue.queue.partition_state import Ledger
+from goqueue.queue.records import Where
+from goqueue.queue.settings import QueueSettings
+
+if TYPE_CHECKING:
+    from goqueue.broker.queues.service import Queues
+
+UPKEEP_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 10.0  # after which loaded records are let go
+FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
+
+KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
+
+Known = tuple[list[Topic], list[Source]]
+StockKey = tuple[str, int, bool]  # topic, partition, and whether only of what is committed
+
+_log = structlog.get_logger("goqueue.queues")
+
+
+class Sources:
+    def __init__(self, ground: Ground, queues: "Queues", floors: Floors) -> None:
+        self._ground = ground
+        self._queues = queues
+        self._floors = floors
+        self._clock = ground.doors.clock
+        self._stocks: dict[StockKey, Stock] = {}
+        self._handed: dict[Ledger, Rates] = {}  # of those that handed out anything
+        self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
+
+    async def of(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
+        """The partitions of the topics, in order; the group begins in those that are new to it."""
+        found = [self._ground.topic(name) for name in topics]
+        known = self._known.get((group_id, *topics))
+        sources = None if known is None else self._still(known, found, group_id)
+        if sources is None:
+            sources = [each for topic in found for each in await self._of_topic(topic, group_id)]
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[group_id, *topics] = found, sources
+        await self._floors.heed(group_id, [ledger for ledger, _ in sources])
+        return sources
+
+    def _still(self, known: Known, topics: list[Topic], group_id: GroupId) -> list[Source] | None:
+        """What was found before, if it is all as it was then."""
+        before, sources = known
+        if any(old is not new for old, new in zip(before, topics, strict=True)):
+            return None
+        group = self._queues.machine.groups.get(group_id)
+        if group is None:
+            return None
+        now, committed_only = self._clock.instant(), _committed_only(group.settings)
+        for ledger, stock in sources:
+            where = ledger.where
+            topic, partition = where.topic, where.partition
+            if group.ledgers.get((topic, partition)) is not ledger:
+                return None
+            if self._stocks.get((topic, partition, committed_only)) is not stock:
+                return None
+            if stock.partition.log.abandoned:
+                return None
+            stock.used_at = now
+        return sources
+
+    async def _of_topic(self, topic: Topic, group_id: GroupId) -> list[Source]:
+        if is_internal(topic.name):
+            raise PolicyViolation(f"{topic.name!r} is the broker's own topic")
+        sources: list[Source] = []
+        for index in range(topic.partitions):
+            partition = await self._ground.partition(topic.name, index)
+            where = Where(group_id, topic.name, index)
+            ledger = self._queues.machine.ledger(where)
+            if ledger is None or ledger.topic_id != topic.topic_id:
+                ledger = await self._begin(where, topic, partition)
+            sources.append((ledger, self._stock(partition, group_id)))
+        return sources
+
+    async def as_seen(self, topic: Topic, group_id: GroupId) -> list[Source]:
+        """As `of`, for who only looks: the group does not begin in what is new to it."""
+        sources: list[Source] = []
+        for index in range(topic.partitions):
+            partition = await self._ground.partition(topic.name, index)
+            where = Where(group_id, topic.name, index)
+            ledger = self._queues.machine.ledger(where)
+            if ledger is None or ledger.topic_id != topic.topic_id:
+                floor, _ = await self._start(where, partition)
+                ledger = Ledger(where, topic.topic_id, floor, LeaseBook())
+            sources.append((ledger, self._stock(partition, group_id)))
+        return sources
+
+    async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:
+        floor, heeded = await self._start(where, partition)
+        self._queues.host.submit_now(
+            lambda machine: machine.open(where, topic.topic_id, floor, heeded)
+        )
+        ledger = self._queues.machine.ledger(where)
+        assert ledger is not None
+        return ledger
+
+    async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
+        """Where the group's committed offset says, and when that was made, if there is one."""
+        committed = self._floors.committed_offset(where.group_id, (where.topic, where.partition))
+        heeded, settings = NO_TIMESTAMP, self._queues.settings(where.group_id)
+        if committed is not None:
+            floor, heeded = committed.offset, committed.committed_at
+        elif settings.start == "latest":
+            await partition.flush_visible()
+            floor = partition.read_limit(committed_only=_committed_only(settings))
+        else:
+            floor = partition.log.start_offset
+        log = partition.log
+        return Offset(min(max(floor, log.start_offset), log.end_offset)), heeded
+
+    def _stock(self, partition: Partition, group_id: GroupId) -> Stock:
+        """The partition as the group's isolation lets it be seen."""
+        committed_only = _committed_only(self._queues.settings(group_id))
+        key = partition.topic, partition.index, committed_only
+        stock = self._stocks.get(key)
+        if stock is None or stock.partition is not partition:
+            stock = self._stocks[key] = Stock(partition, committed_only=committed_only)
+        stock.used_at = self._clock.instant()
+        return stock
+
+    async def stock_of(self, ledger: Ledger) -> Stock | None:
+        """The partition of a ledger; None when its topic is gone."""
+        try:
+            partition = await self._ground.partition(ledger.where.topic, ledger.where.partition)
+        except TopicNotFound:
+            return None
+        if partition.topic_id != ledger.topic_id:
+            return None
+        return self._stock(partition, ledger.where.group_id)
+
+    async def flush(self, topics: Sequence[str]) -> bool:
+        """Make visible what is written and nobody waited for; whether there was anything."""
+        written = []
+        for name in topics:
+            for index in range(self._ground.topic(name).partitions):
+                partition = await self._ground.partition(name, index)
+                log = partition.log
+                if log.high_watermark < log.end_offset and log.failed is None:
+                    written.append(partition)
+        await asyncio.gather(*(partition.flush_visible() for partition in written))
+        return bool(written)
+
+    def forget(self, topic: str) -> None:
+        for key in [key for key in self._stocks if key[0] == topic]:
+            del self._stocks[key]
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def run(self, counters: dict[GroupId, Counter]) -> None:
+        """Know the lanes to the end, and let go of what is not needed."""
+        while True:
+            await self._clock.sleep(UPKEEP_SECONDS)
+            for stock in list(self._stocks.values()):
+                await self._keep_up(stock)
+            now = self._clock.instant()
+            self._look_at_rates(now)
+            for counter in counters.values():
+                if counter.is_idle and now - counter.used_at > IDLE_SECONDS * 1e9:
+                    counter.rest()
+
+    def handed(self, ledger: Ledger) -> Rates:
+        return self._handed.get(ledger) or Rates()
+
+    def _look_at_rates(self, now: int) -> None:
+        known = {ledger for ledger in self._queues.machine.ledgers() if any(ledger.handed)}
+        self._handed = {ledger: self._handed.get(ledger) or _from_zero(now) for ledger in known}
+        for ledger, rates in self._handed.items():
+            rates.observe(ledger.handed, now)
+
+    async def _keep_up(self, stock: Stock) -> None:
+        idle = (self._clock.instant() - stock.used_at) / 1e9
+        partition = stock.partition
+        if partition.log.abandoned or idle > FORGET_SECONDS:
+            self._stocks.pop((partition.topic, partition.index, stock.committed_only), None)
+            return
+        if idle > IDLE_SECONDS:
+            stock.rest()
+        floors = [
+            ledger.floor
+            for group in self._queues.machine.groups.values()
+            for ledger in (group.ledgers.get(_place(partition)),)
+            if ledger is not None
+        ]
+        if floors:
+            stock.index.prune(min(floors))
+        try:
+            if stock.index.end < stock.limit:
+                await stock.scan_all()
+            stock.look_at_rates(self._clock.instant())
+        except GoQueueError as error:
+            _log.error("priorities not known", partition=str(partition), problem=str(error))
+
+
+def _committed_only(settings: QueueSettings) -> bool:
+    return settings.isolation == "read_committed"
+
+
+def _from_zero(now: int) -> Rates:
+    rates = Rates()
+    rates.begin([0] * LANES, now - int(UPKEEP_SECONDS * 1e9))
+    return rates
+
+
+def _place(partition: Partition) -> Place:
+    return TopicName(partition.topic), partition.index

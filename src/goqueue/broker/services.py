@@ -1,0 +1,41 @@
+"""What queues and dead letters stand on: the verbs of the broker that they use themselves."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from goqueue.broker.groups.coordinator import Groups
+from goqueue.broker.storage.partition import Partition
+from goqueue.cluster import Topic
+from goqueue.log import Appended
+from goqueue.model.config import Config
+from goqueue.model.ids import Offset
+from goqueue.runtime import Doors
+
+
+class Ground(Protocol):
+    config: Config
+    doors: Doors
+    groups: Groups
+
+    def topic(self, name: str) -> Topic: ...
+
+    def has_topic(self, name: str) -> bool: ...
+
+    async def partition(self, topic: str, index: int) -> Partition: ...
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        may_look_alike: bool = False,
+    ) -> Topic: ...
+
+    async def add_partitions(self, name: str, count: int) -> Topic: ...
+
+    def append(self, partition: Partition, data: bytearray | memoryview) -> Appended: ...
+
+    async def delete_records(self, partition: Partition, before: Offset) -> Offset: ...
+
+    async def reserve_producer_id(self) -> int: ...

@@ -1,0 +1,1 @@
+"""Kafka's share groups (KIP-932) on the queues."""

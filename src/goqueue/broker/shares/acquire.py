@@ -1,0 +1,109 @@
+"""Messages of a queue as share consumers get them: ranges of offsets, and the log's own batches.
+
+A batch is sent whole, even if only some of its records are acquired; the ranges tell which.
+Batches without any are left out, so are control batches, which are never acquired, and aborted ones
+unless the group reads uncommitted.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from goqueue.broker.storage.partition import Partition
+from goqueue.model.batch import header_at
+from goqueue.model.errors import TopicNotFound
+from goqueue.model.ids import GroupId, Offset
+from goqueue.queue import TooManyInFlight
+from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.group import Place
+from goqueue.queue.ranges import each_offset
+
+if TYPE_CHECKING:
+    from goqueue.broker.broker import Broker
+
+READ_BYTES: Final = 64 * 1024
+
+
+class AcquiredRange(msgspec.Struct, frozen=True, gc=False):
+    first: int
+    last: int
+    deliveries: int  # up to and with this one
+
+
+class Acquired(msgspec.Struct, frozen=True):
+    """What a member got of one partition."""
+
+    place: Place
+    ranges: list[AcquiredRange]
+    data: bytes
+
+
+async def acquire(
+    broker: "Broker",
+    group_id: GroupId,
+    member_id: str,
+    places: Collection[Place],
+    *,
+    max_records: int,
+    max_bytes: int,
+    wait_ms: int,
+    whole_batches: bool = False,
+) -> list[Acquired]:
+    """Up to so many records, waiting up to `wait_ms` for the first; none for who holds too many.
+
+    With `whole_batches` a few more, so that a batch need not be sent a second time.
+    """
+    topics = list(dict.fromkeys(topic for topic, _ in places))
+    try:
+        parcels = await broker.queues.receive_parcels(
+            topics,
+            group_id,
+            member_id,
+            max_messages=max_records,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            places=places,
+            whole_batches=whole_batches,
+        )
+    except TooManyInFlight:
+        return []
+    try:
+        return [await _acquired(broker, parcel) for parcel in parcels]
+    except TopicNotFound:  # deleted meanwhile
+        return []
+    except BaseException:
+        broker.queues.take_back(parcels)
+        raise
+
+
+async def _acquired(broker: "Broker", parcel: Parcel) -> Acquired:
+    place = parcel.where.topic, parcel.where.partition
+    partition = await broker.partition(*place)
+    spans, data = parcel.spans(), parcel.batches()
+    if data is None:
+        offsets = list(each_offset((first, last) for first, last, _ in spans))
+        data = await batches_with(partition, offsets)
+    partition.bytes_out += len(data)
+    return Acquired(place, [AcquiredRange(*span) for span in spans], data)
+
+
+async def batches_with(partition: Partition, offsets: Sequence[int]) -> bytes:
+    """The batches that hold any of these ascending offsets."""
+    found: list[bytes] = []
+    behind = 0  # everything below was looked at
+    limit = partition.log.high_watermark  # whatever was acquired may be read
+    for offset in offsets:
+        if offset < max(behind, partition.log.start_offset):
+            continue
+        chunk = await partition.read(Offset(offset), READ_BYTES, limit)
+        data, position = bytes(chunk.data), 0
+        while position < len(data):
+            header = header_at(data, position)
+            place = bisect_left(offsets, max(header.base_offset, behind))
+            if place < len(offsets) and offsets[place] < header.next_offset:
+                found.append(data[position : header.end])
+            position = header.end
+        behind = max(behind, chunk.next_offset)
+    return b"".join(found)

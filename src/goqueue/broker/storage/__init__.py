@@ -1,0 +1,1 @@
+"""Partitions and their files: opening, syncing, retention, compaction, backup."""

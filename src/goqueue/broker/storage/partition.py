@@ -1,0 +1,423 @@
+"""A partition at work: its log, group commit, and those who wait for it.
+
+Visible means durable: with `flush=commit` readers see a batch once it is synced, so a consumer
+can never commit an offset that a power cut takes back.  Nobody pays for a sync that nobody waits
+for: it starts at once when a producer with acks=all or a reader at the end of the log asks, and
+otherwise within `flush.ms` by a timer.  One sync serves all who wait when it starts.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from goqueue.broker.storage.file_hold import FileHold
+from goqueue.log import Appended, Chunk, Log, TimedOffset
+from goqueue.log.compaction import Result
+from goqueue.log.log import CheckpointPoint, Replacement, SyncPoint
+from goqueue.model.batch import BatchHeader, Buffer, RecordReader, record_block
+from goqueue.model.errors import (
+    BatchTooLarge,
+    DiskFull,
+    GoQueueError,
+    OutOfHandles,
+    StorageFailed,
+    TopicNotFound,
+)
+from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp, TopicId
+from goqueue.runtime import Disk
+
+LEADER_EPOCH: Final = Epoch(0)  # of a node that has no peers
+HANDLE_RETRY_SECONDS: Final = 0.1
+REPLACEMENT_RETRY_SECONDS: Final = 1.0
+DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
+
+
+class Waiter:
+    """Somebody who wants to know when one of several partitions has something new."""
+
+    def __init__(self) -> None:
+        self._woken: asyncio.Future[None] | None = None
+        self._pending = False
+
+    def wake(self) -> None:
+        self._pending = True
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """True when woken since the last call, False when the time is over."""
+        if not self._pending and timeout_seconds > 0:
+            self._woken = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._woken
+            except TimeoutError:
+                return False
+            finally:
+                self._woken = None
+        woken, self._pending = self._pending, False
+        return woken
+
+
+class Partition:
+    """Only the event loop's thread touches it; blocking work goes to the disk's threads."""
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: TopicId | None,
+        index: PartitionId,
+        log: Log,
+        disk: Disk,
+        on_dirty: Callable[["Partition"], None],
+        on_flush: Callable[["Partition", float, GoQueueError | None], None],
+        files: FileHold | None = None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id  # None for the broker's own
+        self.index = index
+        self.log = log
+        self.leader_epoch = max(LEADER_EPOCH, log.epochs.latest)  # epochs never fall
+        self._disk = disk
+        self._on_dirty = on_dirty
+        self._on_flush = on_flush
+        self._files = files or FileHold()
+        self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
+        self._commit_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self._work: asyncio.Future[None] | None = None  # what a disk thread does for this log
+        self._flush_again = False
+        self._retry: asyncio.TimerHandle | None = None  # of a sync that had no file handle
+        self._upkeep_waits = 0  # checkpoints and the like that wait for their turn
+        self._failure_told = False
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    # --- append and commit ------------------------------------------------------------------------
+
+    def append(
+        self, data: bytearray | memoryview, headers: list[BatchHeader], now: Timestamp
+    ) -> Appended:
+        """Write checked batches.  They survive this process, not yet a power cut."""
+        was_synced = not self.log.needs_sync
+        try:
+            appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
+        except StorageFailed:
+            self._tell_if_failed()
+            raise
+        if appended.is_repeat:
+            return appended
+        self._written(was_synced)
+        self.messages_in += appended.last_offset - appended.first_offset + 1
+        self.bytes_in += len(data)
+        return appended
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        commits: bool,
+        now: Timestamp,
+    ) -> Offset:
+        """End a producer's transaction in this partition; `committed` tells when it is visible."""
+        was_synced = not self.log.needs_sync
+        try:
+            marker = self.log.append_marker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                commits=commits,
+                epoch=self.leader_epoch,
+                now=now,
+            )
+        except StorageFailed:
+            self._tell_if_failed()
+            raise
+        self._written(was_synced)
+        return marker
+
+    def _written(self, was_synced: bool) -> None:
+        log = self.log
+        if log.settings.flush != "commit":
+            self._advance(log.end_offset)
+        elif self._waiters:
+            self.demand_flush()
+        if log.end_offset - log.synced_offset >= log.settings.flush_messages:
+            self.demand_flush()
+        if was_synced:
+            self._on_dirty(self)
+
+    def committed(self, offset: Offset) -> asyncio.Future[None]:
+        """Done when `offset` is durable and visible; fails with `StorageFailed`."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if offset < self.log.high_watermark:
+            future.set_result(None)
+        elif self.log.failed is not None or self.log.abandoned:
+            future.set_exception(self._refusal())
+        else:
+            self._commit_waiters.append((offset, future))
+            self.demand_flush()
+        return future
+
+    def demand_flush(self) -> None:
+        """Somebody waits: sync now, or again right after the sync that is under way."""
+        if not self.log.needs_sync or self.log.failed is not None or self.log.abandoned:
+            return
+        if self._work is not None or self._upkeep_waits or self._retry is not None:
+            self._flush_again = True
+            return
+        point = self.log.sync_point()
+        self._start(lambda: self.log.run_sync(point), point)
+
+    async def flush(self) -> None:
+        """Return when everything written so far is durable, whatever the topic's flush setting."""
+        written = self.log.end_offset
+        while self.log.synced_offset < written:
+            self.demand_flush()
+            if self._work is not None:
+                await asyncio.wait([self._work])
+            elif self._upkeep_waits:
+                await asyncio.sleep(0)  # it begins now, and syncs too
+            elif self._retry is not None:
+                await asyncio.sleep(HANDLE_RETRY_SECONDS)
+            else:
+                raise self._refusal()
+
+    async def flush_visible(self) -> None:
+        """Return when everything written so far is visible to readers."""
+        if self.log.high_watermark < self.log.end_offset:
+            await self.flush()
+
+    async def settle(self) -> None:
+        """Return when readers see the end of every transaction that has one."""
+        if self.log.producers.has_unsettled and self.log.failed is None:
+            await self.flush_visible()
+
+    def _start(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
+        """Run blocking work on the log; one at a time, or a sync could be believed too early."""
+        assert self._work is None
+        started = asyncio.get_running_loop().time()
+        self._work = self._disk.in_background(work)
+        self._work.add_done_callback(lambda done: self._done(done, point, started))
+
+    def _done(
+        self, done: asyncio.Future[None], point: SyncPoint | CheckpointPoint, started: float
+    ) -> None:
+        self._work = None
+        error = None if done.cancelled() else done.exception()
+        took = done.get_loop().time() - started
+        if isinstance(error, OutOfHandles):
+            self.log.put_back(point)  # nothing failed: it is tried again
+            self._retry = done.get_loop().call_later(HANDLE_RETRY_SECONDS, self._flush_retried)
+        elif isinstance(error, DiskFull) and isinstance(point, CheckpointPoint):
+            self.log.put_back(point)  # no room for a checkpoint; syncs need none
+        elif done.cancelled() or error is not None:
+            self.log.fail(str(error) if error else "the disk was closed")
+        else:
+            sync = point.sync if isinstance(point, CheckpointPoint) else point
+            self.log.synced(sync)
+            self._on_flush(self, took, None)
+            self._advance(sync.end_offset)
+        self._tell_if_failed()
+        if self._flush_again or self._commit_waiters:
+            self._flush_again = False
+            self.demand_flush()  # unless upkeep waits: it would never get between two syncs
+
+    def _flush_retried(self) -> None:
+        self._retry = None
+        if self._flush_again or self._commit_waiters:
+            self._flush_again = False
+            self.demand_flush()
+
+    def _tell_if_failed(self) -> None:
+        """Once the log is read-only, nobody need wait: nothing more becomes visible.
+
+        A sync that still runs may yet succeed for what was written before.
+        """
+        if self.log.failed is None or self._work is not None:
+            return
+        if not self._failure_told:
+            self._failure_told = True
+            self._on_flush(self, 0.0, StorageFailed(self.log.failed))
+        self._refuse_waiters()
+
+    def _refuse_waiters(self) -> None:
+        waiting, self._commit_waiters = self._commit_waiters, []
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(self._refusal())
+
+    def _refusal(self) -> GoQueueError:
+        if self.log.abandoned:
+            return TopicNotFound(f"topic {self.topic!r} was deleted")
+        return StorageFailed(f"{self} is read-only: {self.log.failed}")
+
+    def _advance(self, offset: Offset) -> None:
+        """Raise the high watermark and tell everyone."""
+        if offset <= self.log.high_watermark:
+            return
+        self.log.high_watermark = offset
+        self.log.producers.settle(offset)
+        if self._commit_waiters:
+            waiting, self._commit_waiters = self._commit_waiters, []
+            for wanted, future in waiting:
+                if wanted >= offset:
+                    self._commit_waiters.append((wanted, future))
+                elif not future.done():
+                    future.set_result(None)
+        for waiter in self._waiters:
+            waiter.wake()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read_limit(self, *, committed_only: bool) -> Offset:
+        return self.log.stable_offset if committed_only else self.log.high_watermark
+
+    def read_cached(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk | None:
+        return self.log.read_cached(offset, bytes_max, limit)
+
+    async def read(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk:
+        """Batches from `offset`; leaves the loop only when the bytes are not in memory."""
+        chunk = self.log.read_cached(offset, bytes_max, limit)
+        if chunk is not None:
+            return chunk
+        return await self._disk.in_background(lambda: self.log.read(offset, bytes_max, limit))
+
+    async def record_reader(self, data: Buffer, header: BatchHeader) -> RecordReader:
+        """Reads a batch's records; leaves the loop to decompress what unfolds to a lot.
+
+        Raises `CorruptBatch`, `BatchTooLarge` or `UnsupportedBatch`.
+        """
+        try:
+            block = record_block(data, header, DECOMPRESSED_INLINE_BYTES)
+        except BatchTooLarge:
+            block = await self._disk.in_background(lambda: record_block(data, header))
+        return RecordReader(header, block)
+
+    async def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
+        return await self._disk.in_background(lambda: self.log.offset_for_time(timestamp, limit))
+
+    async def newest_record(self, limit: Offset) -> TimedOffset | None:
+        return await self._disk.in_background(lambda: self.log.newest_record(limit))
+
+    def subscribe(self, waiter: Waiter) -> None:
+        """Wake `waiter` whenever more becomes visible; asks for a sync if that is missing."""
+        self._waiters[waiter] = None
+        if self.log.high_watermark < self.log.end_offset:
+            self.demand_flush()
+
+    def unsubscribe(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def checkpoint(self) -> None:
+        """Bring recovery's starting point up to now."""
+        await self._ready_for_work()
+        point = self.log.checkpoint_point()
+        await self._run(lambda: self.log.run_checkpoint(point), point)
+
+    async def remove_before(self, offset: Offset) -> int:
+        """Delete records below `offset`, durably; gives the number of segments removed."""
+        async with self._files.removing():
+            await self._ready_for_work()
+            removal = self.log.remove_before(offset)
+            await self._run(lambda: self.log.run_removal(removal), removal.checkpoint)
+            return len(removal.segments)
+
+    async def replace_segments(self, compacted: Result) -> None:
+        """Serve what compaction wrote instead of what it read.
+
+        Raises `DiskFull` when there is no room to say so: nothing has changed then.  Once it is
+        said, it is tried until it is done.
+        """
+        async with self._files.removing():
+            await self._announce_replacement(compacted)
+            await self._ready_for_work()
+            replacement = self.log.replace_segments(
+                compacted.old, compacted.new, compacted.report.cleaned_offset
+            )
+            while not await self._try_replacement(replacement):
+                await asyncio.sleep(REPLACEMENT_RETRY_SECONDS)
+                await self._ready_for_work()
+                checkpoint = self.log.checkpoint_point()
+                replacement = msgspec.structs.replace(replacement, checkpoint=checkpoint)
+
+    async def _announce_replacement(self, compacted: Result) -> None:
+        cleaned_offset = compacted.report.cleaned_offset
+        while True:
+            try:
+                await self._disk.in_background(
+                    lambda: self.log.announce_replacement(
+                        compacted.old, compacted.new, cleaned_offset
+                    )
+                )
+            except OutOfHandles:
+                await asyncio.sleep(HANDLE_RETRY_SECONDS)
+            except StorageFailed as error:
+                self.log.fail(str(error))  # it may be known or not: the next opening finds out
+                self._tell_if_failed()
+                raise
+            else:
+                return
+
+    async def _try_replacement(self, replacement: Replacement) -> bool:
+        """False when there was no room for it: readers are served meanwhile."""
+        try:
+            await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint)
+        except DiskFull:
+            return False
+        return True
+
+    async def _ready_for_work(self) -> None:
+        self._upkeep_waits += 1
+        try:
+            await self._idle()
+            if self.log.abandoned or self.log.failed is not None:
+                raise self._refusal()
+        except BaseException:
+            self._upkeep_waits -= 1
+            if self._flush_again and self._work is None:
+                self._flush_again = False
+                self.demand_flush()
+            raise
+        self._upkeep_waits -= 1
+
+    async def _idle(self) -> None:
+        while self._work is not None:
+            await asyncio.wait([self._work])
+
+    async def _run(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
+        self._start(work, point)
+        assert self._work is not None
+        await asyncio.shield(self._work)
+
+    def abandon(self) -> None:
+        """The topic is being deleted: write nothing more, and let nobody wait."""
+        self.log.abandoned = True
+        self._refuse_waiters()
+        for waiter in self._waiters:
+            waiter.wake()
+
+    async def let_go(self) -> None:
+        """After `abandon`: return when no thread uses the files."""
+        await self._idle()
+        self.log.close()
+
+    async def close(self) -> None:
+        """Checkpoint, so that the next start has nothing to verify, and let go of the files."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        await self._idle()
+        if self.log.failed is None and (self.log.needs_checkpoint or self.log.needs_sync):
+            await self.checkpoint()
+        self.log.close()

@@ -1,0 +1,489 @@
+"""All partitions of this node: opened when first used, kept in good order, closed at the end.
+
+A log that nobody uses costs nothing at start-up and no handles.  What is open is checkpointed,
+its old segments are removed and compacted in the background, one log at a time.
+
+    logs/{topic}/topic              which topic the directory belongs to, by its id
+    logs/{topic}/{partition}/…      see `goqueue.log`
+    deleted/{topic id}/             on its way out; removed in the background and at start-up
+    orphaned/{topic}.{topic id}/    see `orphans.py`; never removed
+
+A topic may be deleted while its partitions are being opened, and its name be taken by another one
+before its files are gone.  So a partition is found by its topic's id as well, and a directory is
+opened or moved away only for the id that is written in it.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from typing import Final
+
+import structlog
+
+from goqueue.broker.storage.disk_room import DiskRoom
+from goqueue.broker.storage.file_hold import FileHold
+from goqueue.broker.storage.orphans import (
+    TOPIC_FILE,
+    TOPIC_KIND,
+    TOPIC_VERSION,
+    Orphan,
+    find_orphans,
+    read_owner,
+)
+from goqueue.broker.storage.partition import Partition
+from goqueue.cluster import Topic
+from goqueue.log import checkpoint as checkpoints
+from goqueue.log import framed, open_log
+from goqueue.log.log import Log
+from goqueue.log.recovery import Recovery
+from goqueue.model.config import StorageConfig
+from goqueue.model.errors import (
+    CorruptData,
+    GoQueueError,
+    PartitionNotFound,
+    TopicNotFound,
+)
+from goqueue.model.ids import Offset, PartitionId, TopicId, TopicName
+from goqueue.model.names import is_internal
+from goqueue.model.settings import TopicSettings
+from goqueue.runtime import Clock, Disk, Doors
+
+FLUSH_CHECK_SECONDS: Final = 0.1
+
+Key = tuple[str, int]
+OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
+FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
+
+_log = structlog.get_logger("goqueue.partitions")
+
+
+class Partitions:
+    def __init__(self, doors: Doors, data_dir: str, config: StorageConfig) -> None:
+        self._disk: Disk = doors.disk
+        self._clock: Clock = doors.clock
+        self._config = config
+        self._data_dir = data_dir
+        self._logs = f"{data_dir}/logs"
+        self._deleted = f"{data_dir}/deleted"
+        self._orphaned = f"{data_dir}/orphaned"
+        self._open: dict[Key, Partition] = {}
+        self._opening: dict[tuple[Key, TopicId | None], asyncio.Future[Partition]] = {}
+        self._directories = threading.Lock()  # held while a topic's directory changes hands
+        self._removing = threading.Lock()
+        self._dirty: dict[Partition, float] = {}  # written and not synced, since when
+        self.room = DiskRoom(self._disk, self._clock, self._logs, config)
+        self.files = FileHold()
+        self.recovery = Recovery()  # of all logs opened so far, together
+        self.closed_cleanly = True  # False once a log could not be checkpointed at the end
+        self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
+        self.on_recovered: OnRecovered = _nobody_minds  # before anybody reads it or writes to it
+        self.on_opened: Callable[[Partition], None] = lambda _partition: None
+        self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
+        self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
+        self.topic_settled: Callable[[TopicId], Awaitable[None]] = _nothing
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Those that are open."""
+        return iter(list(self._open.values()))
+
+    def opened(self, topic: str, index: int) -> Partition | None:
+        return self._open.get((topic, index))
+
+    async def get(self, topic: Topic, index: int) -> Partition:
+        """The partition, opened and recovered when this is its first use."""
+        partition = self._open.get((topic.name, index))
+        if partition is not None and partition.topic_id == topic.topic_id:
+            return partition
+        if not topic.has_partition(index):
+            raise PartitionNotFound(
+                f"topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {index}"
+            )
+        return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
+
+    @property
+    def opening_count(self) -> int:
+        return len(self._opening)
+
+    async def log_bytes(self, topic: Topic, indexes: Iterable[int]) -> dict[int, int]:
+        """How much each partition's records take on disk; no log is opened for it."""
+        opened = {index: self._open.get((topic.name, index)) for index in indexes}
+        sizes = {index: each.log.size for index, each in opened.items() if each is not None}
+        unopened = opened.keys() - sizes.keys()
+        return sizes | await self._disk.in_background(
+            lambda: {index: self._stored_bytes(topic, index) for index in sorted(unopened)}
+        )
+
+    def _stored_bytes(self, topic: Topic, index: int) -> int:
+        """Blocking."""
+        directory = f"{self._logs}/{topic.name}/{index}"
+        names = [name for name in self._disk.list_directory(directory) if name.endswith(".log")]
+        try:
+            return sum(self._disk.size(f"{directory}/{name}") for name in names)
+        except FileNotFoundError:  # the topic is being deleted
+            return 0
+
+    async def internal(self, name: str, settings: TopicSettings) -> Partition:
+        """The one partition of a log that must be there before there is any metadata."""
+        return await self._opened_once(name, 0, settings, None)
+
+    async def _opened_once(
+        self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
+    ) -> Partition:
+        key = (topic, index)
+        waiting = self._opening.get((key, topic_id))
+        if waiting is None:
+            work = self._open_partition(key, settings, topic_id)
+            waiting = asyncio.ensure_future(work)  # rule-ok: `close` waits for it
+            self._opening[key, topic_id] = waiting
+            waiting.add_done_callback(lambda _: self._opening.pop((key, topic_id), None))
+        return await asyncio.shield(waiting)
+
+    async def _open_partition(
+        self, key: Key, settings: TopicSettings, topic_id: TopicId | None
+    ) -> Partition:
+        topic, index = key
+        if topic_id is not None:
+            await self.topic_settled(
+                topic_id
+            )  # or a crash could leave data of a topic that never was
+        log, recovery = await self._disk.in_background(
+            lambda: self._open_log(topic, index, settings, topic_id)
+        )
+        self._tell_recovery(topic, index, recovery)
+        log.close()  # until it is used: whoever opens ten thousand needs few handles
+        if topic_id is not None:
+            await self.on_recovered(TopicName(topic), index, topic_id, log.end_offset)
+        if topic_id is not None and not self.topic_exists(topic_id):
+            log.close()
+            raise TopicNotFound(f"topic {topic!r} was deleted")
+        partition = Partition(
+            topic,
+            topic_id,
+            PartitionId(index),
+            log,
+            self._disk,
+            self._note_dirty,
+            self._note_flush,
+            self.files,
+        )
+        self._open[key] = partition
+        if topic_id is not None:
+            self.on_opened(partition)
+        return partition
+
+    def _open_log(
+        self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
+    ) -> tuple[Log, Recovery]:
+        """Blocking."""
+        if topic_id is not None:
+            with self._directories:
+                self._claim_directory(topic, topic_id)
+        return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings)
+
+    def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
+        """Blocking.  A directory left by another topic of the same name is moved away first.
+
+        One that has partitions and does not say whose they are is left to the operator: they may
+        well be this topic's.
+        """
+        if not self.topic_exists(topic_id):
+            raise TopicNotFound(f"topic {topic!r} was deleted")
+        directory = f"{self._logs}/{topic}"
+        owner = self._owner(topic)
+        if owner == topic_id:
+            return
+        if owner is not None and self.topic_was_deleted(owner):
+            self._move_to_deleted(topic, owner)
+        elif owner is not None:
+            self._set_aside(topic, owner)
+        elif any(name.isdigit() for name in self._disk.list_directory(directory)):
+            raise CorruptData(
+                f"{directory} has data, and the file {TOPIC_FILE!r} that says whose is missing:"
+                f" restore it (the topic's id is {topic_id}), or move the directory away"
+            )
+        self._disk.make_directory(directory)
+        framed.store(self._disk, f"{directory}/{TOPIC_FILE}", TOPIC_KIND, TOPIC_VERSION, topic_id)
+
+    def _owner(self, topic: str) -> TopicId | None:
+        """Blocking.  None when there is no file that says; raises `CorruptData`."""
+        return read_owner(self._disk, f"{self._logs}/{topic}")
+
+    def _tell_recovery(self, topic: str, index: int, recovery: Recovery) -> None:
+        self.recovery.add(recovery)
+        if recovery.problems or recovery.cut_bytes:
+            _log.warning(
+                "log recovered",
+                topic=topic,
+                partition=index,
+                verified_bytes=recovery.verified_bytes,
+                cut_bytes=recovery.cut_bytes,
+                removed_segments=recovery.removed_segments,
+                problems=recovery.problems,
+            )
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    def apply_settings(self, topic: Topic) -> None:
+        for index in range(topic.partitions):
+            partition = self._open.get((topic.name, index))
+            if partition is not None:
+                partition.log.settings = topic.settings
+
+    def abandon(self, topic: Topic) -> list[Partition]:
+        """Let nobody find or use the topic's partitions; gives those that were open."""
+        keys = [(topic.name, index) for index in range(topic.partitions)]
+        abandoned = [self._open.pop(key) for key in keys if key in self._open]
+        for partition in abandoned:
+            self._dirty.pop(partition, None)
+            partition.abandon()
+        return abandoned
+
+    async def delete(self, topic: Topic, abandoned: list[Partition]) -> bool:
+        """Take the topic's data away.  What a crash or an error leaves goes at the next start.
+
+        True when nothing of it is left below its name.
+        """
+        for partition in abandoned:
+            await partition.let_go()
+        opening = [work for (_, owner), work in self._opening.items() if owner == topic.topic_id]
+        if opening:
+            await asyncio.wait(opening)
+        try:
+            async with self.files.removing():
+                remove = functools.partial(self._remove_topic, topic.name, topic.topic_id)
+                await self._disk.in_background(remove)
+        except GoQueueError as error:
+            _log.error("deleted topic's data left", topic=topic.name, problem=str(error))
+            return False
+        return True
+
+    def _remove_topic(self, topic: str, topic_id: TopicId) -> None:
+        """Blocking."""
+        with self._directories:
+            if self._owner(topic) == topic_id:
+                self._move_to_deleted(topic, topic_id)
+        self.remove_deleted()
+
+    def _move_to_deleted(self, topic: str, owner: TopicId) -> None:
+        self._move_away(topic, f"{self._deleted}/{owner}")
+
+    def _set_aside(self, topic: str, owner: TopicId) -> None:
+        target = self._move_away(topic, f"{self._orphaned}/{topic}.{owner}")
+        _log.warning(
+            "data of an unknown topic set aside: a new topic has its name",
+            topic=topic,
+            topic_id=str(owner),
+            path=target,
+        )
+
+    def _move_away(self, topic: str, target: str) -> str:
+        """Blocking; with the directories locked."""
+        parent = target.rpartition("/")[0]
+        self._disk.make_directory(parent)
+        while self._disk.exists(target):
+            target += "+"
+        self._disk.rename(f"{self._logs}/{topic}", target)
+        self._disk.sync_directory(self._logs)
+        self._disk.sync_directory(parent)
+        return target
+
+    def remove_deleted(self) -> None:
+        """Blocking."""
+        with self._removing:
+            for name in self._disk.list_directory(self._deleted):
+                self._disk.remove_tree(f"{self._deleted}/{name}")
+
+    def finish_deletions(self, deleted: Collection[TopicId]) -> bool:
+        """Blocking.  Remove the data of topics whose deletion a crash or an error interrupted.
+
+        `deleted` are those of the start: they are durable.  True when all of it is gone.
+        """
+        is_done = True
+        for name in self._disk.list_directory(self._logs) if deleted else ():
+            if is_internal(name):
+                continue
+            try:
+                self._finish_deletion(name, deleted)
+            except GoQueueError as error:
+                is_done = False
+                _log.error("directory left alone", path=f"{self._logs}/{name}", problem=str(error))
+        self.remove_deleted()
+        return is_done
+
+    def _finish_deletion(self, name: str, deleted: Collection[TopicId]) -> None:
+        with self._directories:
+            owner = self._owner(name)
+            if owner is not None and owner in deleted:
+                _log.info("removing data of a deleted topic", topic=name)
+                self._move_to_deleted(name, owner)
+
+    def orphans(self) -> list[Orphan]:
+        """Blocking.  Directories with data that the metadata does not account for."""
+        with self._directories:
+            return find_orphans(
+                self._disk,
+                self._data_dir,
+                lambda owner: self.topic_exists(owner) or self.topic_was_deleted(owner),
+            )
+
+    def report_orphans(self) -> None:
+        """Blocking."""
+        for orphan in self.orphans():
+            _log.warning(
+                "data of an unknown topic left alone: the metadata has no record of it",
+                path=orphan.path,
+                topic=orphan.topic,
+                topic_id=str(orphan.topic_id or "unknown"),
+                log_bytes=orphan.log_bytes,
+            )
+
+    def refuse_unknown_topics(self) -> None:
+        """Blocking.  Without metadata every topic would be an orphan."""
+        for name in self._disk.list_directory(self._logs):
+            if not is_internal(name) and self._disk.exists(f"{self._logs}/{name}/{TOPIC_FILE}"):
+                raise CorruptData(
+                    f"{self._logs} holds topic {name!r}, and the metadata that should know it is"
+                    " missing: restore logs/__metadata and snapshots/, run `goqueue doctor"
+                    f" --data-dir {self._data_dir} --repair`, or start with an empty directory"
+                )
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def run_flushes(self) -> None:
+        """Sync what nobody waits for, within its topic's `flush.ms`."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._clock.sleep(FLUSH_CHECK_SECONDS)
+            now = loop.time()
+            for partition, since in list(self._dirty.items()):
+                settings = partition.log.settings
+                if settings.flush != "never" and now - since >= settings.flush_ms / 1000:
+                    partition.demand_flush()
+
+    async def run_checkpoints(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.checkpoint_ms / 1000)
+            await self.room.look()
+            for partition in self:
+                if partition.log.needs_checkpoint and partition.log.failed is None:
+                    await _guarded("checkpoint", partition, partition.checkpoint)
+
+    async def run_retention(self, topics: Callable[[], Iterable[Topic]]) -> None:
+        while True:
+            await self._clock.sleep(self._config.retention_check_ms / 1000)
+            for topic in list(topics()):
+                look = functools.partial(self._to_look_at, topic)
+                for index in await self._disk.in_background(look):
+                    retain = functools.partial(self._retain_at, topic, index)
+                    await _guarded("retention", f"{topic.name}-{index}", retain)
+
+    async def _retain_at(self, topic: Topic, index: int) -> None:
+        await self.retain(await self.get(topic, index))
+
+    def _to_look_at(self, topic: Topic) -> list[int]:
+        """Blocking.  The partitions that are open, or worth opening for retention's sake."""
+        names = self._disk.list_directory(f"{self._logs}/{topic.name}")
+        stored = sorted(int(name) for name in names if name.isdigit())
+        return [
+            index
+            for index in stored
+            if topic.has_partition(index)
+            and ((topic.name, index) in self._open or self._may_have_old(topic, index))
+        ]
+
+    def _may_have_old(self, topic: Topic, index: int) -> bool:
+        directory = f"{self._logs}/{topic.name}/{index}"
+        names = self._disk.list_directory(directory)
+        if sum(name.endswith(".log") for name in names) != 1:
+            return bool(names)
+        try:
+            checkpoint = checkpoints.load(self._disk, directory)
+        except CorruptData:
+            return True
+        if checkpoint is None or checkpoint.tail.size == 0:
+            return False
+        oldest_kept = self._clock.now() - topic.settings.retention_ms
+        return topic.settings.retention_ms >= 0 and checkpoint.tail.max_timestamp < oldest_kept
+
+    async def retain(self, partition: Partition) -> None:
+        """Roll an old active segment and remove what the topic need not keep."""
+        now = self._clock.now()
+        log = partition.log
+        if log.failed is not None or log.abandoned:
+            return
+        if log.is_old(now):
+            log.roll()
+        if log.knows_times:
+            start = log.retention_start(now)
+        else:
+            start = await self._disk.in_background(lambda: log.retention_start(now))
+        if start > log.start_offset:
+            before = log.start_offset
+            removed = await partition.remove_before(start)
+            _log.info(
+                "old records removed",
+                topic=partition.topic,
+                partition=partition.index,
+                from_offset=before,
+                to_offset=start,
+                segments=removed,
+            )
+
+    def _note_dirty(self, partition: Partition) -> None:
+        self._dirty[partition] = asyncio.get_running_loop().time()
+
+    def _note_flush(self, partition: Partition, seconds: float, error: GoQueueError | None) -> None:
+        if not partition.log.needs_sync:
+            self._dirty.pop(partition, None)
+        elif partition in self._dirty:
+            self._note_dirty(partition)
+        if error is not None and not partition.log.abandoned:
+            self._dirty.pop(partition, None)
+            _log.error(
+                "partition is read-only: the disk failed",
+                topic=partition.topic,
+                partition=partition.index,
+                problem=str(error),
+            )
+        self.observe_flush(partition, seconds, error)
+
+    async def close(self) -> None:
+        """What cannot be brought in good order now is so at the next start."""
+        if self._opening:
+            await asyncio.wait(self._opening.values())
+        closed = await asyncio.gather(
+            *(_guarded("closing", partition, partition.close) for partition in self)
+        )
+        self.closed_cleanly = all(closed) and not self.read_only()
+        self._open.clear()
+
+    def reconfigure(self, config: StorageConfig) -> None:
+        self._config = config
+        self.room.config = config
+
+    def read_only(self) -> list[Partition]:
+        """Those open ones whose disk failed: they are read, and take no writes."""
+        return [partition for partition in self if partition.log.failed is not None]
+
+
+async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]) -> bool:
+    """One log's trouble must not stop the upkeep of the others; False when there was some."""
+    try:
+        await work()
+    except TopicNotFound:  # deleted meanwhile: nothing is wrong
+        _log.debug(f"{what} skipped, the topic was deleted", partition=str(where))
+    except GoQueueError as error:
+        _log.error(f"{what} failed", partition=str(where), problem=str(error))
+        return False
+    return True
+
+
+async def _nothing(_topic_id: TopicId) -> None:
+    return
+
+
+async def _nobody_minds(_topic: TopicName, _index: int, _topic_id: TopicId, _end: Offset) -> None:
+    return

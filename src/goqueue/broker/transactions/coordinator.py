@@ -1,0 +1,567 @@
+"""Transactions at work: the coordinator on `__transactions`, and carrying out what it decides.
+
+A decided transaction is driven (`drives.py`): its markers are written to every partition, its
+offsets to their groups and its acks to their queues, then the coordinator hears that it is
+complete.
+
+The coordinator's state runs ahead of its log by one flush.  Nobody may rely on what a power cut
+could take back: a verb answers and a marker is written only when all that was decided about the
+transactional id is durable (`durable`).  Two steps are quicker:
+
+- A partition may be written to as soon as it is added, and both flushes run at once; but who wrote
+  is told so only after both.  What a crash leaves behind then, records of a transaction that does
+  not know the partition, is ended when the partition is opened (`end_orphans`).
+- That a transaction is complete need not be durable before the next one begins, since the decision
+  says where its records began.  When a crash takes the completion and the next one's beginning, the
+  transaction is driven again, and does not take the next one's records for its own: those are
+  orphans.  Where the decision does not say so, the next one waits (`ready`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+import structlog
+
+from goqueue.broker.groups.coordinator import Groups
+from goqueue.broker.machine_host import Committed, MachineHost
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.storage.partition import Partition
+from goqueue.broker.transactions.acks import Refused, TransactionAcks
+from goqueue.broker.transactions.completion import (
+    Drives,
+    FindPartition,
+    OpenedPartition,
+    is_its_own,
+    settle,
+)
+from goqueue.groups import CommitRequest
+from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.ids import Offset, Timestamp, TopicName
+from goqueue.model.machine import Decision
+from goqueue.runtime import Clock
+from goqueue.txn import (
+    NOTHING,
+    MustEnd,
+    PendingOffset,
+    ProducerIdentity,
+    State,
+    TopicPartition,
+    Transaction,
+    TransactionMachine,
+    TransactionRecord,
+    needs_new_id,
+)
+from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
+from goqueue.txn.identity import EPOCH_MAX
+
+UPKEEP_SECONDS: Final = 60.0
+INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
+
+ReplyT = TypeVar("ReplyT")
+ReserveProducerId = Callable[[], Awaitable[int]]
+
+_log = structlog.get_logger("goqueue.transactions")
+
+
+class Transactions:
+    """The verbs of transactions, for all listeners.  Refusals are raised as `TransactionError`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        groups: Groups,
+        queues: Queues,
+        find_partition: FindPartition,
+        opened: OpenedPartition,
+        reserve_producer_id: ReserveProducerId,
+    ) -> None:
+        self._clock = clock
+        self._groups = groups
+        self._find_partition = find_partition
+        self._opened = opened
+        self._reserve_producer_id = reserve_producer_id
+        self._host: MachineHost[TransactionMachine] | None = None
+        self._unwritten: dict[str, asyncio.Future[None]] = {}  # the last decision about an id
+        self._unannounced: set[str] = set()  # whose partitions are added and not written yet
+        self._completing: dict[str, asyncio.Future[None]] = {}  # ends that are not durable yet
+        self.acks = TransactionAcks(clock, queues)
+        self._drives = Drives(
+            clock,
+            groups,
+            self.acks,
+            find_partition,
+            opened,
+            durable=self.durable,
+            complete=self._complete,
+            finish=self._finish,
+        )
+        groups.before_commit = self._drives.offsets_settled
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def attach(self, host: MachineHost[TransactionMachine]) -> None:
+        self._host = host
+        host.machine.counts = type(host.machine.counts)()  # of this process, not of its forebears
+
+    @property
+    def host(self) -> MachineHost[TransactionMachine]:
+        assert self._host is not None, "the broker is not open"
+        return self._host
+
+    @property
+    def machine(self) -> TransactionMachine:
+        return self.host.machine
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Carry out, in the background, what was decided before the last stop."""
+        self._drives.start(tasks)
+        for transaction in self.machine.prepared:
+            self._drives.ensure(transaction)
+        for owner in list(self.acks.owners):
+            found = self.machine.find(owner)
+            if found is None or not found.is_open:  # its beginning was lost with the power
+                self.acks.end_now(owner, commits=False)
+
+    def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
+        """The host tells of transactions that took too long."""
+        for must_end in ending:
+            _log.warning("transaction timed out", transactional_id=must_end.transactional_id)
+            self.note_unwritten(must_end.transactional_id, committed)
+            self._drives.ensure(self.machine.get(must_end.transactional_id))
+
+    def stop(self) -> None:
+        self._drives.stop()
+        try:
+            self.host.write_deferred()
+        except GoQueueError as error:  # then it is carried out once more
+            _log.error("completions not written", problem=str(error))
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a transaction that is not carried out yet is going to move this position."""
+        return self.machine.pending_offsets.has(group_id, (TopicName(topic), partition))
+
+    def oldest_age_ms(self) -> int:
+        """How long the oldest open transaction has been; 0 when none is open."""
+        ongoing = self.machine.ongoing
+        return max(0, self._clock.steady() - ongoing[0].started_at) if ongoing else 0
+
+    def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+        """The transactional id's state, when `who` is its producer; raises when not."""
+        return self.machine.check(transactional_id, who)
+
+    # --- producers --------------------------------------------------------------------------------
+
+    async def init(
+        self, transactional_id: str, *, timeout_ms: int, expected: ProducerIdentity | None = None
+    ) -> ProducerIdentity:
+        """Start a producer: what an earlier one left open is aborted first, and that one fenced."""
+        for _ in range(INIT_ATTEMPTS_MAX):
+            spare = await self._spare_id(transactional_id)
+            now = self._clock.steady()
+            reply = await self._decide(
+                transactional_id,
+                lambda machine, now=now, spare=spare: machine.init(  # type: ignore[misc]
+                    now,
+                    transactional_id,
+                    timeout_ms=timeout_ms,
+                    new_producer_id=spare,
+                    expected=expected,
+                ),
+            )
+            if isinstance(reply, ProducerIdentity):
+                return reply
+            if not await self.carried_out(transactional_id):
+                break
+        raise ConcurrentTransactions(
+            f"the transaction that {transactional_id!r} left open is still being aborted"
+        )
+
+    async def _spare_id(self, transactional_id: str) -> int:
+        """A producer id in reserve, when the next decision may need one."""
+        if needs_new_id(self.machine.find(transactional_id)):
+            return await self._reserve_producer_id()
+        return -1
+
+    async def begin(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+        """Begin an empty transaction, for callers who think of it as a step of its own."""
+        await self.ready(transactional_id)
+        await self._decide(
+            transactional_id,
+            lambda machine: machine.begin(self._clock.steady(), transactional_id, who),
+        )
+        return self.machine.get(transactional_id)
+
+    async def add_partitions(
+        self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Let the transaction write to these; durably."""
+        await self.ready(transactional_id)
+        self.announce_partitions(transactional_id, who, partitions)
+        await self.durable(transactional_id)
+
+    def announce_partitions(
+        self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Let the transaction write to these.  Not durable yet: see `durable`.
+
+        Only in the same step in which `ready` has returned.
+        """
+        self._refuse_unless_ready(transactional_id)
+        _, committed = self.host.submit_now(
+            lambda machine: machine.add_partitions(
+                self._clock.steady(), transactional_id, who, partitions
+            )
+        )
+        self.note_unwritten(transactional_id, committed)
+
+    def announce_partitions_soon(
+        self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """As `announce_partitions`, and they are written when the caller has given its answer."""
+        self._refuse_unless_ready(transactional_id)
+        self.host.defer(
+            lambda machine: machine.add_partitions(
+                self._clock.steady(), transactional_id, who, partitions
+            )
+        )
+        self._unannounced.add(transactional_id)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        self.note_unwritten(transactional_id, written)
+        loop.call_soon(self._write_announced, transactional_id, written)
+
+    def _write_announced(self, transactional_id: str, written: asyncio.Future[None]) -> None:
+        try:
+            committed = self.host.all_committed()
+        except GoQueueError as error:  # no room: who wants to write tries again
+            written.set_exception(error)
+            written.exception()  # nobody need be waiting for it
+        else:
+            self._unannounced.discard(transactional_id)
+            committed.add_done_callback(lambda done: settle(written, done))
+
+    def _refuse_unless_ready(self, transactional_id: str) -> None:
+        self._refuse_if_failed()
+        if transactional_id in self._completing:
+            raise ConcurrentTransactions(
+                f"the transaction before this one of {transactional_id!r} is still being ended"
+            )
+
+    async def ready(self, transactional_id: str) -> None:
+        """Return when the next transaction may begin, or at once when that is not in sight."""
+        while (
+            waited := self._completing.get(transactional_id)
+            or self._drives.marking(transactional_id)
+        ) is not None:
+            await asyncio.wait([waited])
+
+    def admit(
+        self, transactional_id: str, who: ProducerIdentity, partition: TopicPartition, *, adds: bool
+    ) -> asyncio.Future[None] | None:
+        """Check that the producer may append to the partition now, and add it if need be.
+
+        In the same step in which `ready` has returned.  Who appends must not say so before the
+        future given is done.  A group's attempt adds what it writes to, whoever asks.
+        """
+        self._refuse_if_failed()
+        if not self.machine.is_in_transaction(transactional_id, who, partition):
+            is_attempt = self.machine.get(transactional_id).attempt is not None
+            if not adds and not is_attempt:
+                raise InvalidTransactionState(
+                    f"{partition[0]}-{partition[1]} is not part of a transaction of"
+                    f" {transactional_id!r}"
+                )
+            self.announce_partitions(transactional_id, who, [partition])
+        if transactional_id in self._unannounced and transactional_id not in self._unwritten:
+            self.note_unwritten(transactional_id, self.host.all_committed())
+            self._unannounced.discard(transactional_id)
+        return self._unwritten.get(transactional_id)
+
+    # --- offsets ----------------------------------------------------------------------------------
+
+    async def add_group(self, transactional_id: str, who: ProducerIdentity, group_id: str) -> None:
+        await self.ready(transactional_id)
+        await self._decide(
+            transactional_id,
+            lambda machine: machine.add_group(
+                self._clock.steady(), transactional_id, who, group_id
+            ),
+        )
+
+    async def add_offsets(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        request: CommitRequest,
+        *,
+        adds_group: bool,
+    ) -> None:
+        """Hold a group's commit back until the transaction commits; the group may refuse it now."""
+        await self.ready(transactional_id)
+        self._groups.host.machine.check_commit(self._clock.steady(), request)
+        offsets = [
+            PendingOffset(each.topic, each.partition, each.offset, each.leader_epoch, each.metadata)
+            for each in request.offsets
+        ]
+        await self._decide(
+            transactional_id,
+            lambda machine: machine.add_offsets(
+                self._clock.steady(),
+                transactional_id,
+                who,
+                request.group_id,
+                offsets,
+                adds_group=adds_group,
+            ),
+        )
+
+    # --- acks -------------------------------------------------------------------------------------
+
+    async def add_acks(
+        self, transactional_id: str, who: ProducerIdentity, receipts: Sequence[str]
+    ) -> Refused:
+        """Ack messages of queues if, and when, the open transaction commits.
+
+        Durable on return.  When a receipt is not good, all are refused: what is given says why.
+        """
+        self._refuse_if_failed()
+        transaction = self.check(transactional_id, who)
+        if transaction.state is not State.ONGOING:
+            raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
+        refused, committed = self.acks.pin(transactional_id, receipts)
+        if committed is not None:
+            await asyncio.shield(committed)
+        await self.durable(transactional_id)
+        return refused
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    async def end(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        *,
+        commits: bool,
+        bumps_epoch: bool,
+        marks_soon: bool = False,
+    ) -> ProducerIdentity:
+        """Commit or abort, for good; gives who the producer is from now on.
+
+        On return the markers are written, unless a partition's disk is slow; readers who come now
+        wait for the flush.  Its offsets and acks are carried out.  With `marks_soon` markers alone
+        are written when the caller has given its answer: before anybody can ask who heard it.
+        """
+        spare = await self._spare_id(transactional_id) if bumps_epoch else -1
+        await self.acks.durable(transactional_id)  # or a crash could commit without them
+        if commits:
+            await self.records_durable(transactional_id)
+        reply = await self._decide(
+            transactional_id,
+            lambda machine: machine.end(
+                self._clock.steady(),
+                transactional_id,
+                who,
+                commits=commits,
+                bumps_epoch=bumps_epoch,
+                spare_producer_id=spare,
+                starts=self._starts,
+            ),
+        )
+        transaction = self.machine.find(transactional_id)
+        if transaction is not None and transaction.state.is_prepared:
+            await self._drives.marked(transaction, soon=marks_soon)
+        return reply
+
+    async def records_durable(self, transactional_id: str) -> None:
+        """Return when all that the open transaction wrote is durable.
+
+        With acks=1 nobody has waited for that, and a power cut could leave a committed transaction
+        without its records.  After acks=all there is nothing to wait for.
+        """
+        transaction = self.machine.find(transactional_id)
+        if transaction is None or transaction.state is not State.ONGOING:
+            return
+        waits = []
+        for place in transaction.partitions:
+            partition = self._opened(*place)  # what is not open was not written to since the start
+            if partition is not None:
+                producer = partition.log.producers.find(transaction.producer_id)
+                last = producer.batches[-1].last_offset if producer and producer.batches else -1
+                if last >= partition.log.high_watermark:
+                    waits.append(partition.committed(Offset(last)))
+        for result in await asyncio.gather(*waits, return_exceptions=True):
+            if result is not None and not isinstance(result, TopicNotFound):  # nobody will read it
+                raise result
+
+    def _starts(self, transaction: Transaction) -> tuple[int, ...] | None:
+        """Where its records begin, in the order of its partitions; None if that is not known."""
+        starts = []
+        for place in sorted(transaction.partitions):
+            partition = self._opened(*place)
+            if partition is None:
+                return None
+            opened = partition.log.producers.open_transactions
+            starts.append(opened.get(transaction.producer_id, NOTHING))
+        return tuple(starts)
+
+    async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
+        """End a hanging transaction on an operator's word; False when there was none."""
+        self.machine.get(transactional_id)
+        spare = await self._spare_id(transactional_id)
+        aborted = await self._decide(
+            transactional_id,
+            lambda machine: machine.abort(
+                self._clock.steady(), transactional_id, spare_producer_id=spare, only=only
+            ),
+        )
+        if aborted:
+            _log.warning("transaction aborted on request", transactional_id=transactional_id)
+            await self.carried_out(transactional_id)
+        return aborted
+
+    async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
+        """End what a producer left open in a partition, on an operator's word.
+
+        A transaction that the coordinator knows is aborted as a whole, or driven on if it is
+        decided; only what no coordinator will ever end gets a marker for this partition alone.
+        """
+        owner = self._owner(who.producer_id)
+        if owner is None:
+            partition = await self._find_partition(topic, index)
+            await partition.committed(self._drives.abandon(partition, who))
+        elif owner.state.is_prepared:
+            await self.carried_out(owner.transactional_id)
+        else:
+            await self.abort(owner.transactional_id, only=who)
+
+    def _owner(self, producer_id: int) -> Transaction | None:
+        """The transaction that this producer has open, or that is being ended."""
+        for transaction in self.machine.ongoing:
+            if transaction.producer_id == producer_id:
+                return transaction
+        for transaction in self.machine.prepared:
+            if transaction.marker_producer_id == producer_id:
+                return transaction
+        return None
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def run_upkeep(self, partitions: Iterable[Partition]) -> None:
+        """Forget silent producers, and end what no coordinator will ever end."""
+        while True:
+            await self._clock.sleep(UPKEEP_SECONDS)
+            self._look_at_deadlines(self._clock.steady())
+            now = self._clock.now()
+            for partition in partitions:
+                partition.log.producers.expire(now)
+                self.end_orphans(partition)
+
+    def _look_at_deadlines(self, now: Timestamp) -> None:
+        """Also when none is due: the clock may have been set back."""
+        try:
+            self.on_deadline(*self.host.submit_now(lambda machine: machine.on_deadline(now)))
+        except GoQueueError as error:
+            _log.error("deadlines not looked at", problem=str(error))
+
+    def end_orphans(self, partition: Partition) -> None:
+        """Abort what is open in the log and in no transaction of the coordinator's.
+
+        A crash leaves that behind when it comes between the flush of the records and that of the
+        partition's adding: nobody was told that they were written.  The marker has a new epoch, so
+        that a repetition of such a record is not taken for a duplicate.
+        """
+        opened = partition.log.producers.open_transactions
+        if not opened or self.host.failed is not None:
+            return
+        place = (TopicName(partition.topic), int(partition.index))
+        owned = {each.producer_id for each in self.machine.ongoing if place in each.partitions}
+        owned |= {
+            each.marker_producer_id
+            for each in self.machine.prepared
+            if place in each.partitions and is_its_own(each, place, opened)
+        }
+        for producer_id in sorted(opened.keys() - owned):
+            self._end_orphan(partition, producer_id)
+
+    def _end_orphan(self, partition: Partition, producer_id: int) -> None:
+        producer = partition.log.producers.find(producer_id)
+        assert producer is not None, "it has a transaction open"
+        _log.warning(
+            "records of no transaction aborted",
+            topic=partition.topic,
+            partition=partition.index,
+            producer_id=producer_id,
+            offset=producer.transaction_start,
+        )
+        who = ProducerIdentity(producer_id, min(producer.epoch + 1, EPOCH_MAX))
+        try:
+            self._drives.abandon(partition, who)
+        except GoQueueError as error:
+            _log.error("marker not written", partition=str(partition), problem=str(error))
+
+    # --- deciding ---------------------------------------------------------------------------------
+
+    async def _decide(
+        self,
+        transactional_id: str,
+        decide: Callable[[TransactionMachine], Decision[TransactionRecord, ReplyT]],
+    ) -> ReplyT:
+        """The reply, once it and all that it rests on is durable."""
+        reply, committed = self.host.submit_now(decide)
+        self.note_unwritten(transactional_id, committed)
+        await self.durable(transactional_id)
+        return reply
+
+    def note_unwritten(self, transactional_id: str, committed: Committed) -> None:
+        """A decision about the id is on its way to disk; see `durable`."""
+        if committed is None:
+            return
+        self._unwritten[transactional_id] = committed
+        committed.add_done_callback(lambda done: self._written(transactional_id, done))
+
+    def _written(self, transactional_id: str, done: asyncio.Future[None]) -> None:
+        if self._unwritten.get(transactional_id) is done:
+            del self._unwritten[transactional_id]
+
+    async def durable(self, transactional_id: str) -> None:
+        """Return when all that was decided about the id is on disk; raises when it cannot be."""
+        while not self._is_durable(transactional_id):
+            await asyncio.shield(self._unwritten[transactional_id])
+        await self.acks.durable(transactional_id)
+        self._refuse_if_failed()
+
+    def _is_durable(self, transactional_id: str) -> bool:
+        unwritten = self._unwritten.get(transactional_id)
+        # Its callback may be still to come: to wait for what is done would be to wait for ever.
+        return unwritten is None or (unwritten.done() and unwritten.exception() is None)
+
+    def _refuse_if_failed(self) -> None:
+        if self.host.failed is not None:
+            raise StorageFailed(f"the transaction log is read-only: {self.host.failed}")
+
+    # --- carrying out -----------------------------------------------------------------------------
+
+    async def carried_out(self, transactional_id: str) -> bool:
+        """Return when the decided transaction is carried out; False when that takes too long."""
+        transaction = self.machine.find(transactional_id)
+        if transaction is None or not transaction.state.is_prepared:
+            return True
+        return await self._drives.carried_out(transaction)
+
+    def _finish(self, transactional_id: str) -> None:
+        """All is carried out, and nobody need remember that."""
+        self.host.defer(lambda machine: machine.completed(self._clock.steady(), transactional_id))
+
+    def _complete(self, transactional_id: str) -> Committed:
+        """All is carried out: say so.  The next transaction begins when that is durable."""
+        _, committed = self.host.submit_now(
+            lambda machine: machine.completed(self._clock.steady(), transactional_id)
+        )
+        self.note_unwritten(transactional_id, committed)
+        if committed is not None:
+            self._completing[transactional_id] = committed
+            committed.add_done_callback(lambda _: self._completing.pop(transactional_id, None))
+        return committed

@@ -1,0 +1,1 @@
+"""The HTTP clients, synchronous and asynchronous."""

@@ -1,0 +1,376 @@
+"""The client for programs on an event loop."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from goqueue.client.errors import ClientError, Refused
+from goqueue.client.http import exchange
+from goqueue.client.http.async_queue_verbs import AsyncQueueVerbs
+from goqueue.client.http.async_transactions import AsyncTransactionalProducer
+from goqueue.client.http.calls import groups, topics
+from goqueue.client.http.calls.groups import ResetTo
+from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, AsyncConnectionPool
+from goqueue.client.http.group_reading import MemberReading, MessageT
+from goqueue.client.http.group_results import (
+    Group,
+    GroupLag,
+    GroupOffset,
+    GroupSummary,
+    MovedOffset,
+)
+from goqueue.client.http.messages import Publishables, Received
+from goqueue.client.http.outcomes import all_published, results_in
+from goqueue.client.http.reading import (
+    PAGE_MESSAGES,
+    Position,
+    Reading,
+    following_partition,
+    following_topic,
+    page_of,
+    partitions_of,
+)
+from goqueue.client.http.results import (
+    Health,
+    Page,
+    PartitionsAdded,
+    Published,
+    ServerVersion,
+    Setting,
+    Topic,
+    TopicSummary,
+)
+from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
+from goqueue.client.http.transactions import TIMEOUT_MS
+
+T = TypeVar("T")
+
+
+class AsyncClient(AsyncQueueVerbs):
+    """A server's verbs.  Close it at the end: `async with AsyncClient(url) as client: …`"""
+
+    def __init__(
+        self,
+        base_url: str = exchange.DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        timeout: float = exchange.TIMEOUT_SECONDS,
+        retries: int = Retries().count_max,
+        connections_max: int = CONNECTIONS_MAX,
+        long_polls_max: int = LONG_POLLS_MAX,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`timeout` is in seconds and for a call as a whole: a free connection, the answer, and up
+        to `retries` repetitions.  A call that waits on purpose (`wait_ms`) has that on top.
+
+        Up to `connections_max` calls are under way at once, and beside them up to
+        `long_polls_max` that wait for messages; further ones wait for their turn.
+        """
+        self.base_url = base_url.rstrip("/")
+        self._timeout = timeout
+        self._retries = Retries(retries)
+        with exchange.named_errors(self.base_url, timeout):
+            self._pool = AsyncConnectionPool(
+                transport,
+                exchange.options(self.base_url, api_key),
+                connections_max=connections_max,
+                long_polls_max=long_polls_max,
+            )
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # --- the server -------------------------------------------------------------------------------
+
+    async def version(self) -> ServerVersion:
+        return await self.send(topics.version())
+
+    async def health(self) -> Health:
+        """Whether the server serves, and if not, why."""
+        return await self.send(topics.health())
+
+    async def stats(self) -> dict[str, Any]:
+        return await self.send(topics.stats())
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def topics(self) -> list[TopicSummary]:
+        """All topics, by name."""
+        page = await self.send(topics.topics())
+        found = page.details
+        while page.next_after:
+            page = await self.send(topics.topics(page.next_after))
+            found = found + page.details
+        return found
+
+    async def topic(self, name: str) -> Topic:
+        return await self.send(topics.topic(name))
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> TopicSummary:
+        """What is not given is the server's default."""
+        return await self.send(topics.create_topic(name, partitions, settings or {}))
+
+    async def delete_topic(self, name: str) -> None:
+        await self.send(topics.delete_topic(name))
+
+    async def settings(self, name: str) -> dict[str, Setting]:
+        return (await self.send(topics.settings(name))).settings
+
+    async def change_settings(
+        self, name: str, changes: Mapping[str, str | None]
+    ) -> dict[str, Setting]:
+        """Set settings of a topic, or with None go back to the default; gives all of them."""
+        return (await self.send(topics.change_settings(name, changes))).settings
+
+    async def add_partitions(self, name: str, count: int) -> PartitionsAdded:
+        """Grow the topic to `count` partitions in all."""
+        return await self.send(topics.add_partitions(name, count))
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    async def publish(self, topic: str, messages: Publishables) -> list[Published]:
+        """Where each message went, in order; raises when any of them was refused.
+
+        `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
+
+        Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
+        """
+        return all_published((await self.send(topics.publish(topic, messages))).results)
+
+    async def publish_each(self, topic: str, messages: Publishables) -> list[Published]:
+        """As `publish`, but a message that is refused is a result with an `error`."""
+        try:
+            return (await self.send(topics.publish(topic, messages))).results
+        except Refused as error:
+            return results_in(error)
+
+    async def fetch(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        offset: Position | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        limit: int | None = None,
+        wait_ms: int = 0,
+    ) -> Page:
+        """One page of a partition; with `wait_ms`, wait for a message when there is none."""
+        call = topics.fetch(
+            topic,
+            partition,
+            offset=offset,
+            from_time=from_time,
+            to_time=to_time,
+            limit=limit,
+            wait_ms=wait_ms,
+        )
+        return page_of(await self.send(call), topic, partition)
+
+    def transactional(
+        self, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS
+    ) -> AsyncTransactionalProducer:
+        """A producer that writes in transactions; see `goqueue.client.http.transactions`.
+
+        One at a time has the id: starting another fences it.  A transaction that is open for
+        longer than `timeout_ms` is aborted, and fences it too.
+        """
+        return AsyncTransactionalProducer(self, transactional_id, timeout_ms)
+
+    async def delete_messages(self, topic: str, partition: int, before: int) -> None:
+        """Delete what lies before an offset."""
+        await self.send(topics.delete_messages(topic, partition, before))
+
+    async def read(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: Position | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        limit: int | None = None,
+    ) -> AsyncGenerator[Received, None]:
+        """All messages up to the current end of the topic.  Messages from several partitions are
+        merged by timestamp.
+
+        A negative offset counts back from the end of each partition.  Times are epoch
+        milliseconds: from the first one at or after `from_time`, before `to_time`.
+        """
+        chosen = partitions_of(
+            await self.topic(topic),
+            partition,
+            offset,
+            from_time=from_time,
+            to_time=to_time,
+            page_messages=min(limit or PAGE_MESSAGES, PAGE_MESSAGES),
+        )
+        reading = Reading(chosen, limit)
+        while not reading.is_finished:
+            missing = reading.missing()
+            pages = await asyncio.gather(*(self.send(each.call()) for each in missing))
+            for each, page in zip(missing, pages, strict=True):
+                each.take(page)
+            for message in reading.ready():
+                yield message
+
+    async def follow(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: Position | None = None,
+        from_time: int | None = None,
+    ) -> AsyncGenerator[Received, None]:
+        """Messages as they come, without end, and through a restart of the server.
+
+        Holds one connection, whatever the number of partitions.  Messages that retention deleted
+        before they were read are skipped with a warning in the log `goqueue.client`.
+        """
+        if partition is None:
+            following = following_topic(topic, offset, from_time)
+        else:
+            found = await self.topic(topic)
+            following = following_partition(found, partition, offset, from_time)
+        while True:
+            call = following.call(exchange.LONG_POLL_MS)
+            for message in following.take(await self.send(call, FOLLOWING)):
+                yield message
+
+    # --- consumer groups --------------------------------------------------------------------------
+
+    async def groups(self) -> list[GroupSummary]:
+        """All groups, by name."""
+        page = await self.send(groups.groups())
+        found = page.groups
+        while page.next_after:
+            page = await self.send(groups.groups(page.next_after))
+            found = found + page.groups
+        return found
+
+    async def group(self, name: str) -> Group:
+        return await self.send(groups.group(name))
+
+    async def delete_group(self, name: str) -> None:
+        """Only one without members."""
+        await self.send(groups.delete_group(name))
+
+    async def group_offsets(self, name: str) -> list[GroupOffset]:
+        return (await self.send(groups.group_offsets(name))).offsets
+
+    async def group_lag(self, name: str) -> GroupLag:
+        return await self.send(groups.group_lag(name))
+
+    async def reset_offsets(
+        self,
+        name: str,
+        to: ResetTo,
+        *,
+        value: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        dry_run: bool = False,
+    ) -> list[MovedOffset]:
+        """Move a group's offsets; `value` is the offset, epoch milliseconds, or how far."""
+        call = groups.reset_offsets(
+            name, to, value=value, topic=topic, partition=partition, dry_run=dry_run
+        )
+        return (await self.send(call)).offsets
+
+    async def join(self, reading: MemberReading[MessageT]) -> None:
+        """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
+        reading.joined(await self.send(reading.join_call()))
+
+    async def poll(
+        self, reading: MemberReading[MessageT], *, limit: int | None = None, wait_ms: int = 0
+    ) -> list[MessageT]:
+        """The next messages; with auto-commit this says that those before are processed.
+
+        A member that was forgotten joins again, and goes on from what is committed.
+        """
+        try:
+            return reading.take(await self.send(reading.call(limit=limit, wait_ms=wait_ms)))
+        except ClientError as error:
+            if not reading.must_join_again(error):
+                raise
+        await self.join(reading)
+        return reading.take(await self.send(reading.call(limit=limit, wait_ms=wait_ms)))
+
+    async def heartbeat(self, reading: MemberReading[MessageT]) -> None:
+        """Stay a member while work takes long; a poll does that too."""
+        reading.stands(await self.send(reading.heartbeat_call()))
+
+    async def commit(
+        self, reading: MemberReading[MessageT], offsets: Mapping[str, Mapping[int, int]]
+    ) -> None:
+        """By topic and partition: the offset of the next message to process."""
+        await self.send(
+            groups.commit_offsets(
+                reading.group,
+                offsets,
+                member_id=reading.member_id,
+                generation=reading.generation,
+            )
+        )
+
+    async def leave(self, reading: MemberReading[MessageT], *, commit: bool = True) -> None:
+        """With auto-commit, `commit` says that what the last poll gave is processed."""
+        await self.send(reading.leave_call(commit=commit))
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def send(self, call: Call[T], retries: Retries | None = None) -> T:
+        """Carry out a call; repeats it where that is safe (see `goqueue.client.http.retries`)."""
+        retries = retries or self._retries
+        allowed = self._timeout + call.wait_seconds
+        end = time.monotonic() + allowed
+        repetitions = 0
+        while True:
+            try:
+                return await self._send_once(
+                    call, end - time.monotonic() if retries.within_timeout else allowed
+                )
+            except ClientError as error:
+                delay = delay_before_retry(
+                    error,
+                    repetitions=repetitions,
+                    is_repeatable=call.is_repeatable,
+                    retries=retries,
+                    left_seconds=end - time.monotonic() - call.wait_seconds,
+                    jitter=random.uniform,
+                )
+                if delay is None:
+                    raise
+            repetitions += 1
+            await asyncio.sleep(delay)
+
+    async def _send_once(self, call: Call[T], seconds: float) -> T:
+        begun = time.monotonic()
+        async with self._pool.connection(call, seconds - call.wait_seconds) as http:
+            left = seconds - (time.monotonic() - begun)
+            with exchange.named_errors(self.base_url, left):
+                response = await http.request(**exchange.request_of(call, left))
+        return exchange.result_of(call, response)

@@ -1,0 +1,89 @@
+"""Transactions, for programs on an event loop; as `transactions` for those that wait."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol, TypeVar
+
+from goqueue.client.errors import ClientError, Refused
+from goqueue.client.http.calls import producers
+from goqueue.client.http.calls.producers import Ids, TopicPartition, WrittenMessage
+from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.messages import Publishables
+from goqueue.client.http.queue_verbs import Receipt, receipts_of
+from goqueue.client.http.transactions import FENCED
+
+T = TypeVar("T")
+
+
+class AsyncSender(Protocol):
+    async def send(self, call: Call[T]) -> T: ...
+
+
+class AsyncTransactionalProducer:
+    """One producer under its transactional id; for one task.  Starting another fences it.
+
+    It is started with its first transaction, and anew after an error whose effect is not known.
+    Once it is fenced, every further transaction is refused.
+    """
+
+    def __init__(self, client: AsyncSender, transactional_id: str, timeout_ms: int) -> None:
+        self._client = client
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._ids: Ids | None = None
+        self._fenced: Refused | None = None
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> "AsyncIterator[AsyncTransaction]":
+        """Commits at the end of the block; an error in it aborts, and is raised."""
+        transaction = AsyncTransaction(self._client, await self._begin())
+        try:
+            yield transaction
+            await self._client.send(producers.commit(transaction.ids))
+        except BaseException as error:
+            await self._failed(error, transaction.ids)
+            raise
+
+    async def _begin(self) -> Ids:
+        if self._fenced is not None:
+            raise self._fenced
+        ids, self._ids = self._ids, None  # until it is known to have begun
+        if ids is None:
+            who = await self._client.send(producers.init(self._transactional_id, self._timeout_ms))
+            ids = Ids(self._transactional_id, who.producer_id, who.epoch)
+        begun = await self._client.send(producers.begin(ids))
+        self._ids = ids
+        return Ids(ids.transactional_id, ids.producer_id, ids.epoch, begun.transaction_id)
+
+    async def _failed(self, error: BaseException, ids: Ids) -> None:
+        known, self._ids = self._ids, None
+        if isinstance(error, Refused) and error.code == FENCED:
+            self._fenced = error
+            return
+        with contextlib.suppress(ClientError):  # or its time will run out
+            await self._client.send(producers.abort(ids))
+            self._ids = known
+
+
+class AsyncTransaction:
+    """What takes part in the transaction that is open."""
+
+    def __init__(self, client: AsyncSender, ids: Ids) -> None:
+        self._client = client
+        self.ids = ids
+
+    async def publish(self, topic: str, messages: Publishables) -> list[WrittenMessage]:
+        """Where each message is; readers see it when the transaction is committed, or never."""
+        written = await self._client.send(producers.publish(self.ids, topic, messages))
+        return written.results
+
+    async def ack(self, *messages: Receipt) -> None:
+        """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.
+
+        They do not run out while the transaction is open.  Refused when one of them has done so.
+        """
+        await self._client.send(producers.acks(self.ids, receipts_of(messages)))
+
+    async def commit_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Move a consumer group: topic and partition to the next offset to be read."""
+        await self._client.send(producers.offsets(self.ids, group, positions))

@@ -1,0 +1,94 @@
+"""Requests of a transactional producer, as data; see `calls`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.messages import Publishables, as_messages, to_wire
+from goqueue.client.http.results import Anything
+
+T = TypeVar("T")
+TopicPartition = tuple[str, int]
+
+
+class ProducerId(msgspec.Struct, frozen=True):
+    producer_id: int
+    epoch: int
+
+
+class Begun(msgspec.Struct, frozen=True):
+    transaction_id: str
+
+
+class WrittenMessage(msgspec.Struct, frozen=True):
+    """Where a message will be when its transaction is committed."""
+
+    partition: int
+    offset: int
+
+
+class WrittenMessages(msgspec.Struct, frozen=True):
+    results: list[WrittenMessage]
+
+
+class Ids(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who asks, and about which transaction."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    transaction_id: str | None = None
+
+
+def init(transactional_id: str, timeout_ms: int) -> Call[ProducerId]:
+    body = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+    return Call(
+        method="POST",
+        path="/producers/init",
+        result=ProducerId,
+        body=msgspec.json.encode(body),
+        is_repeatable=True,
+    )
+
+
+def begin(ids: Ids) -> Call[Begun]:
+    return _call("begin", Begun, ids, is_repeatable=False)
+
+
+def publish(ids: Ids, topic: str, messages: Publishables) -> Call[WrittenMessages]:
+    wire = [to_wire(message) for message in as_messages(messages)]
+    return _call("messages", WrittenMessages, ids, is_repeatable=False, topic=topic, messages=wire)
+
+
+def acks(ids: Ids, receipts: Sequence[str]) -> Call[Anything]:
+    return _call("acks", Anything, ids, receipt_handles=receipts)
+
+
+def offsets(ids: Ids, group: str, positions: Mapping[TopicPartition, int]) -> Call[Anything]:
+    listed = [
+        {"topic": topic, "partition": partition, "offset": offset}
+        for (topic, partition), offset in positions.items()
+    ]
+    return _call("offsets", Anything, ids, group=group, offsets=listed)
+
+
+def commit(ids: Ids) -> Call[Anything]:
+    return _call("commit", Anything, ids)
+
+
+def abort(ids: Ids) -> Call[Anything]:
+    return _call("abort", Anything, ids)
+
+
+def _call(
+    verb: str, result: type[T], ids: Ids, *, is_repeatable: bool = True, **more: Any
+) -> Call[T]:
+    return Call(
+        method="POST",
+        path=f"/transactions/{verb}",
+        result=result,
+        body=msgspec.json.encode({**msgspec.to_builtins(ids), **more}),
+        is_repeatable=is_repeatable,
+    )

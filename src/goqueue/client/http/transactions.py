@@ -1,0 +1,96 @@
+"""Transactions, for programs that wait.
+
+producer = client.transactional("billing-1")
+with producer.transaction() as transaction:
+    transaction.publish("bills", ["…"])
+    transaction.ack(*jobs)                      # messages that a queue handed out
+# committed: all of it, or nothing; an error in the block aborts it
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol, TypeVar
+
+from goqueue.client.errors import ClientError, Refused
+from goqueue.client.http.calls import producers
+from goqueue.client.http.calls.producers import Ids, TopicPartition, WrittenMessage
+from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.messages import Publishables
+from goqueue.client.http.queue_verbs import Receipt, receipts_of
+
+T = TypeVar("T")
+TIMEOUT_MS: Final = 60_000
+FENCED: Final = "producer_fenced"
+
+
+class Sender(Protocol):
+    def send(self, call: Call[T]) -> T: ...
+
+
+class TransactionalProducer:
+    """One producer under its transactional id; for one thread.  Starting another fences it.
+
+    It is started with its first transaction, and anew after an error whose effect is not known.
+    Once it is fenced, every further transaction is refused.
+    """
+
+    def __init__(self, client: Sender, transactional_id: str, timeout_ms: int) -> None:
+        self._client = client
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._ids: Ids | None = None
+        self._fenced: Refused | None = None
+
+    @contextlib.contextmanager
+    def transaction(self) -> "Iterator[Transaction]":
+        """Commits at the end of the block; an error in it aborts, and is raised."""
+        transaction = Transaction(self._client, self._begin())
+        try:
+            yield transaction
+            self._client.send(producers.commit(transaction.ids))
+        except BaseException as error:
+            self._failed(error, transaction.ids)
+            raise
+
+    def _begin(self) -> Ids:
+        if self._fenced is not None:
+            raise self._fenced
+        ids, self._ids = self._ids, None  # until it is known to have begun
+        if ids is None:
+            who = self._client.send(producers.init(self._transactional_id, self._timeout_ms))
+            ids = Ids(self._transactional_id, who.producer_id, who.epoch)
+        begun = self._client.send(producers.begin(ids))
+        self._ids = ids
+        return Ids(ids.transactional_id, ids.producer_id, ids.epoch, begun.transaction_id)
+
+    def _failed(self, error: BaseException, ids: Ids) -> None:
+        known, self._ids = self._ids, None
+        if isinstance(error, Refused) and error.code == FENCED:
+            self._fenced = error
+            return
+        with contextlib.suppress(ClientError):  # or its time will run out
+            self._client.send(producers.abort(ids))
+            self._ids = known
+
+
+class Transaction:
+    """What takes part in the transaction that is open."""
+
+    def __init__(self, client: Sender, ids: Ids) -> None:
+        self._client = client
+        self.ids = ids
+
+    def publish(self, topic: str, messages: Publishables) -> list[WrittenMessage]:
+        """Where each message is; readers see it when the transaction is committed, or never."""
+        return self._client.send(producers.publish(self.ids, topic, messages)).results
+
+    def ack(self, *messages: Receipt) -> None:
+        """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.
+
+        They do not run out while the transaction is open.  Refused when one of them has done so.
+        """
+        self._client.send(producers.acks(self.ids, receipts_of(messages)))
+
+    def commit_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Move a consumer group: topic and partition to the next offset to be read."""
+        self._client.send(producers.offsets(self.ids, group, positions))

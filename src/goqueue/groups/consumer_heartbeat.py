@@ -1,0 +1,269 @@
+"""ConsumerGroupHeartbeat: the one request of the consumer protocol.
+
+epoch  0: join (or start over)     epoch -1: leave     epoch -2: a static member pauses
+epoch >0: I am here; this is what I own, if it changed; this is what I want, if it changed
+"""
+
+import msgspec
+
+from goqueue.groups.assignors import check_assignor
+from goqueue.groups.consumer import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    Current,
+)
+from goqueue.groups.consumer_members import (
+    expel,
+    find_member,
+    move,
+    replace_static,
+    touch,
+)
+from goqueue.groups.context import Desk
+from goqueue.groups.conversion import make_consumer
+from goqueue.groups.errors import (
+    GroupMaxSizeReached,
+    InvalidGroupId,
+    InvalidGroupRequest,
+    InvalidSessionTimeout,
+    UnknownMember,
+    UnreleasedInstance,
+)
+from goqueue.groups.pending_change import Draft
+from goqueue.groups.reconcile import check_epoch, next_step
+from goqueue.groups.records import (
+    ConsumerMember,
+    ConsumerMemberSaved,
+    MemberState,
+    ReaderTraits,
+)
+from goqueue.groups.replies import Beat
+from goqueue.groups.slots import NO_SLOTS, Slots
+from goqueue.groups.targets import note_settled, retarget
+from goqueue.model.ids import GroupId, Timestamp, TopicName
+
+HEARTBEAT_MS_A_MEMBER = 10  # a hundred heartbeats a second, however large the group
+
+
+class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """None (and -1) say "as before"; a join names everything."""
+
+    group_id: GroupId
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    subscribed_names: tuple[TopicName, ...] | None = None
+    subscribed_regex: str | None = None
+    assignor: str | None = None
+    owned: Slots | None = None
+    reader: ReaderTraits | None = None  # said at the join, and only there
+
+
+def check_request(desk: Desk, request: BeatRequest) -> None:
+    if not request.group_id:
+        raise InvalidGroupId("a group has a name")
+    if not request.member_id:
+        raise InvalidGroupRequest("a member has an id; it makes one up before it joins")
+    if request.member_epoch < STATIC_LEAVE_EPOCH:
+        raise InvalidGroupRequest(f"member epoch {request.member_epoch}")
+    if request.instance_id == "":
+        raise InvalidGroupRequest("an instance id is not empty")
+    if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        raise InvalidGroupRequest("only a static member can pause; it names its instance id")
+    ids = (request.member_id, request.instance_id, request.rack_id, request.client_id)
+    said = (*ids, request.subscribed_regex, *(request.subscribed_names or ()))
+    desk.check_member_bytes(sum(len(each or "") for each in said))
+    if request.assignor:
+        check_assignor(request.assignor)
+    if request.subscribed_regex:
+        desk.topics.matching(request.subscribed_regex)  # raises if it is none
+    if request.member_epoch == JOIN_EPOCH:
+        _check_join(desk, request)
+
+
+def _check_join(desk: Desk, request: BeatRequest) -> None:
+    shortest, longest = desk.config.session_timeout_ms_min, desk.config.session_timeout_ms_max
+    if request.reader and not shortest <= request.reader.session_timeout_ms <= longest:
+        raise InvalidSessionTimeout(
+            f"session of {request.reader.session_timeout_ms} ms, {shortest} to {longest} allowed"
+        )
+    if request.owned:
+        raise InvalidGroupRequest("a member that joins owns nothing yet")
+    if request.subscribed_names is None and not request.subscribed_regex:
+        raise InvalidGroupRequest("a member that joins says what it subscribes to")
+
+
+def beat(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+    if request.member_epoch == LEAVE_EPOCH:
+        return _leave(desk, draft, now, request)
+    if request.member_epoch == STATIC_LEAVE_EPOCH:
+        return _pause(desk, draft, now, request)
+    if request.member_epoch == JOIN_EPOCH:
+        return _join(desk, draft, now, request)
+    return _carry_on(desk, draft, now, request)
+
+
+def _join(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+    _check_size(desk, draft, request)
+    make_consumer(desk, draft, now)
+    before = _admit(desk, draft, now, request)
+    after = _updated(desk, before, request)
+    if before is None or before != after:
+        draft.write(ConsumerMemberSaved(draft.group_id, after))
+    if before is None:
+        retarget(desk, draft, now, "member joined")
+    elif _wants_other(before, after):
+        retarget(desk, draft, now, "subscription changed")
+    return _reconcile(desk, draft, now, request.member_id, NO_SLOTS, tell=True)
+
+
+def _check_size(desk: Desk, draft: Draft, request: BeatRequest) -> None:
+    """Before anything else: a refusal must leave nobody woken for nothing."""
+    group = draft.group
+    if group is None or request.member_id in group.members or request.instance_id in group.static:
+        return
+    if len(group.members) >= desk.config.members_max:
+        raise GroupMaxSizeReached(
+            f"{len(group.members)} members, {desk.config.members_max} allowed"
+        )
+
+
+def _admit(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> ConsumerMember | None:
+    """The member as it was, at epoch 0; None if it is new."""
+    if draft.group is None:
+        return None
+    group = draft.consumer
+    holder = group.static.get(request.instance_id) if request.instance_id else None
+    if holder is not None and holder != request.member_id:
+        in_use = group.current[holder].epoch != STATIC_LEAVE_EPOCH
+        if in_use and group.members[holder].classic is None:  # classic ones restart without leave
+            raise UnreleasedInstance(f"instance {request.instance_id!r} is held by {holder!r}")
+        replace_static(desk, draft, now, holder, request.member_id)
+        return draft.consumer.members[request.member_id]
+    member = group.members.get(request.member_id)
+    if member is None:
+        return None
+    current = group.current[request.member_id]
+    start_over = msgspec.structs.replace(current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    draft.write(group.moved(request.member_id, start_over))
+    return member
+
+
+def _carry_on(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+    group = _consumer_group(draft, request)
+    before = find_member(group, request.member_id, request.instance_id)
+    current = group.current[request.member_id]
+    check_epoch(current, request.member_epoch, request.owned, request.member_id)
+    after = _updated(desk, before, request)
+    if before != after:
+        draft.write(ConsumerMemberSaved(draft.group_id, after))
+        if _wants_other(before, after):
+            retarget(desk, draft, now, "subscription changed")
+    behind = request.member_epoch < current.epoch  # it never heard our last answer
+    return _reconcile(
+        desk,
+        draft,
+        now,
+        request.member_id,
+        request.owned,
+        tell=behind or request.owned is not None,
+    )
+
+
+def _consumer_group(draft: Draft, request: BeatRequest) -> ConsumerGroup:
+    """A member of a group that is gone, or is classic by now, is told to join again."""
+    if not isinstance(draft.group, ConsumerGroup):
+        raise UnknownMember(f"no member {request.member_id!r} in group {request.group_id!r}")
+    return draft.group
+
+
+def _updated(desk: Desk, before: ConsumerMember | None, request: BeatRequest) -> ConsumerMember:
+    """The member with whatever the request says anew."""
+    timeout_ms = request.rebalance_timeout_ms
+    if before is None:
+        before = ConsumerMember(
+            member_id=request.member_id,
+            instance_id=request.instance_id,
+            rack_id=None,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            rebalance_timeout_ms=desk.config.rebalance_timeout_ms,
+            subscribed_names=(),
+            subscribed_regex=None,
+            assignor=None,
+        )
+    names, regex = request.subscribed_names, request.subscribed_regex
+    return ConsumerMember(
+        member_id=request.member_id,
+        instance_id=before.instance_id,
+        rack_id=request.rack_id or before.rack_id,
+        client_id=request.client_id or before.client_id,
+        client_host=request.client_host or before.client_host,
+        rebalance_timeout_ms=timeout_ms if timeout_ms > 0 else before.rebalance_timeout_ms,
+        subscribed_names=before.subscribed_names if names is None else tuple(sorted(set(names))),
+        subscribed_regex=before.subscribed_regex if regex is None else regex or None,
+        assignor=request.assignor or before.assignor,
+        reader=request.reader if request.member_epoch == JOIN_EPOCH else before.reader,
+    )
+
+
+def _wants_other(before: ConsumerMember, after: ConsumerMember) -> bool:
+    return (
+        before.subscribed_names != after.subscribed_names
+        or before.subscribed_regex != after.subscribed_regex
+        or before.assignor != after.assignor
+    )
+
+
+def _reconcile(
+    desk: Desk, draft: Draft, now: Timestamp, member_id: str, reported: Slots | None, *, tell: bool
+) -> Beat:
+    """Take the member a step on, and say where it stands."""
+    group = draft.consumer
+    before = group.current[member_id]
+    after = next_step(group, member_id, reported)
+    if after is not before:
+        move(desk, draft, now, member_id, after)
+        note_settled(desk, draft, now)
+    touch(desk, group, member_id, now)
+    tell = tell or after.assigned != before.assigned
+    return Beat(
+        member_id,
+        after.epoch,
+        _heartbeat_interval_ms(desk, group),
+        after.assigned if tell else None,
+    )
+
+
+def _heartbeat_interval_ms(desk: Desk, group: ConsumerGroup) -> int:
+    """Short for a small group, since a rebalance is only noticed at the next heartbeat."""
+    given = desk.settings_of(group.group_id).heartbeat_interval_ms
+    if given is not None:
+        return given
+    wanted = len(group.members) * HEARTBEAT_MS_A_MEMBER
+    wanted = max(desk.config.heartbeat_interval_ms_min, wanted)
+    return min(desk.config.heartbeat_interval_ms, wanted)
+
+
+def _leave(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+    group = _consumer_group(draft, request)
+    find_member(group, request.member_id, request.instance_id)
+    expel(desk, draft, [request.member_id], now, "member left")
+    return Beat(request.member_id, LEAVE_EPOCH, 0)
+
+
+def _pause(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+    """Keep the seat and the partitions until the session ends; the next process takes them."""
+    group = _consumer_group(draft, request)
+    find_member(group, request.member_id, request.instance_id)
+    assigned = group.current[request.member_id].assigned
+    paused = Current(STATIC_LEAVE_EPOCH, JOIN_EPOCH, MemberState.STABLE, assigned)
+    move(desk, draft, now, request.member_id, paused)
+    touch(desk, group, request.member_id, now)
+    return Beat(request.member_id, STATIC_LEAVE_EPOCH, 0)

@@ -1,0 +1,85 @@
+"""Where one member of a consumer group stands, and which members have reason to look again.
+
+For a broker that reads on behalf of members (see `goqueue.broker.groups.http_members`): it walks
+them to their target as a client of the consumer protocol walks itself, and need not wait for a
+heartbeat interval to do so.
+"""
+
+import msgspec
+
+from goqueue.groups.consumer import ConsumerGroup
+from goqueue.groups.context import Desk
+from goqueue.groups.errors import UnknownMember
+from goqueue.groups.pending_change import Group
+from goqueue.groups.reconcile import must_rejoin
+from goqueue.groups.records import ConsumerMember, GroupDeleted, GroupRecord, MemberState, TargetSet
+from goqueue.groups.slots import Slots
+from goqueue.model.ids import GroupId
+
+
+class Standing(msgspec.Struct, frozen=True):
+    member: ConsumerMember
+    epoch: int
+    previous_epoch: int
+    target_epoch: int
+    state: MemberState
+    assigned: Slots
+    revoking: Slots
+
+
+def standing(desk: Desk, group_id: GroupId, member_id: str) -> Standing:
+    group = desk.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+        raise UnknownMember(f"no member {member_id!r} in group {group_id!r}: join again")
+    current = group.current[member_id]
+    return Standing(
+        group.members[member_id],
+        current.epoch,
+        current.previous_epoch,
+        group.target_epoch,
+        current.state,
+        current.assigned,
+        current.revoking,
+    )
+
+
+def holder(desk: Desk, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
+    """The member that has this instance id."""
+    group = desk.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return None
+    member_id = group.static.get(instance_id)
+    return None if member_id is None else group.members[member_id]
+
+
+def would_move(desk: Desk, group_id: GroupId, member_id: str) -> bool:
+    """Would a heartbeat that reports nothing take the member a step on, or tell it to go?"""
+    group = desk.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+        return True
+    if group.current[member_id].state is MemberState.REVOKING:
+        return False
+    return must_rejoin(group, member_id)
+
+
+class Changes(msgspec.Struct):
+    """What happened to consumer groups since somebody last asked; kept in memory only."""
+
+    retargeted: set[GroupId] = msgspec.field(default_factory=set)
+    """Every member has somewhere to go."""
+    released: set[GroupId] = msgspec.field(default_factory=set)
+    """Members that wait for a slot may find it free."""
+
+    def __bool__(self) -> bool:
+        return bool(self.retargeted or self.released)
+
+    def note(self, record: GroupRecord, released_before: int, group: Group | None) -> None:
+        """`record` was applied, and `group` is what it made."""
+        if isinstance(record, TargetSet | GroupDeleted):
+            self.retargeted.add(record.group_id)
+        elif isinstance(group, ConsumerGroup) and group.released_count != released_before:
+            self.released.add(group.group_id)
+
+
+def released_count(group: Group | None) -> int:
+    return group.released_count if isinstance(group, ConsumerGroup) else 0

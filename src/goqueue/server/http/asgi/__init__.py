@@ -1,0 +1,1 @@
+"""The HTTP listener itself: connections, limits, access, long polls, the application."""

@@ -1,0 +1,153 @@
+"""The HTTP application.  The gate before it serves the API's routes at `/v1` too."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from litestar import Litestar, Router
+from litestar.di import Provide
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig
+
+from goqueue.broker import Broker
+from goqueue.broker.groups.admin import GroupOverview
+from goqueue.broker.groups.http_members import GroupMembers
+from goqueue.broker.messages.merged_reader import MergedReader
+from goqueue.broker.messages.publish import Messages
+from goqueue.broker.messages.transactional_publish import TransactionMessages
+from goqueue.model.config import HttpConfig
+from goqueue.model.errors import GoQueueError
+from goqueue.server.http import errors
+from goqueue.server.http.asgi.long_polls import LongPolls
+from goqueue.server.http.asgi.readiness import Health
+from goqueue.server.http.openapi import page
+from goqueue.server.http.openapi.document import ApiDocument
+from goqueue.server.http.routes import (
+    admin,
+    application_transactions,
+    compaction,
+    dlq,
+    group_admin,
+    group_bodies,
+    groups,
+    health,
+    message_bodies,
+    messages,
+    queue_admin,
+    queue_bodies,
+    queue_settings,
+    queue_stream,
+    queues,
+    topics,
+    transactional_messages,
+    transactions,
+)
+from goqueue.server.http.routes.sent_events import SentEvents
+from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
+
+API: Final[list[HTTPRouteHandler]] = [
+    *topics.HANDLERS,
+    *messages.HANDLERS,
+    *groups.HANDLERS,
+    *group_admin.HANDLERS,
+    *queues.HANDLERS,
+    *queue_settings.HANDLERS,
+    *queue_admin.HANDLERS,
+    *queue_stream.HANDLERS,
+    *dlq.HANDLERS,
+    *compaction.HANDLERS,
+    *transactions.HANDLERS,
+    *transactional_messages.HANDLERS,
+    *application_transactions.HANDLERS,
+    *admin.HANDLERS,
+]
+
+# The first words of their paths.
+API_ROOTS: Final = frozenset(path.split("/")[1] for each in API for path in each.paths)
+
+
+def create_app(
+    broker: Broker,
+    config: HttpConfig,
+    metrics: Metrics,
+    readiness: Health,
+    polls: LongPolls,
+    server_log: ServerLog,
+) -> Litestar:
+    verbs = Messages(broker)
+    given = {
+        "broker": broker,
+        "verbs": verbs,
+        "merged": MergedReader(broker, verbs),
+        "members": GroupMembers(broker),
+        "overview": GroupOverview(broker),
+        "queues": broker.queues,
+        "transaction_messages": TransactionMessages(broker),
+        "metrics": metrics,
+        "health": readiness,
+        "polls": polls,
+        "server_log": server_log,
+        "sent_events": SentEvents(f"{broker.started_at:x}"),
+    }
+
+    def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:
+        return _application({**given, "document": document}, config, openapi_config)
+
+    document = ApiDocument(
+        make_app,
+        (
+            *(
+                admin,
+                compaction,
+                dlq,
+                group_admin,
+                group_bodies,
+                application_transactions,
+                health,
+            ),
+            *(message_bodies, messages, queue_admin, queue_bodies, queue_settings, topics),
+            transactional_messages,
+            transactions,
+        ),
+    )
+    return make_app(None)
+
+
+def _application(
+    given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
+) -> Litestar:
+    api = Router("/", route_handlers=API, before_request=errors.refuse_unknown_parameters)
+    return Litestar(
+        [*page.HANDLERS, *health.HANDLERS, api],
+        dependencies={name: _constant(value) for name, value in given.items()},
+        exception_handlers={
+            errors.Detailed: errors.on_detailed,
+            GoQueueError: errors.on_goqueue_error,
+            ValidationException: errors.on_validation_error,
+            HTTPException: errors.on_http_error,
+            UnicodeDecodeError: errors.on_bad_text,
+            RecursionError: errors.on_bad_text,
+            Exception: errors.on_bug,
+        },
+        request_max_body_size=config.body_bytes_max,
+        openapi_config=openapi_config,
+        logging_config=None,
+        debug=False,
+    )
+
+
+def allowed_methods(app: Litestar, path: str) -> list[str]:
+    """What may be done at a path; nothing when there is none."""
+    found = []
+    for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
+        try:
+            app.asgi_router.handle_routing(path=path, method=method)
+        except HTTPException:
+            continue
+        found.append(method)
+    return found
+
+
+def _constant(value: object) -> Provide:
+    return Provide(lambda: value, sync_to_thread=False, use_cache=True)

@@ -1,0 +1,108 @@
+"""The HTTP listener: the application on a socket, embedded in the running event loop."""
+
+import asyncio
+
+import structlog
+from uvicorn.server import ServerState
+
+from goqueue.broker import Broker
+from goqueue.model.config import Address, HttpConfig, parse_address
+from goqueue.runtime import Listener
+from goqueue.server.http.asgi.access import Access
+from goqueue.server.http.asgi.app import API_ROOTS, allowed_methods, create_app
+from goqueue.server.http.asgi.connection import HttpConnection, server_config
+from goqueue.server.http.asgi.long_polls import LongPolls
+from goqueue.server.http.asgi.readiness import Health
+from goqueue.server.http.asgi.request_limits import Gate
+from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
+
+_log = structlog.get_logger("goqueue.http")
+
+
+class HttpListener:
+    """Started and stopped by who composes the server.  Touches no signals and no global logging."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        config: HttpConfig,
+        metrics: Metrics,
+        health: Health | None = None,
+        server_log: ServerLog | None = None,
+    ) -> None:
+        self.health = health or Health()
+        self._broker = broker
+        self._config = config
+        self._metrics = metrics
+        self._state = ServerState()
+        self._polls = LongPolls(broker.doors.clock, config.long_poll_ms_max)
+        server_log = server_log or ServerLog()
+        app = create_app(broker, config, metrics, self.health, self._polls, server_log)
+        gate = Gate(
+            app,  # type: ignore[arg-type] # litestar has its own names for ASGI's types
+            access=Access(config),
+            compress=config.compress,
+            body_bytes_max=config.body_bytes_max,
+            clock=broker.doors.clock,
+            metrics=metrics,
+            server_log=server_log,
+            requests_max=config.connections_max,
+            connection_count=lambda: len(self._state.connections),
+            api_roots=API_ROOTS,
+            allowed_methods=lambda path: allowed_methods(app, path),
+        )
+        self._server_config = server_config(gate, config.idle_seconds)
+        self._listener: Listener | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it really listens: the port is known also when 0 was asked for."""
+        assert self._listener is not None, "not started"
+        return Address(*self._listener.address)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._state.connections)
+
+    @property
+    def ready(self) -> bool:
+        """What `/readyz` says; set by who knows that all listeners serve."""
+        return self.health.ready
+
+    @ready.setter
+    def ready(self, ready: bool) -> None:
+        if ready:
+            self.health.set_ready()
+        else:
+            self.health.set_stopping()
+
+    async def start(self, _: asyncio.TaskGroup | None = None) -> None:
+        """Listen.  Needs no tasks of its own beside those of its connections."""
+        address = parse_address(self._config.listen)
+        self._listener = await self._broker.doors.network.listen(
+            address.host, address.port, self._connection
+        )
+        _log.info("http listens", address=str(self.address))
+
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(
+            self._server_config, self._state, self._metrics, self._config.connections_max
+        )
+
+    async def stop(self, seconds: float) -> None:
+        """Accept nothing more, answer what is open, and cut what takes longer than `seconds`."""
+        if self._listener is not None:
+            await self._listener.close()
+        self._polls.end_all()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        requests = list(self._state.tasks)
+        if requests:
+            _, late = await asyncio.wait(requests, timeout=seconds)
+            for request in late:
+                request.cancel()
+            if late:
+                await asyncio.wait(late)
+        for connection in list(self._state.connections):
+            connection.transport.close()

@@ -1,0 +1,249 @@
+"""What every request passes, whatever its route: bounds, origin, headers, timing.
+
+too many requests or bytes of bodies at once       503, with Retry-After
+a name that is not ours, a page of another origin  400, 421, 403: see `access`
+/v1/…                                              the same as without it
+every answer                                       security headers, a newline behind JSON, gzip
+every request                                      its time in the metrics, by route, and in the log
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.model.errors import Overloaded
+from goqueue.runtime import Clock
+from goqueue.server.http.asgi.access import Access
+from goqueue.server.http.asgi.compression import (
+    Inflater,
+    accepts_gzip,
+    compressed,
+    is_worth_it,
+    may_compress,
+)
+from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
+from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+VERSION_PREFIX: Final = "/v1/"
+ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})
+BODY_BYTES_AT_ONCE_MAX: Final = 256 * 1024 * 1024  # of all requests together
+CLIENT_LEFT: Final = 499  # in the metrics, for a request whose client did not wait for the answer
+_HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_STRICT_POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+
+
+class Gate:
+    """The outermost ASGI application."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        access: Access,
+        compress: str,
+        body_bytes_max: int,
+        clock: Clock,
+        metrics: Metrics,
+        server_log: ServerLog,
+        requests_max: int,
+        connection_count: Callable[[], int],
+        api_roots: frozenset[str],
+        allowed_methods: Callable[[str], list[str]],
+    ) -> None:
+        self._app = app
+        self.access = access
+        self.compress = compress
+        self.body_bytes_max = body_bytes_max
+        self._clock = clock
+        self._metrics = metrics
+        self._server_log = server_log
+        self._requests_max = requests_max
+        self._connection_count = connection_count
+        self._api_roots = api_roots
+        self._allowed_methods = allowed_methods
+        self._requests = 0
+        self._body_bytes = 0  # received and not yet answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http", "there is no other kind of connection here"
+        if scope["method"] == "HEAD":  # as GET; the server below leaves the body out
+            scope = {**scope, "method": "GET"}
+        refused = self.access.refusal(scope)
+        scope["path"] = self._unversioned(scope["path"])
+        passing = _Passing(scope, receive, send, self)
+        started = self._clock.instant()
+        self._requests += 1
+        try:
+            refusal = refused or self._refusal(scope)
+            if refusal is not None:
+                await _answer(passing.send, *refusal)
+            elif scope["method"] == "OPTIONS":
+                await self._answer_options(scope, passing.send)
+            else:
+                await self._app(scope, passing.receive, passing.send)
+        finally:
+            self._requests -= 1
+            self._body_bytes -= passing.body_bytes
+            seconds = (self._clock.instant() - started) / 1e9
+            route = str(scope.get("path_template") or "none")
+            self._metrics.observe_http_request(_method(scope), route, passing.status, seconds)
+            if self._server_log.wants_requests:
+                self._server_log.http_request(
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=passing.status,
+                    seconds=seconds,
+                    peer="{}:{}".format(*(scope.get("client") or ("?", 0))),
+                )
+
+    def _unversioned(self, path: str) -> str:
+        """The API at `/v1` is the one at `/`; what is about the server has no version."""
+        if path.startswith(VERSION_PREFIX):
+            root = path[len(VERSION_PREFIX) :].partition("/")[0]
+            if root in self._api_roots:
+                return path[len(VERSION_PREFIX) - 1 :]
+        return path
+
+    def _refusal(self, scope: Scope) -> tuple[int, Problem] | None:
+        if scope["path"] in ALWAYS_SERVED:
+            return None
+        busy = self._requests > self._requests_max
+        if busy or self._connection_count() > self._requests_max:
+            error = Overloaded(
+                f"more than {self._requests_max} requests or connections at once"
+                " (setting http.connections_max)"
+            )
+            return 503, problem_of(error)
+        encoding = dict(scope["headers"]).get(b"content-encoding", b"identity").lower()
+        if encoding not in (b"identity", b"gzip"):
+            text = (
+                f"a body encoded as {encoding.decode('latin-1')[:40]!r}: send it plain or as gzip"
+            )
+            return 415, Problem("unsupported_media_type", text)
+        return None
+
+    async def _answer_options(self, scope: Scope, send: Send) -> None:
+        if not self._allowed_methods(scope["path"]):
+            await _answer(send, 404, Problem("no_such_path", "Not Found"))
+            return
+        allow = self.allow_header(scope["path"])
+        headers = [allow, *self.access.preflight_headers(scope, allow[1])]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    def allow_header(self, path: str) -> tuple[bytes, bytes]:
+        methods = self._allowed_methods(path)
+        also = ["HEAD", "OPTIONS"] if "GET" in methods else ["OPTIONS"]
+        return b"allow", ", ".join(methods + also).encode()
+
+    def take_bytes(self, count: int) -> None:
+        self._body_bytes += count
+        if self._body_bytes > BODY_BYTES_AT_ONCE_MAX:
+            raise Overloaded(f"more than {BODY_BYTES_AT_ONCE_MAX} bytes of request bodies at once")
+
+
+class _Passing:
+    """One request on its way through."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
+        self.status = 0
+        self.body_bytes = 0
+        self._receive = receive
+        self._send = send
+        self._gate = gate
+        self._scope = scope
+        self._path = scope["path"]
+        self._start: Event | None = None  # of the answer; it waits for the body
+        headers = dict(scope["headers"])
+        self._accepts_gzip = accepts_gzip(headers)
+        self._inflater: Inflater | None = None
+        if headers.get(b"content-encoding", b"").lower() == b"gzip":
+            self._inflater = Inflater(gate.body_bytes_max)
+        self._cors_headers = gate.access.cors_headers(scope)
+
+    async def receive(self) -> Event:
+        event = await self._receive()
+        if event["type"] == "http.disconnect" and not self.status:
+            self.status = CLIENT_LEFT
+        body = event.get("body")
+        if self._inflater is not None and event["type"] == "http.request":
+            is_last = not event.get("more_body", False)
+            body = await self._inflater.feed(body or b"", is_last=is_last)
+            event = {**event, "body": body}
+        if body:
+            self.body_bytes += len(body)
+            self._gate.take_bytes(len(body))
+        return event
+
+    async def send(self, event: Event) -> None:
+        if event["type"] == "http.response.start":
+            self.status = self.status or event["status"]
+            headers = [*event["headers"], *_HEADERS, *self._cors_headers]
+            if not any(name == b"content-security-policy" for name, _ in headers):
+                headers.append(_STRICT_POLICY)
+            if event["status"] == 405:
+                headers = [header for header in headers if header[0] != b"allow"]
+                headers.append(self._gate.allow_header(self._path))
+            event["headers"] = headers
+            self._start = event
+            return
+        if self._start is not None:
+            start, self._start = self._start, None
+            if not event.get("more_body", False):
+                event = {**event, "body": await self._finished(start, event.get("body", b""))}
+            await self._send(start)
+        await self._send(event)
+
+    async def _finished(self, start: Event, body: bytes) -> bytes:
+        """An answer that is whole: with a newline, and compressed where that helps."""
+        headers = dict(start["headers"])
+        kind = headers.get(b"content-type", b"")
+        if not body or b"content-encoding" in headers:
+            return body
+        if kind.startswith(b"application/json"):
+            body += b"\n"
+        added = []
+        route = str(self._scope.get("path_template") or "")
+        if is_worth_it(kind, len(body)) and may_compress(
+            self._gate.compress, self._scope["method"], route
+        ):
+            added.append((b"vary", b"accept-encoding"))
+            if self._accepts_gzip:
+                added.append((b"content-encoding", b"gzip"))
+                body = await compressed(body)
+        added.append((b"content-length", str(len(body)).encode()))
+        kept = [header for header in start["headers"] if header[0] != b"content-length"]
+        start["headers"] = [*kept, *added]
+        return body
+
+
+def _method(scope: Scope) -> str:
+    """As it is, when it is one of the usual: a label must not take any value."""
+    method: str = scope["method"]
+    return method if method in ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD") else "other"
+
+
+async def _answer(send: Send, status: int, problem: Problem) -> None:
+    body = msgspec.json.encode(ErrorBody(problem))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == 503:
+        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,552 @@
+"""Dead letters: look at them, drive them back, throw them away.
+
+`topic` is always the topic that the messages came from, not `{topic}.dlq`.
+"""
+
+from collections import Counter
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import Request, Response, delete, get, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody, PathParameter, QueryParameter
+
+from goqueue.broker.dlq.browse import DeadLetter, DeadLetters, LetterFilter
+from goqueue.broker.dlq.redrive_jobs import Redrive as RedriveState
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.names import topic_name
+from goqueue.queue import DeadLetterNotFound, Story, letters_topic
+from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues
+from goqueue.server.http.parsing import INT64_MAX, TIME_PATTERN, parse_time, time_text
+from goqueue.server.http.routes.group_bodies import (
+    NAME_LENGTH_MAX,
+    Name,
+    OffsetNumber,
+    PartitionNumber,
+)
+from goqueue.server.http.routes.message_bodies import (
+    INT32_MAX,
+    Encoding,
+    HeaderBody,
+    ReadEncoding,
+    message_body,
+)
+from goqueue.server.http.routes.messages import EncodingQuery, PartitionPath
+from goqueue.server.http.routes.queue_bodies import Time, queue_responses, queue_write_responses
+from goqueue.server.http.routes.topics import TopicPath
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 10_000
+COUNTED_MAX: Final = 10_000  # letters that are looked at for the reasons of all
+OFFSETS_MAX: Final = 10_000
+RATE_MAX: Final = 1_000_000
+HEADER_PATTERN: Final = "^[^=]+=.*$"
+AFTER_PATTERN: Final = r"^\d{1,10}:\d{1,19}$"
+ANY_LENGTH_MAX: Final = 10_000
+QUERY_LENGTH_MAX: Final = 1_000  # percent-encoded it must fit into a request's head
+
+TimeInput = (
+    Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+    | Annotated[str, msgspec.Meta(pattern=TIME_PATTERN)]
+)
+
+
+# --- what goes in and out -----------------------------------------------------------------------
+
+
+class DeadLetterBody(msgspec.Struct, frozen=True):
+    partition: int
+    offset: int
+    """Of the dead letter; `GET /topics/{topic}/dlq/{partition}/{offset}` gives it again."""
+    timestamp: Time
+    """When the message was published."""
+    key: str | None
+    value: str | None
+    headers: list[HeaderBody]
+    """Its own: without those that tell the story."""
+    priority: str
+    source_offset: int | None
+    """Where it was in its topic."""
+    reason: str
+    """`max_failures`, `max_timeouts`, `max_deliveries`, `rejected`, `expired` (its time to live) or
+    `unreadable`; empty when another producer wrote it."""
+    error: str
+    """What the consumer said."""
+    attempts: int
+    failures: int
+    """Deliveries that consumers nacked."""
+    timeouts: int
+    """Deliveries that brought no answer."""
+    group: str
+    consumer: str
+    """Who had it last."""
+    first_delivery: Time
+    last_delivery: Time
+    died_at: Time
+    encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
+    """`base64` when key, value and header values are base64; otherwise absent."""
+
+
+class DeadLettersBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    topic: str
+    dlq_topic: str
+    count: int
+    """Dead letters in all, whatever was asked for."""
+    messages: list[DeadLetterBody]
+    next_after: str | None = None
+    """There may be more: give this as `after` to go on."""
+    reasons: dict[str, int] | None = None
+    """With `reasons`: how many of each, among the first 10000 that were asked for."""
+
+
+class TakenPartition(msgspec.Struct, frozen=True):
+    partition: int
+    floor: int
+    """All dead letters below were taken out."""
+    ranges: list[tuple[int, int]]
+    """And these above it: first and last offset."""
+
+
+class TakenBody(msgspec.Struct, frozen=True):
+    topic: str
+    dlq_topic: str
+    partitions: list[TakenPartition]
+
+
+class WhichLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters; all of them when nothing is said."""
+
+    partition: PartitionNumber | None = None
+    offsets: Annotated[list[OffsetNumber], msgspec.Meta(max_length=OFFSETS_MAX)] | None = None
+    """Of the dead letters; with `partition`."""
+    key: Annotated[str, msgspec.Meta(max_length=ANY_LENGTH_MAX)] | None = None
+    reason: Name | None = None
+    group: Name | None = None
+    from_time: TimeInput | None = None
+    """Died at this time or later: RFC 3339, or milliseconds since 1970."""
+    to_time: TimeInput | None = None
+    """Died before this time."""
+    header: HeaderBody | None = None
+    """Has this header with this value."""
+
+
+class Redrive(WhichLetters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    to: Name | None = None
+    """Another topic than the one they came from."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
+    """At most so many."""
+    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+    """At most so many a second."""
+    dry_run: bool = False
+    """Only count them."""
+    background: bool = False
+    """Answer at once with an id, and go on; `GET /topics/{topic}/dlq/redrives/{id}` tells how far
+    it is."""
+
+
+class RedrivenBody(msgspec.Struct, frozen=True):
+    topic: str
+    to: str
+    moved: int
+    """With `dry_run`: those that would be, 10000 at most."""
+    dry_run: bool
+
+
+class RedriveBody(msgspec.Struct, frozen=True):
+    id: str
+    topic: str
+    to: str
+    state: Literal["running", "done", "failed", "cancelled"]
+    moved: int
+    """So far."""
+    error: str
+    """Why it failed."""
+    started_at: Time
+
+
+class RedrivesBody(msgspec.Struct, frozen=True):
+    topic: str
+    redrives: list[RedriveBody]
+    """Those since the server started, the oldest first."""
+
+
+class PurgedBody(msgspec.Struct, frozen=True):
+    topic: str
+    purged: int
+
+
+# --- looking ------------------------------------------------------------------------------------
+
+
+RedrivePath = Annotated[str, PathParameter(description="As the redrive's answer gave it.")]
+LetterPath = Annotated[
+    int, PathParameter(description="Of the dead letter.", schema_extra={"minimum": 0})
+]
+KeyQuery = Annotated[
+    str | None, QueryParameter(max_length=QUERY_LENGTH_MAX, description="Only with this key.")
+]
+ReasonQuery = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=NAME_LENGTH_MAX, description="Only this one, such as `max_failures`."
+    ),
+]
+GroupQuery = Annotated[
+    str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this group's.")
+]
+PartitionQuery = Annotated[
+    int | None, QueryParameter(ge=0, le=INT32_MAX, description="Only of this partition.")
+]
+FromTime = Annotated[
+    str | None,
+    QueryParameter(
+        schema_extra={"pattern": TIME_PATTERN}, description="Died at this time or later."
+    ),
+]
+HeaderQuery = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=QUERY_LENGTH_MAX,
+        schema_extra={"pattern": HEADER_PATTERN},
+        description="Only with this header: `name=value`.",
+    ),
+]
+ToTime = Annotated[
+    str | None,
+    QueryParameter(schema_extra={"pattern": TIME_PATTERN}, description="Died before this time."),
+]
+
+
+@get(
+    "/topics/{topic:str}/dlq",
+    tags=["dead letters"],
+    summary="Look at dead letters",
+    responses=queue_responses(404),
+)
+async def browse_letters(
+    broker: TheBroker,
+    queues: TheQueues,
+    topic: TopicPath,
+    limit: Annotated[
+        int, QueryParameter(ge=0, le=LIMIT_MAX, description="Most messages to give.")
+    ] = LIMIT_DEFAULT,
+    after: Annotated[
+        str | None,
+        QueryParameter(
+            schema_extra={"pattern": AFTER_PATTERN}, description="`next_after` of the last answer."
+        ),
+    ] = None,
+    partition: PartitionQuery = None,
+    key: KeyQuery = None,
+    reason: ReasonQuery = None,
+    group: GroupQuery = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    header: HeaderQuery = None,
+    reasons: Annotated[bool, QueryParameter(description="Count them by reason, too.")] = False,
+    encoding: EncodingQuery = "auto",
+) -> DeadLettersBody:
+    """By partition and offset; nothing changes."""
+    name = topic_name(topic)
+    broker.topic(name)
+    which = _filter(
+        WhichLetters(
+            partition=partition,
+            key=key,
+            reason=reason,
+            group=group,
+            from_time=from_time,
+            to_time=to_time,
+            header=_header(header),
+        )
+    )
+    letters = queues.dead_letters
+    found = []
+    if limit:
+        found = await letters.browse(name, which=which, limit=limit, after=_place(after))
+    last = found[-1] if found and len(found) == limit else None
+    return DeadLettersBody(
+        name,
+        letters_topic(name),
+        await letters.count(name),
+        [_letter(each, encoding) for each in found],
+        None if last is None else f"{last.partition}:{last.letter_offset}",
+        await _reasons(letters, name, which) if reasons else None,
+    )
+
+
+@get(
+    "/topics/{topic:str}/dlq/taken",
+    tags=["dead letters"],
+    summary="Which dead letters were driven back or purged",
+    responses=queue_responses(404),
+)
+async def taken_letters(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> TakenBody:
+    """For those who read the topic of dead letters themselves, where these still lie."""
+    name = topic_name(topic)
+    broker.topic(name)
+    taken = [
+        TakenPartition(partition, floor, list(ranges))
+        for partition, floor, ranges in await queues.dead_letters.taken(name)
+    ]
+    return TakenBody(name, letters_topic(name), taken)
+
+
+async def _reasons(letters: DeadLetters, name: str, which: LetterFilter) -> dict[str, int]:
+    found = await letters.browse(name, which=which, limit=COUNTED_MAX)
+    return dict(Counter("" if each.story is None else each.story.reason for each in found))
+
+
+def _place(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    partition, colon, offset = text.partition(":")
+    digits = partition + offset
+    if not colon or not partition or not offset or not (digits.isascii() and digits.isdigit()):
+        raise InvalidRequest(f"after: {text[:60]!r} is not `next_after` of an answer")
+    return min(int(partition), INT32_MAX), min(int(offset), INT64_MAX)
+
+
+@get(
+    "/topics/{topic:str}/dlq/{partition:int}/{offset:int}",
+    tags=["dead letters"],
+    summary="Look at one dead letter",
+    responses=queue_responses(404),
+)
+async def get_letter(
+    broker: TheBroker,
+    queues: TheQueues,
+    topic: TopicPath,
+    partition: PartitionPath,
+    offset: LetterPath,
+    encoding: EncodingQuery = "auto",
+) -> DeadLetterBody:
+    name = topic_name(topic)
+    broker.topic(name)
+    found: list[DeadLetter] = []
+    if 0 <= partition <= INT32_MAX and 0 <= offset <= INT64_MAX:
+        which = LetterFilter(partition=partition, letter_offsets=frozenset({offset}))
+        found = await queues.dead_letters.browse(name, which=which, limit=1)
+    if not found:
+        raise DeadLetterNotFound(f"topic {name!r} has no dead letter {partition}/{offset}")
+    return _letter(found[0], encoding)
+
+
+def _letter(letter: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
+    body = message_body(letter.record, letter.partition, encoding)
+    story = letter.story
+    return DeadLetterBody(
+        letter.partition,
+        letter.letter_offset,
+        body.timestamp,
+        body.key,
+        body.value,
+        body.headers,
+        body.priority,
+        **_told(story),
+        encoding=body.encoding,
+    )
+
+
+def _told(story: Story | None) -> dict[str, Any]:
+    if story is None:
+        times = dict.fromkeys(("source_offset", "first_delivery", "last_delivery", "died_at"))
+        texts = dict.fromkeys(("reason", "error", "group", "consumer"), "")
+        return {**times, **texts, "attempts": 0, "failures": 0, "timeouts": 0}
+    return {
+        "source_offset": story.offset,
+        "reason": story.reason,
+        "error": story.error,
+        "attempts": story.attempts,
+        "failures": story.failures,
+        "timeouts": story.timeouts,
+        "group": story.group_id,
+        "consumer": story.consumer,
+        "first_delivery": _time(story.first_delivery),
+        "last_delivery": _time(story.last_delivery),
+        "died_at": _time(story.died_at),
+    }
+
+
+def _time(moment: int | None) -> Time:
+    return None if moment is None else time_text(moment)
+
+
+# --- moving -------------------------------------------------------------------------------------
+
+
+@post(
+    "/topics/{topic:str}/dlq/redrive",
+    tags=["dead letters"],
+    summary="Put dead letters back",
+    status_code=200,
+    responses={
+        **queue_write_responses(404, 507),
+        202: ResponseSpec(
+            RedriveBody, description="It goes on in the background.", generate_examples=False
+        ),
+    },
+)
+async def redrive_letters(
+    request: Request[Any, Any, Any],
+    broker: TheBroker,
+    queues: TheQueues,
+    polls: ThePolls,
+    topic: TopicPath,
+    data: JSONBody[Redrive],
+) -> RedrivenBody | Response[RedriveBody]:
+    """As they were, key, value, headers and timestamp, to the end of their topic or another one.
+
+    Each arrives once, also when the server is killed meanwhile: what was under way is finished
+    after the next start.  When the caller leaves, it ends with what was moved so far; with
+    `background` it goes on.
+    """
+    name = topic_name(topic)
+    broker.topic(name)
+    target = None if data.to is None else topic_name(data.to)
+    if target is not None:
+        broker.topic(target)
+    which, letters = _filter(data), queues.dead_letters
+    if data.dry_run:
+        limit = min(data.limit or COUNTED_MAX, COUNTED_MAX)
+        found = await letters.browse(name, which=which, limit=limit)
+        return RedrivenBody(name, target or name, len(found), dry_run=True)
+    if data.background:
+        started = queues.redrives.start(
+            name, which=which, limit=data.limit, target=target, rate=data.rate
+        )
+        return Response(_redrive(started), status_code=202)
+    done, _ = await polls.run_attended(
+        request.receive,
+        0,
+        lambda _: letters.redrive(
+            name, which=which, limit=data.limit, target=target, rate=data.rate
+        ),
+    )
+    return RedrivenBody(name, target or name, done or 0, dry_run=False)
+
+
+def _redrive(redrive: RedriveState) -> RedriveBody:
+    return RedriveBody(
+        redrive.redrive_id,
+        redrive.topic,
+        redrive.to,
+        redrive.state,
+        redrive.moved,
+        redrive.error,
+        time_text(redrive.started_at),
+    )
+
+
+@get(
+    "/topics/{topic:str}/dlq/redrives",
+    tags=["dead letters"],
+    summary="Redrives in the background",
+    responses=queue_responses(404),
+)
+async def list_redrives(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> RedrivesBody:
+    name = topic_name(topic)
+    broker.topic(name)
+    return RedrivesBody(name, [_redrive(each) for each in queues.redrives.of(name)])
+
+
+@get(
+    "/topics/{topic:str}/dlq/redrives/{redrive:str}",
+    tags=["dead letters"],
+    summary="How far a redrive is",
+    responses=queue_responses(404),
+)
+async def get_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
+    return _redrive(queues.redrives.get(topic_name(topic), redrive))
+
+
+@delete(
+    "/topics/{topic:str}/dlq/redrives/{redrive:str}",
+    tags=["dead letters"],
+    summary="End a redrive",
+    status_code=200,
+    responses=queue_write_responses(404),
+)
+async def cancel_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
+    """What is on its way arrives; no more follows."""
+    return _redrive(queues.redrives.cancel(topic_name(topic), redrive))
+
+
+@delete(
+    "/topics/{topic:str}/dlq",
+    tags=["dead letters"],
+    summary="Throw dead letters away",
+    status_code=200,
+    responses=queue_write_responses(404, 507),
+)
+async def purge_letters(
+    broker: TheBroker,
+    queues: TheQueues,
+    topic: TopicPath,
+    partition: PartitionQuery = None,
+    offset: Annotated[
+        int | None,
+        QueryParameter(ge=0, le=INT64_MAX, description="Only this one; with `partition`."),
+    ] = None,
+    key: KeyQuery = None,
+    reason: ReasonQuery = None,
+    group: GroupQuery = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    header: HeaderQuery = None,
+) -> PurgedBody:
+    """All of them, or those that are like this; for good."""
+    name = topic_name(topic)
+    broker.topic(name)
+    which = WhichLetters(
+        partition=partition,
+        offsets=None if offset is None else [offset],
+        key=key,
+        reason=reason,
+        group=group,
+        from_time=from_time,
+        to_time=to_time,
+        header=_header(header),
+    )
+    return PurgedBody(name, await queues.dead_letters.purge(name, which=_filter(which)))
+
+
+def _filter(which: WhichLetters) -> LetterFilter:
+    if which.offsets is not None and which.partition is None:
+        raise InvalidRequest("offsets: give the partition, too")
+    header = which.header
+    return LetterFilter(
+        partition=which.partition,
+        letter_offsets=None if which.offsets is None else frozenset(which.offsets),
+        key=None if which.key is None else which.key.encode(),
+        reason=which.reason,
+        group=which.group,
+        died_from=_moment(which.from_time, "from_time"),
+        died_to=_moment(which.to_time, "to_time"),
+        header=None if header is None else (header.name, (header.value or "").encode()),
+    )
+
+
+def _header(text: str | None) -> HeaderBody | None:
+    if text is None:
+        return None
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise InvalidRequest(f"header: {text[:60]!r} is not name=value")
+    return HeaderBody(name, value)
+
+
+def _moment(given: int | str | None, name: str) -> int | None:
+    return parse_time(given, name) if isinstance(given, str) else given
+
+
+HANDLERS = [
+    browse_letters,
+    taken_letters,
+    list_redrives,
+    get_redrive,
+    cancel_redrive,
+    get_letter,
+    redrive_letters,
+    purge_letters,
+]

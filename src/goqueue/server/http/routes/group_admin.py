@@ -1,0 +1,451 @@
+"""Consumer groups for operators: list, describe, lag, reset, delete, how often they rebalance."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from litestar import delete, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from goqueue.broker import Broker
+from goqueue.broker.groups.admin import GroupOverview, OffsetMove, PartitionLag, Reset
+from goqueue.broker.groups.http_requests import TopicPartition
+from goqueue.broker.queues.admin import QueueGroupDescription, Worker
+from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.ids import GroupId
+from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupOverview
+from goqueue.server.http.parsing import INT64_MAX, parse_time, time_text
+from goqueue.server.http.routes.group_bodies import (
+    NAME_LENGTH_MAX,
+    GroupPath,
+    Name,
+    PartitionNumber,
+    group_name,
+    group_responses,
+    group_write_responses,
+)
+
+GROUPS_PAGE_MAX: Final = 10_000
+
+
+# --- list and describe --------------------------------------------------------------------------
+
+
+class GroupSummary(msgspec.Struct, frozen=True):
+    id: str
+    state: str
+    """`Empty`, `Stable`, or on the way: `Assigning` and `Reconciling`, `PreparingRebalance` and
+    `CompletingRebalance` in the classic protocol."""
+    members: int
+    generation: int
+    type: str
+    """`consumer` (HTTP, and Kafka's newer protocol), `classic`, or `share`: in queue mode."""
+
+
+class GroupList(msgspec.Struct, frozen=True, omit_defaults=True):
+    groups: list[GroupSummary]
+    next_after: str | None = None
+    """There are more groups: give this as `after` to go on."""
+
+
+class GroupMember(msgspec.Struct, frozen=True):
+    id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None
+    protocol: str
+    """`http`, `consumer`, `classic` or `share`."""
+    generation: int
+    state: str
+    topics: list[str]
+    topics_regex: str | None
+    partitions: list[TopicPartition]
+    """What it has."""
+    revoking: list[TopicPartition]
+    """What it has still to let go."""
+    target: list[TopicPartition]
+    """What it will have when the group has settled."""
+
+
+class GroupDetail(msgspec.Struct, frozen=True):
+    id: str
+    state: str
+    type: str
+    generation: int
+    assignor: str
+    """How partitions are divided; in a classic group by its leader."""
+    leader: str | None
+    topics: list[str]
+    """What members name or have."""
+    members: list[GroupMember]
+    changed_at: str | int | None
+    """When its members or topics last changed."""
+
+
+@get("/groups", tags=["groups"], summary="List groups", responses=group_responses())
+async def list_groups(
+    broker: TheBroker,
+    in_state: Annotated[
+        str | None,
+        QueryParameter(name="state", max_length=40, description="Only groups in this state."),
+    ] = None,
+    of_type: Annotated[
+        Literal["classic", "consumer", "share"] | None,
+        QueryParameter(name="type", description="Only groups of this type."),
+    ] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=GROUPS_PAGE_MAX)] = GROUPS_PAGE_MAX,
+    after: Annotated[
+        str | None,
+        QueryParameter(max_length=NAME_LENGTH_MAX, description="Only names behind this one."),
+    ] = None,
+) -> GroupList:
+    """All groups that have members or committed offsets, by name."""
+    found = broker.queue_groups.listed(
+        () if in_state is None else (in_state,), () if of_type is None else (of_type,)
+    )
+    behind = [each for each in found if after is None or each.group_id > after]
+    page = behind[:limit]
+    more = page[-1].group_id if len(behind) > limit else None
+    return GroupList([_summary(each) for each in page], more)
+
+
+def _summary(listing: GroupListing) -> GroupSummary:
+    return GroupSummary(
+        listing.group_id, listing.state, listing.member_count, listing.epoch, listing.group_type
+    )
+
+
+async def describe_group(
+    broker: TheBroker, overview: TheGroupOverview, group: GroupPath
+) -> GroupDetail:
+    """Its members and what each has, with the way to where it goes while it rebalances."""
+    if broker.queue_groups.is_queue(group_name(group)):
+        return queue_group(broker, broker.queue_groups.describe(group_name(group)))
+    found = broker.groups.describe(group_name(group))
+    members = [_member(overview, found, each) for each in found.members]
+    topics = {topic for each in members for topic in each.topics}
+    topics |= {place.topic for each in members for place in each.partitions}
+    return GroupDetail(
+        id=found.group_id,
+        state=found.state,
+        type=found.group_type,
+        generation=found.epoch,
+        assignor=found.protocol,
+        leader=found.leader or None,
+        topics=sorted(topics),
+        members=members,
+        changed_at=time_text(found.changed_at) if found.changed_at > 0 else None,
+    )
+
+
+def _member(
+    overview: GroupOverview, group: GroupDescription, member: MemberDescription
+) -> GroupMember:
+    return GroupMember(
+        id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host.removeprefix("/"),
+        instance_id=member.instance_id,
+        protocol=member.member_type if member.reader is None else "http",
+        generation=member.member_epoch,
+        state=member.state.capitalize() or group.state,
+        topics=overview.subscribed(group, member),
+        topics_regex=member.subscribed_regex,
+        partitions=overview.assigned(group, member),
+        revoking=overview.revoking(member),
+        target=overview.target(member),
+    )
+
+
+def queue_group(broker: Broker, found: QueueGroupDescription) -> GroupDetail:
+    """A group in queue mode, where every member has all partitions of its topics."""
+    members = [_worker(broker, each) for each in found.workers]
+    return GroupDetail(
+        id=found.group_id,
+        state=found.state,
+        type="share",
+        generation=found.generation,
+        assignor="",
+        leader=None,
+        topics=sorted({*found.topics, *(topic for each in members for topic in each.topics)}),
+        members=members,
+        changed_at=None,
+    )
+
+
+def _worker(broker: Broker, worker: Worker) -> GroupMember:
+    places = [
+        TopicPartition(topic.name, index)
+        for topic in broker.topics()
+        for index in range(worker.assigned.get(topic.topic_id, 0))
+    ]
+    return GroupMember(
+        id=worker.member_id,
+        client_id=worker.client_id,
+        client_host=worker.client_host.removeprefix("/"),
+        instance_id=None,
+        protocol=worker.protocol,
+        generation=worker.generation,
+        state="Stable",
+        topics=sorted(worker.topics),
+        topics_regex=None,
+        partitions=places,
+        revoking=[],
+        target=places,
+    )
+
+
+# --- delete -------------------------------------------------------------------------------------
+
+
+class GroupDeletedBody(msgspec.Struct, frozen=True):
+    group: str
+    deleted: bool
+
+
+@delete(
+    "/groups/{group:str}",
+    tags=["groups"],
+    summary="Delete a group and its offsets",
+    status_code=200,
+    responses=group_write_responses(404, 409, 507),
+)
+async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
+    """Only one without members; they would not notice, and go on as a group without a past."""
+    await broker.queue_groups.delete(group_name(group))
+    return GroupDeletedBody(group, deleted=True)
+
+
+# --- offsets and lag ----------------------------------------------------------------------------
+
+
+class GroupOffset(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    offset: int
+    """The next message to process."""
+    metadata: str
+    committed_at: str | int | None
+
+
+class GroupOffsets(msgspec.Struct, frozen=True):
+    group: str
+    generation: int
+    topics: dict[str, dict[str, int]]
+    """By topic and partition."""
+    offsets: list[GroupOffset]
+    """The same, with when and why."""
+
+
+class LagBody(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    committed: int | None
+    """The next message to process; null when nothing was ever committed."""
+    earliest: int
+    end: int
+    """The first offset that cannot be read yet."""
+    lag: int
+    """Offsets from `committed`, or from `earliest` where that is null, to `end`."""
+    member_id: str | None
+    client_id: str | None
+
+
+class GroupLag(msgspec.Struct, frozen=True):
+    group: str
+    state: str
+    total_lag: int
+    partitions: list[LagBody]
+
+
+@get(
+    "/groups/{group:str}/offsets",
+    tags=["groups"],
+    summary="Committed offsets",
+    responses=group_responses(404),
+)
+async def get_offsets(
+    broker: TheBroker, overview: TheGroupOverview, group: GroupPath
+) -> GroupOffsets:
+    group_id = group_name(group)
+    committed = overview.committed(group_id)
+    topics: dict[str, dict[str, int]] = {}
+    for place, each in committed.items():
+        topics.setdefault(place.topic, {})[str(place.partition)] = each.offset
+    details = [
+        GroupOffset(
+            place.topic, place.partition, each.offset, each.metadata, time_text(each.committed_at)
+        )
+        for place, each in committed.items()
+    ]
+    generation = broker.groups.describe(group_id).epoch
+    return GroupOffsets(group, generation, topics, details)
+
+
+@get(
+    "/groups/{group:str}/lag",
+    tags=["groups"],
+    summary="How far behind",
+    responses=group_responses(404),
+)
+async def get_lag(broker: TheBroker, overview: TheGroupOverview, group: GroupPath) -> GroupLag:
+    """For each partition that the group has committed in, or that a member has."""
+    group_id = group_name(group)
+    found = await overview.lag(group_id)
+    state = broker.groups.describe(group_id).state
+    return GroupLag(group, state, sum(each.lag for each in found), [_lag(each) for each in found])
+
+
+def _lag(found: PartitionLag) -> LagBody:
+    member = found.member
+    return LagBody(
+        topic=found.topic,
+        partition=found.partition,
+        committed=found.committed,
+        earliest=found.earliest,
+        end=found.end,
+        lag=found.lag,
+        member_id=None if member is None else member.member_id,
+        client_id=None if member is None else member.client_id,
+    )
+
+
+# --- reset --------------------------------------------------------------------------------------
+
+
+class ResetOffsets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    to: Literal["earliest", "latest", "offset", "timestamp", "shift"]
+    """Where to; the last three need a `value`."""
+    value: Annotated[int, msgspec.Meta(ge=-INT64_MAX, le=INT64_MAX)] | str | None = None
+    """The offset; the time (RFC 3339, or milliseconds since 1970); how many messages on or back."""
+    topic: Name | None = None
+    """Absent: all topics that the group has committed in."""
+    partition: PartitionNumber | None = None
+    """Absent: all of the topic."""
+    dry_run: bool = False
+    """Say what would be done, and do nothing."""
+
+
+class MovedOffset(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+class OffsetsReset(msgspec.Struct, frozen=True):
+    group: str
+    dry_run: bool
+    offsets: list[MovedOffset]
+
+
+@post(
+    "/groups/{group:str}/offsets/reset",
+    tags=["groups"],
+    summary="Move the offsets of a group",
+    status_code=200,
+    responses=group_write_responses(404, 409, 507),
+)
+async def reset_offsets(
+    overview: TheGroupOverview, group: GroupPath, data: JSONBody[ResetOffsets]
+) -> OffsetsReset:
+    """Only while it has no members.  Beyond the first or the last message it is the nearest."""
+    moves = await overview.reset(
+        Reset(
+            group_id=group_name(group),
+            to=data.to,
+            value=_reset_value(data),
+            topic=data.topic,
+            partition=data.partition,
+            dry_run=data.dry_run,
+        )
+    )
+    return OffsetsReset(group, data.dry_run, [_moved(each) for each in moves])
+
+
+def _reset_value(data: ResetOffsets) -> int | None:
+    if not isinstance(data.value, str):
+        return data.value
+    if data.to != "timestamp":
+        raise InvalidRequest(f"value: reset to {data.to} needs a number")
+    return parse_time(data.value, "value")
+
+
+def _moved(move: OffsetMove) -> MovedOffset:
+    return MovedOffset(move.topic, move.partition, move.before, move.after)
+
+
+# --- rebalances ---------------------------------------------------------------------------------
+
+
+class RebalanceStats(msgspec.Struct, frozen=True):
+    """Since the server started."""
+
+    total_rebalances: int
+    finished_rebalances: int
+    rebalances_by_reason: dict[str, int]
+    """Several reasons may have led to one rebalance."""
+    partitions_assigned: int
+    partitions_revoked: int
+    revocation_timeouts: int
+    sessions_expired: int
+    last_rebalance_duration_ms: int | None
+    average_rebalance_duration_ms: float | None
+    """Moving, with a weight of 0.3 for the newest."""
+    last_rebalance_at: str | int | None
+
+
+@get(
+    "/groups/{group:str}/rebalance/stats",
+    tags=["groups"],
+    summary="How often a group rebalances",
+    responses=group_responses(404),
+)
+async def group_rebalances(broker: TheBroker, group: GroupPath) -> RebalanceStats:
+    group_id: GroupId = group_name(group)
+    broker.groups.describe(group_id)
+    return _stats(broker.groups.statistics.groups.get(group_id, RebalanceStatistics()))
+
+
+@get(
+    "/rebalance/stats",
+    tags=["groups"],
+    summary="How often groups rebalance",
+    responses=group_responses(),
+)
+async def all_rebalances(broker: TheBroker) -> RebalanceStats:
+    return _stats(broker.groups.statistics.total)
+
+
+def _stats(counted: RebalanceStatistics) -> RebalanceStats:
+    finished_at = counted.last_finished_at
+    return RebalanceStats(
+        total_rebalances=counted.started,
+        finished_rebalances=counted.finished,
+        rebalances_by_reason=dict(counted.by_reason),
+        partitions_assigned=counted.partitions_assigned,
+        partitions_revoked=counted.partitions_revoked,
+        revocation_timeouts=counted.revocation_timeouts,
+        sessions_expired=counted.sessions_expired,
+        last_rebalance_duration_ms=counted.last_duration_ms,
+        average_rebalance_duration_ms=counted.average_duration_ms,
+        last_rebalance_at=None if finished_at is None else time_text(finished_at),
+    )
+
+
+HANDLERS = [
+    list_groups,
+    get(
+        "/groups/{group:str}",
+        tags=["groups"],
+        summary="Describe a group",
+        responses=group_responses(404),
+    )(describe_group),
+    get("/groups/{group:str}/cooperative", include_in_schema=False)(describe_group),
+    delete_group,
+    get_offsets,
+    get_lag,
+    reset_offsets,
+    group_rebalances,
+    all_rebalances,
+]

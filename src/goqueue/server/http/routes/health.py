@@ -1,0 +1,161 @@
+"""Is it alive, is it ready, what is it, and how is it doing."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, get
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import Parameter
+
+from goqueue._version import __version__, compiled_modules
+from goqueue.broker import Broker
+from goqueue.server.http.asgi.dependencies import TheBroker, TheHealth, TheMetrics
+from goqueue.server.http.errors import ErrorBody, responses
+from goqueue.server.http.parsing import time_text
+from goqueue.server.metrics import CONTENT_TYPE
+
+METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text
+
+
+class HealthBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    status: str
+    """`pass` or `fail`."""
+    timestamp: str | int | None
+    uptime_seconds: float
+    message: str
+    checks: dict[str, str] | None = None
+    """With `verbose`: each check by name: `pass`, `warning: …`, or what is wrong."""
+
+
+class SimpleHealth(msgspec.Struct, frozen=True):
+    status: str
+    timestamp: str | int | None
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str
+    compiled: list[str]
+    """Hot modules that run compiled."""
+
+
+VERSION = VersionBody(__version__, list(compiled_modules()))
+
+
+class TopicStats(msgspec.Struct, frozen=True):
+    name: str
+    partitions: int
+    open_partitions: int
+    """Partitions used since the start; messages and bytes are theirs."""
+    total_messages: int
+    total_size_bytes: int
+
+
+class StatsBody(msgspec.Struct, frozen=True):
+    node_id: int
+    cluster_id: str
+    uptime_seconds: float
+    topics: int
+    partitions: int
+    open_partitions: int
+    total_size_bytes: int
+    topic_stats: dict[str, TopicStats]
+
+
+@get("/health", tags=["server"], summary="Say ok")
+async def get_health(broker: TheBroker) -> SimpleHealth:
+    """The process answers."""
+    return SimpleHealth("ok", time_text(broker.doors.clock.now()))
+
+
+@get(["/healthz", "/livez"], tags=["server"], summary="Alive")
+async def get_alive(broker: TheBroker) -> HealthBody:
+    """200 as long as the event loop turns: restart the process when this fails."""
+    return _body(broker, "pass", "alive")
+
+
+@get(
+    "/readyz",
+    tags=["server"],
+    summary="Ready",
+    responses={
+        400: ResponseSpec(ErrorBody, description="The request is malformed."),
+        503: ResponseSpec(HealthBody, description="Not ready; `message` says why."),
+    },
+)
+async def get_ready(
+    broker: TheBroker,
+    health: TheHealth,
+    verbose: Annotated[str | None, Parameter(description="Name each check.")] = None,
+) -> Response[HealthBody]:
+    """200 when the server takes reads and writes.
+
+    503 while it starts, drains or stops, when the disk has no room, and when one of the server's
+    own logs is read-only: send no traffic then.  With `verbose`, warnings are told too.
+    """
+    results = health.results()
+    problems = [each.problem for each in results.values() if each.problem and each.is_critical]
+    passed = not problems
+    checks = {name: each.text for name, each in results.items()}
+    body = _body(
+        broker,
+        "pass" if passed else "fail",
+        health.message if passed else "; ".join(problems),
+        checks if verbose is not None and verbose.lower() not in ("false", "0") else None,
+    )
+    return Response(body, status_code=200 if passed else 503)
+
+
+def _body(
+    broker: Broker, status: str, message: str, checks: dict[str, str] | None = None
+) -> HealthBody:
+    return HealthBody(
+        status, time_text(broker.doors.clock.now()), _uptime_seconds(broker), message, checks
+    )
+
+
+def _uptime_seconds(broker: Broker) -> float:
+    return max(0, broker.doors.clock.now() - broker.started_at) / 1000
+
+
+@get("/version", tags=["server"], summary="Version", responses=responses())
+async def get_version() -> VersionBody:
+    return VERSION
+
+
+@get("/stats", tags=["server"], summary="Numbers at a glance", responses=responses())
+async def get_stats(broker: TheBroker) -> StatsBody:
+    """Messages and bytes of the partitions that were used since the start, by topic."""
+    stats = {
+        str(topic.name): TopicStats(topic.name, topic.partitions, 0, 0, 0)
+        for topic in broker.topics()
+    }
+    for partition in broker.partitions:
+        before = stats.get(partition.topic)
+        if before is not None:
+            log = partition.log
+            stats[partition.topic] = TopicStats(
+                before.name,
+                before.partitions,
+                before.open_partitions + 1,
+                before.total_messages + log.high_watermark - log.start_offset,
+                before.total_size_bytes + log.size,
+            )
+    return StatsBody(
+        node_id=broker.config.node_id,
+        cluster_id=broker.cluster_id,
+        uptime_seconds=_uptime_seconds(broker),
+        topics=len(stats),
+        partitions=sum(each.partitions for each in stats.values()),
+        open_partitions=sum(each.open_partitions for each in stats.values()),
+        total_size_bytes=sum(each.total_size_bytes for each in stats.values()),
+        topic_stats=stats,
+    )
+
+
+@get("/metrics", tags=["server"], summary="Metrics for Prometheus", media_type=METRICS_TYPE)
+async def get_metrics(metrics: TheMetrics) -> bytes:
+    await metrics.look()
+    return metrics.scrape()
+
+
+HANDLERS = [get_health, get_alive, get_ready, get_version, get_stats, get_metrics]

@@ -1,0 +1,335 @@
+"""Messages as JSON, both ways.
+
+A message that is published:
+
+    {"value": "hello", "key": "k", "headers": {"trace": "abc"}, "partition": 0,
+     "timestamp": "2026-01-31T12:00:00Z", "priority": "high", "ttl": "1h", "encoding": "text"}
+
+`value` is required.  A string is taken byte for byte as UTF-8, `null` is a null value (which
+deletes the key in a compacted topic), and any other JSON value is kept as compact JSON text.
+With `"encoding": "base64"`, said for the request or a message, key, value and header values are
+base64.  Headers are an object, or a list of `{"name", "value"}` where order or repeated names
+matter.
+
+A message that is read has `partition`, `offset`, `timestamp`, `key`, `value`, `headers` (always a
+list) and `priority`.  `"encoding": "base64"` is there when it was asked for, or when any of key,
+value and header values is not UTF-8: it then holds for all of them.  So what was read can be
+published again as it is.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.record import Headers, Record
+from goqueue.server.http.body_errors import (
+    BODY,
+    empty_body,
+    field_text,
+    not_json,
+    split_place,
+)
+from goqueue.server.http.errors import Problem
+from goqueue.server.http.parsing import INT64_MAX, parse_time, parse_wait, time_text
+
+MESSAGES_MAX: Final = 10_000  # of one request
+HEADERS_MAX: Final = 1_000  # of one message
+INT32_MAX: Final = 2**31 - 1
+PRIORITY_HEADER: Final = "gq-priority"
+PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
+TTL_HEADER: Final = "gq-ttl-ms"
+DEFAULT_PRIORITY: Final = "normal"
+
+Encoding = Literal["text", "base64"]
+ReadEncoding = Literal["auto", "base64"]
+
+_QUOTE: Final = 0x22
+_string_decoder = msgspec.json.Decoder(str)
+
+
+# --- what comes in ------------------------------------------------------------------------------
+
+
+class HeaderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    value: str | None = None
+
+
+class MessageInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    value: msgspec.Raw
+    """A string, null, or any JSON value, which is kept as compact JSON text."""
+    key: str | None = None
+    headers: dict[str, str | None] | list[HeaderBody] = {}
+    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
+    """Absent: by the key's hash, as Kafka's own producers do; without a key, in turn."""
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
+    """RFC 3339 or milliseconds since 1970; absent: now."""
+    priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
+    """critical, high, normal, low, background, or 0 to 4; kept as header `gq-priority`."""
+    ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
+    """How long queues hand it out, as `30s` or in milliseconds; kept as header `gq-ttl-ms`."""
+    encoding: Encoding | None = None
+    """Of key, value and header values; absent: the request's."""
+    delay: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Not possible yet: refused."""
+    deliver_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Not possible yet: refused."""
+
+
+class PublishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    messages: Annotated[list[MessageInput], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
+    encoding: Encoding = "text"
+
+
+class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What most messages are.  Its value needs no second look: it is a text or null."""
+
+    value: str | None
+    key: str | None = None
+
+
+class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    messages: Annotated[list[PlainMessage], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
+
+
+_request_decoder = msgspec.json.Decoder(PublishRequest)
+_plain_decoder = msgspec.json.Decoder(PlainRequest)
+
+
+def decode_request(body: bytes) -> list[OutgoingMessage]:
+    """The messages of a publish request; raises `InvalidRequest` that says what is wrong where."""
+    if body.count(b'"value"') > MESSAGES_MAX:  # before memory is spent on them
+        raise InvalidRequest(f"more than {MESSAGES_MAX} messages in one request")
+    plain = _plain_messages(body)
+    if plain is not None:
+        return plain
+    try:
+        request = _request_decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(_problem(str(error))) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = not_json(str(error)) if body else empty_body(["messages"])
+        raise InvalidRequest(text) from error
+    return [
+        outgoing(message, place, request.encoding) for place, message in enumerate(request.messages)
+    ]
+
+
+def _problem(text: str) -> str:
+    place, what = split_place(text)
+    struct = MessageInput if place.startswith("messages[") else PublishRequest
+    return f"{place or BODY}: {field_text(what, struct.__struct_fields__)}"
+
+
+def _plain_messages(body: bytes) -> list[OutgoingMessage] | None:
+    """The messages if all are plain, in a third of the time; None, early, if not."""
+    try:
+        return [
+            OutgoingMessage(
+                None if (value := message.value) is None else value.encode(),
+                None if (key := message.key) is None else key.encode(),
+            )
+            for message in _plain_decoder.decode(body).messages
+        ]
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None  # the other way says what is wrong, if anything is
+
+
+def outgoing(message: MessageInput, place: int, encoding: Encoding) -> OutgoingMessage:
+    try:
+        if (message.encoding or encoding) == "base64":
+            return _outgoing_base64(message)
+        key = message.key
+        return OutgoingMessage(
+            _text_value(message.value),
+            None if key is None else key.encode(),
+            _extras(message, _utf8) if _has_extras(message) else (),
+            message.partition,
+            _timestamp(message),
+        )
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"messages[{place}]: {error}") from error
+    except InvalidRequest as error:
+        raise InvalidRequest(f"messages[{place}].{error}") from error
+
+
+def _outgoing_base64(message: MessageInput) -> OutgoingMessage:
+    text = msgspec.json.decode(message.value)
+    if not isinstance(text, str | None):
+        raise ValueError("value: with encoding base64 it must be a string or null")
+    return OutgoingMessage(
+        _from_base64(text, "value"),
+        _from_base64(message.key, "key"),
+        _extras(message, lambda value: _from_base64(value, "headers")),
+        message.partition,
+        _timestamp(message),
+    )
+
+
+def _text_value(raw: msgspec.Raw) -> bytes | None:
+    view = memoryview(raw)
+    if view[0] == _QUOTE:
+        return _string_decoder.decode(view).encode()
+    if bytes(view[:5]) == b"null":
+        return None
+    compact = msgspec.json.format(view, indent=-1)
+    compact.decode()  # raises when it is no UTF-8
+    return compact
+
+
+def _utf8(value: str | None) -> bytes | None:
+    return None if value is None else value.encode()
+
+
+def _from_base64(text: str | None, name: str) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{name}: not base64: {error}") from error
+
+
+def _timestamp(message: MessageInput) -> int | None:
+    if message.delay is not msgspec.UNSET or message.deliver_at is not msgspec.UNSET:
+        raise ValueError("delay and deliver_at: messages cannot be delayed yet")
+    if isinstance(message.timestamp, str):
+        return parse_time(message.timestamp, "timestamp")
+    return message.timestamp
+
+
+def _has_extras(message: MessageInput) -> bool:
+    return bool(message.headers) or message.priority is not None or message.ttl is not None
+
+
+def _extras(message: MessageInput, to_bytes: Callable[[str | None], bytes | None]) -> Headers:
+    """The headers, with the priority and the time to live among them."""
+    given = message.headers
+    pairs = (
+        given.items()
+        if isinstance(given, dict)
+        else [(header.name, header.value) for header in given]
+    )
+    headers = [(name, to_bytes(value)) for name, value in pairs]
+    if len(headers) > HEADERS_MAX:
+        raise ValueError(f"headers: {len(headers)}, {HEADERS_MAX} allowed")
+    if message.priority is not None:
+        if any(name == PRIORITY_HEADER for name, _ in headers):
+            raise ValueError(f"priority: given as a header {PRIORITY_HEADER} too")
+        headers.append((PRIORITY_HEADER, priority_name(message.priority).encode()))
+    if message.ttl is not None:
+        if any(name == TTL_HEADER for name, _ in headers):
+            raise ValueError(f"ttl: given as a header {TTL_HEADER} too")
+        headers.append((TTL_HEADER, str(ttl_ms(message.ttl)).encode()))
+    return tuple(headers)
+
+
+def ttl_ms(given: int | str) -> int:
+    """Raises ValueError for what is no time to live."""
+    try:
+        found = parse_wait(given) if isinstance(given, str) else given
+    except InvalidRequest as error:
+        raise ValueError(f"ttl: {str(given)[:40]!r} is not a duration") from error
+    if found < 1:
+        raise ValueError("ttl: must be at least 1 ms")
+    return found
+
+
+def priority_name(given: int | str) -> str:
+    """Raises ValueError for what is no priority."""
+    if isinstance(given, int):
+        return PRIORITIES[given]
+    name = given.lower()
+    if name in PRIORITIES:
+        return name
+    if name in ("0", "1", "2", "3", "4"):
+        return PRIORITIES[int(name)]
+    raise ValueError(f"priority: {given[:40]!r} is none of {', '.join(PRIORITIES)} or 0 to 4")
+
+
+# --- what goes out ------------------------------------------------------------------------------
+
+
+class PublishResult(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Where a message went, or why it was refused."""
+
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: str | int | None = None
+    error: Problem | None = None
+
+
+class PublishResponse(msgspec.Struct, frozen=True):
+    results: list[PublishResult]
+    """One a message, in the order of the request."""
+
+
+class MessageBody(msgspec.Struct, frozen=True, gc=False):
+    partition: int
+    offset: int
+    timestamp: str | int | None
+    """RFC 3339; a number of milliseconds beyond the year 9999; null when the producer gave none."""
+    key: str | None
+    value: str | None
+    headers: list[HeaderBody]
+    priority: str
+    encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
+    """`base64` when key, value and header values are base64; otherwise absent."""
+
+
+_NO_HEADERS: Final[list[HeaderBody]] = []
+
+
+def message_body(record: Record, partition: int, encoding: ReadEncoding) -> MessageBody:
+    if encoding == "base64":
+        return _base64_body(record, partition)
+    try:
+        key, value, headers = record.key, record.value, record.headers
+        return MessageBody(
+            partition,
+            record.offset,
+            time_text(record.timestamp),
+            None if key is None else key.decode(),
+            None if value is None else value.decode(),
+            [text_header(*header) for header in headers] if headers else _NO_HEADERS,
+            _priority(headers) if headers else DEFAULT_PRIORITY,
+        )
+    except UnicodeDecodeError:
+        return _base64_body(record, partition)
+
+
+def text_header(name: str, value: bytes | None) -> HeaderBody:
+    return HeaderBody(name, None if value is None else value.decode())
+
+
+def _base64_body(record: Record, partition: int) -> MessageBody:
+    return MessageBody(
+        partition,
+        record.offset,
+        time_text(record.timestamp),
+        _to_base64(record.key),
+        _to_base64(record.value),
+        [HeaderBody(name, _to_base64(value)) for name, value in record.headers],
+        _priority(record.headers),
+        "base64",
+    )
+
+
+def _to_base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _priority(headers: Headers) -> str:
+    """By the header, where any Kafka client may have put it; what makes no sense counts as none."""
+    for name, value in headers:
+        if name == PRIORITY_HEADER and value is not None:
+            try:
+                return priority_name(value.decode())
+            except ValueError:
+                return DEFAULT_PRIORITY
+    return DEFAULT_PRIORITY

@@ -1,0 +1,395 @@
+"""Queues for operators: who holds what, give it back or leave it there, and the figures."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.queues.stats import WhichInFlight
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.ids import GroupId
+from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats, Totals
+from goqueue.queue.receipts import read_receipts
+from goqueue.server.http.asgi.dependencies import TheQueues
+from goqueue.server.http.errors import ErrorBody
+from goqueue.server.http.parsing import INT64_MAX, time_text
+from goqueue.server.http.routes.group_bodies import (
+    NAME_LENGTH_MAX,
+    GroupPath,
+    Name,
+    OffsetNumber,
+    PartitionNumber,
+    group_name,
+)
+from goqueue.server.http.routes.queue_bodies import (
+    HANDLES_MAX,
+    Duration,
+    Handles,
+    SettledManyBody,
+    Time,
+    queue_responses,
+    queue_write_responses,
+    visibility_ms,
+)
+from goqueue.server.http.routes.queues import many_answer
+
+IN_FLIGHT_DEFAULT: Final = 1_000
+OptionalGroup = Annotated[
+    str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this group.")
+]
+OptionalTopic = Annotated[
+    str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this topic.")
+]
+
+
+# --- in flight ----------------------------------------------------------------------------------
+
+
+class HeldMessage(msgspec.Struct, frozen=True, gc=False):
+    topic: str
+    partition: int
+    offset: int
+    attempt: int
+    failures: int
+    """Deliveries before this one that consumers nacked."""
+    timeouts: int
+    """Deliveries before this one that brought no answer."""
+    consumer: str
+    """Who holds it."""
+    handed_at: Time
+    visible_until: Time
+    """Null when it waits for the end of a transaction."""
+    receipt_handle: str
+    transaction: str | None = None
+    """The transactional id whose transaction acks it."""
+
+
+class InFlightBody(msgspec.Struct, frozen=True):
+    group: str
+    messages: list[HeldMessage]
+
+
+class WhichHeld(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Receipts, or what the messages have in common; all that the group holds when absent."""
+
+    receipt_handles: Handles | None = None
+    topic: Name | None = None
+    consumer: Name | None = None
+    partition: PartitionNumber | None = None
+    first: OffsetNumber = 0
+    last: OffsetNumber = INT64_MAX
+    """Included."""
+
+
+class ExtendHeld(WhichHeld, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    timeout: Duration
+    """How long from now, as `30s` or in milliseconds."""
+
+
+@get(
+    "/groups/{group:str}/in-flight",
+    tags=["queues"],
+    summary="Who holds what",
+    responses=queue_responses(404),
+)
+async def in_flight(
+    queues: TheQueues,
+    group: GroupPath,
+    topic: OptionalTopic = None,
+    consumer: Annotated[
+        str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this one's.")
+    ] = None,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=HANDLES_MAX, description="Most messages to give.")
+    ] = IN_FLIGHT_DEFAULT,
+) -> InFlightBody:
+    """Messages that were handed out and are not settled."""
+    which = WhichInFlight(topic=topic, consumer=consumer)
+    found = queues.in_flight(group_name(group), which=which, limit=limit)
+    return InFlightBody(group, [_held(each) for each in found])
+
+
+def _held(held: InFlight) -> HeldMessage:
+    return HeldMessage(
+        held.topic,
+        held.partition,
+        held.offset,
+        held.attempt,
+        held.failures,
+        held.timeouts,
+        held.consumer,
+        time_text(held.handed_at),
+        None if held.deadline is None else time_text(held.deadline),
+        held.receipt,
+        held.transaction,
+    )
+
+
+@post(
+    "/groups/{group:str}/in-flight/release",
+    tags=["queues"],
+    summary="Take messages back from their consumers",
+    status_code=200,
+    responses=queue_write_responses(404, 409, 507),
+)
+async def release_held(
+    queues: TheQueues, group: GroupPath, data: JSONBody[WhichHeld]
+) -> Response[SettledManyBody] | Response[ErrorBody]:
+    """Up to 10000 messages go to somebody else at once; no failure is counted."""
+    receipts = _receipts(queues, group_name(group), data)
+    return many_answer(await queues.release(receipts))
+
+
+@post(
+    "/groups/{group:str}/in-flight/extend",
+    tags=["queues"],
+    summary="Leave messages with their consumers for longer",
+    status_code=200,
+    responses=queue_write_responses(404, 409, 507),
+)
+async def extend_held(
+    queues: TheQueues, group: GroupPath, data: JSONBody[ExtendHeld]
+) -> Response[SettledManyBody] | Response[ErrorBody]:
+    """Up to 10000 messages stay where they are for so long from now."""
+    more_ms = visibility_ms(data.timeout, "timeout")
+    receipts = _receipts(queues, group_name(group), data)
+    return many_answer(await queues.extend(receipts, visibility_ms=more_ms))
+
+
+def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
+    if which.receipt_handles is not None:
+        claims, _ = read_receipts(which.receipt_handles)
+        if any(where.group_id != group_id for where, _ in claims):
+            raise InvalidRequest(f"receipt_handles: not all are of group {group_id!r}")
+        return which.receipt_handles
+    wanted = WhichInFlight(
+        topic=which.topic,
+        partition=which.partition,
+        consumer=which.consumer,
+        first=which.first,
+        last=which.last,
+    )
+    held = queues.in_flight(group_id, which=wanted, limit=HANDLES_MAX)
+    return [each.receipt for each in held]
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+class TotalsBody(msgspec.Struct, frozen=True):
+    """Since the server started."""
+
+    delivered: int
+    acked: int
+    nacked: int
+    rejected: int
+    released: int
+    timed_out: int
+    """Deliveries without an answer: the visibility time-out passed, or the consumer died."""
+    expired: int
+    """Messages past their time to live, dead-lettered or dropped."""
+    extended: int
+    retried: int
+    """Deliveries that were not a message's first."""
+    dropped: int
+    """Messages that outlived their time, or had left the log."""
+    dead_lettered: dict[str, int]
+    """By reason."""
+
+
+class PartitionFigures(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    committed_offset: int
+    """The group is done with everything before it."""
+    next_offset: int
+    """Where the partition ends."""
+    ready: int
+    in_flight: int
+    waiting: int
+    """For their retry, or for their key."""
+    dying: int
+    """On their way to the dead letters."""
+    dying_problem: str | None = None
+    """Why these cannot be written there; they are kept, and tried again."""
+
+
+class GroupFigures(msgspec.Struct, frozen=True):
+    group: str
+    ready: int
+    in_flight: int
+    waiting: int
+    consumers: dict[str, int]
+    """Who holds how many."""
+    totals: TotalsBody
+    partitions: list[PartitionFigures]
+
+
+class ReliabilityBody(msgspec.Struct, frozen=True):
+    ready: int
+    in_flight: int
+    waiting: int
+    totals: TotalsBody
+    groups: list[GroupFigures]
+
+
+class LaneFigures(msgspec.Struct, frozen=True):
+    ready: int
+    in_flight: int
+    waiting: int
+    delivered: int
+    """Since the server started."""
+    enqueue_rate: float
+    """Messages a second that came lately."""
+    dequeue_rate: float
+    """Messages a second that were handed out lately."""
+    oldest: Time
+    """When the oldest ready one was published, as far as the server has it in memory."""
+
+
+class PartitionLanes(msgspec.Struct, frozen=True):
+    group: str
+    topic: str
+    partition: int
+    lanes: dict[str, LaneFigures]
+
+
+class PriorityBody(msgspec.Struct, frozen=True):
+    lanes: dict[str, LaneFigures]
+    """All partitions together."""
+    partitions: list[PartitionLanes]
+
+
+@get(
+    "/reliability/stats",
+    tags=["queues"],
+    summary="Figures of queues",
+    responses=queue_responses(404),
+)
+async def reliability_stats(queues: TheQueues, group: OptionalGroup = None) -> ReliabilityBody:
+    """How many messages are ready, held and waiting, and what became of those before."""
+    groups = [_group_figures(each) for each in await queues.stats(group)]
+    return ReliabilityBody(
+        sum(each.ready for each in groups),
+        sum(each.in_flight for each in groups),
+        sum(each.waiting for each in groups),
+        _sum_of_totals(each.totals for each in groups),
+        groups,
+    )
+
+
+def _group_figures(stats: GroupStats) -> GroupFigures:
+    return GroupFigures(
+        stats.group_id,
+        sum(each.ready for each in stats.partitions),
+        stats.in_flight,
+        sum(each.waiting for each in stats.partitions),
+        stats.consumers,
+        _totals(stats.totals),
+        [_partition_figures(each) for each in stats.partitions],
+    )
+
+
+def _totals(totals: Totals) -> TotalsBody:
+    return TotalsBody(
+        delivered=totals.handed,
+        acked=totals.acked,
+        nacked=totals.nacked,
+        rejected=totals.rejected,
+        released=totals.released,
+        timed_out=totals.timed_out,
+        expired=totals.expired,
+        extended=totals.extended,
+        retried=totals.retried,
+        dropped=totals.dropped,
+        dead_lettered=dict(totals.dead),
+    )
+
+
+def _sum_of_totals(found: Iterable[TotalsBody]) -> TotalsBody:
+    counts: Counter[str] = Counter()
+    dead: Counter[str] = Counter()
+    for each in found:
+        dead.update(each.dead_lettered)
+        for name in TotalsBody.__struct_fields__:
+            if name != "dead_lettered":
+                counts[name] += getattr(each, name)
+    sums: dict[str, Any] = {**dict.fromkeys(TotalsBody.__struct_fields__, 0), **counts}
+    return TotalsBody(**{**sums, "dead_lettered": dict(dead)})
+
+
+def _partition_figures(stats: PartitionStats) -> PartitionFigures:
+    return PartitionFigures(
+        stats.topic,
+        stats.partition,
+        stats.floor,
+        stats.end,
+        stats.ready,
+        stats.in_flight,
+        stats.waiting,
+        stats.dead,
+        stats.dead_problem or None,
+    )
+
+
+@get(
+    "/priority/stats",
+    tags=["queues"],
+    summary="Figures of priority lanes",
+    responses=queue_responses(404),
+)
+async def priority_stats(
+    queues: TheQueues, group: OptionalGroup = None, topic: OptionalTopic = None
+) -> PriorityBody:
+    """How many messages of each priority are ready, held and waiting, by partition."""
+    partitions = [
+        PartitionLanes(stats.group_id, each.topic, each.partition, _lanes(each.lanes))
+        for stats in await queues.stats(group)
+        for each in stats.partitions
+        if topic in (None, each.topic)
+    ]
+    return PriorityBody(_sum_of_lanes([each.lanes for each in partitions]), partitions)
+
+
+def _lanes(lanes: Iterable[LaneStats]) -> dict[str, LaneFigures]:
+    return {
+        lane.priority: LaneFigures(
+            lane.ready,
+            lane.in_flight,
+            lane.waiting,
+            lane.handed,
+            round(lane.published_a_second, 3),
+            round(lane.handed_a_second, 3),
+            None if lane.oldest is None else time_text(lane.oldest),
+        )
+        for lane in lanes
+    }
+
+
+def _sum_of_lanes(found: list[dict[str, LaneFigures]]) -> dict[str, LaneFigures]:
+    sums: dict[str, LaneFigures] = {}
+    for lanes in found:
+        for name, lane in lanes.items():
+            before = sums.get(name)
+            sums[name] = lane if before is None else _added(before, lane)
+    return sums
+
+
+def _added(one: LaneFigures, other: LaneFigures) -> LaneFigures:
+    times = [each for each in (one.oldest, other.oldest) if each is not None]
+    return LaneFigures(
+        one.ready + other.ready,
+        one.in_flight + other.in_flight,
+        one.waiting + other.waiting,
+        one.delivered + other.delivered,
+        round(one.enqueue_rate + other.enqueue_rate, 3),
+        round(one.dequeue_rate + other.dequeue_rate, 3),
+        min(times, key=str) if times else None,
+    )
+
+
+HANDLERS = [in_flight, release_held, extend_held, reliability_stats, priority_stats]

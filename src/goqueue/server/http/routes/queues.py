@@ -1,0 +1,311 @@
+"""Queues for those who work them off: receive, ack, nack, reject, extend, release, peek.
+
+A consumer is a name; nobody has to join anything.  What was handed to a connection that is gone
+goes back at once, and counts as no failure.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody, QueryParameter
+
+from goqueue.broker.queues import acknowledgement as endings
+from goqueue.broker.queues.acknowledgement import Ending
+from goqueue.broker.queues.service import Queues
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.names import topic_name
+from goqueue.queue import QueueError, Settled, SettleOutcome
+from goqueue.queue.delivery_batch import Parcel
+from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
+from goqueue.server.http.asgi.long_polls import LongPolls
+from goqueue.server.http.errors import (
+    ErrorBody,
+    Problem,
+    error_response,
+    problem_of,
+    retry_headers,
+    status_of,
+)
+from goqueue.server.http.parsing import INT64_MAX, time_text
+from goqueue.server.http.routes.group_bodies import group_name
+from goqueue.server.http.routes.messages import EncodingQuery
+from goqueue.server.http.routes.queue_bodies import (
+    DELAY_MS_MAX,
+    Ack,
+    AckRange,
+    Extend,
+    GroupQuery,
+    Nack,
+    PeekedBody,
+    RangeBody,
+    ReceivedBody,
+    ReceiveMessages,
+    RefusedBody,
+    Reject,
+    Release,
+    Settle,
+    SettledBody,
+    SettledManyBody,
+    milliseconds,
+    peeked_message,
+    queue_messages,
+    queue_responses,
+    queue_write_responses,
+    visibility_ms,
+)
+from goqueue.server.http.routes.topics import TopicPath
+
+PEEK_DEFAULT: Final = 10
+PEEK_MAX: Final = 1_000
+
+ManyAnswer = Response[SettledManyBody] | Response[ErrorBody]
+SettleAnswer = Response[SettledBody] | Response[SettledManyBody] | Response[ErrorBody]
+
+
+# --- receiving ----------------------------------------------------------------------------------
+
+
+@post(
+    "/queues/{topic:str}/receive",
+    tags=["queues"],
+    summary="Receive messages",
+    status_code=200,
+    responses=queue_write_responses(404, 422, 429, 507),
+)
+async def receive(
+    request: Request[Any, Any, Any],
+    queues: TheQueues,
+    polls: ThePolls,
+    metrics: TheMetrics,
+    topic: TopicPath,
+    data: JSONBody[ReceiveMessages],
+) -> ReceivedBody:
+    """Messages to work on, each with a receipt.
+
+    They are yours until `visible_until`; then they go to somebody else.  `ack` finishes one, `nack`
+    has it come again, `reject` makes it a dead letter, `visibility` asks for more time.
+    """
+    wait_ms = milliseconds(data.wait, "wait", high=INT64_MAX)
+    asked = data.visibility
+
+    async def work(wait_ms: int) -> list[Parcel]:
+        return await queues.receive_parcels(
+            [topic_name(topic)],
+            group_name(data.group),
+            data.consumer,
+            max_messages=data.max_messages,
+            max_bytes=data.max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=None if asked is None else visibility_ms(asked),
+        )
+
+    with metrics.queues.receiving():
+        found = await hand_out(queues, polls, request.receive, wait_ms, work)
+    return ReceivedBody(queue_messages(found, data.encoding))
+
+
+async def hand_out(
+    queues: Queues,
+    polls: LongPolls,
+    client: Callable[[], Awaitable[Any]],
+    wait_ms: int,
+    work: Callable[[int], Awaitable[list[Parcel]]],
+) -> list[Parcel]:
+    """What `work` gives; nothing, and nothing stays in flight, when the client has left."""
+    found, is_gone = await polls.run_attended(client, wait_ms, work)
+    if found is None:
+        return []
+    if is_gone and found:
+        queues.take_back(found)
+        return []
+    return found
+
+
+@get(
+    "/queues/{topic:str}/peek",
+    tags=["queues"],
+    summary="What comes next",
+    responses=queue_responses(404),
+)
+async def peek(
+    queues: TheQueues,
+    topic: TopicPath,
+    group: GroupQuery,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=PEEK_MAX, description="Most messages to give.")
+    ] = PEEK_DEFAULT,
+    encoding: EncodingQuery = "auto",
+) -> PeekedBody:
+    """What would be handed out next; nothing changes."""
+    found = await queues.peek(group_name(group), topic_name(topic), limit)
+    return PeekedBody([peeked_message(each, encoding) for each in found])
+
+
+# --- settling -----------------------------------------------------------------------------------
+
+
+async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
+    """The messages are done with: they never come again to this group.
+
+    To ack twice is no error.  200 when all were acked; 207 when some receipts were refused; with
+    one receipt, or when all were refused, the error itself.
+    """
+    return await _settled(queues, data, endings.Ack())
+
+
+async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
+    """The deliveries failed.
+
+    The messages come again after `delay` or the group's backoff; after the group's `max_failures`
+    failures they become dead letters.
+    """
+    delay_ms = None if data.delay is None else milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
+    return await _settled(queues, data, endings.Nack(delay_ms, data.reason))
+
+
+async def reject(queues: TheQueues, data: JSONBody[Reject]) -> SettleAnswer:
+    """The messages can never be processed: they go to the topic's dead letters at once."""
+    return await _settled(queues, data, endings.Reject(data.reason))
+
+
+async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
+    """The messages are yours for so long from now on."""
+    if (data.timeout is None) == (data.extension_seconds is None):
+        raise InvalidRequest("give timeout or extension_seconds, one of them")
+    if data.timeout is not None:
+        more_ms = visibility_ms(data.timeout, "timeout")
+    else:
+        more_ms = max(1, round((data.extension_seconds or 0) * 1000))
+    return await _settled(queues, data, endings.Extend(more_ms))
+
+
+async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
+    """The messages go to somebody else, untouched: no failure is counted."""
+    delay_ms = milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
+    return await _settled(queues, data, endings.Release(delay_ms))
+
+
+@post(
+    "/queues/{topic:str}/ack-range",
+    tags=["queues"],
+    summary="Finish a range of messages",
+    status_code=200,
+    responses=queue_write_responses(404, 507),
+)
+async def ack_range(queues: TheQueues, topic: TopicPath, data: JSONBody[AckRange]) -> RangeBody:
+    """Ack what is in flight from one offset to another, without its receipts."""
+    done = await queues.ack_range(
+        group_name(data.group),
+        topic_name(topic),
+        data.partition,
+        data.first,
+        data.last,
+        consumer=data.consumer,
+    )
+    return RangeBody(len(done), [each.offset for each in done])
+
+
+def _handles(data: Settle) -> Sequence[str]:
+    one = [each for each in (data.receipt_handle, data.receipt) if each is not None]
+    many = [each for each in (data.receipt_handles, data.receipts) if each is not None]
+    if len(one) + len(many) != 1:
+        raise InvalidRequest("give receipt_handle or receipt_handles, one of them")
+    return one or many[0]
+
+
+async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer:
+    handles = _handles(data)
+    if data.receipt_handle is not None or data.receipt is not None:
+        (outcome,) = await queues.settle(handles, ending)
+        return _refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
+    if data.quiet:
+        return _quiet_answer(len(handles), await queues.refusals(handles, ending))
+    return many_answer(await queues.settle(handles, ending))
+
+
+def _one(settled: Settled) -> Response[SettledBody]:
+    return Response(settled_body(settled))
+
+
+def many_answer(outcomes: Sequence[SettleOutcome]) -> ManyAnswer:
+    refused = [each for each in outcomes if isinstance(each, QueueError)]
+    results = [
+        RefusedBody(index, problem_of(each)) if isinstance(each, QueueError) else settled_body(each)
+        for index, each in enumerate(outcomes)
+    ]
+    return _many(len(outcomes), refused, results)
+
+
+def _quiet_answer(count: int, refused: dict[int, QueueError]) -> ManyAnswer:
+    places = sorted(refused)
+    results = [RefusedBody(place, problem_of(refused[place])) for place in places]
+    return _many(count, [refused[place] for place in places], results)
+
+
+def _many(
+    count: int, refused: Sequence[QueueError], results: Sequence[SettledBody | RefusedBody]
+) -> ManyAnswer:
+    if refused and len(refused) == count:
+        return _refusal(refused[0], results)
+    body = SettledManyBody(count - len(refused), len(refused), list(results))
+    return Response(body, status_code=207 if refused else 200)
+
+
+def _refusal(error: QueueError, results: Sequence[object] | None = None) -> Response[ErrorBody]:
+    problem = problem_of(error)
+    if results is not None:
+        details = {**problem.details, "results": msgspec.to_builtins(results)}
+        problem = Problem(problem.code, problem.message, details)
+    return error_response(status_of(error), problem, retry_headers(error))
+
+
+def settled_body(settled: Settled) -> SettledBody:
+    match settled.action:
+        case "requeued" | "released":
+            visible_at = settled.visible_at
+            return _body(settled, next_visible_at=time_text(visible_at) if visible_at else None)
+        case "extended":
+            deadline = settled.deadline
+            return _body(settled, new_deadline=None if deadline is None else time_text(deadline))
+        case "dead" | "rejected":
+            return _body(settled, dlq_topic=settled.dlq_topic or "")
+        case "acked":
+            return _body(settled)
+
+
+def _body(settled: Settled, **more: Any) -> SettledBody:
+    return SettledBody(
+        settled.action,
+        settled.topic,
+        settled.partition,
+        settled.offset,
+        settled.attempt,
+        settled.floor,
+        settled.in_flight,
+        **more,
+    )
+
+
+def _settling(path: str, summary: str, operation: Callable[..., Any]) -> HTTPRouteHandler:
+    return post(
+        f"/messages/{path}",
+        tags=["queues"],
+        summary=summary,
+        status_code=200,
+        responses=queue_write_responses(404, 409, 507),
+    )(operation)
+
+
+HANDLERS: Final[list[HTTPRouteHandler]] = [
+    receive,
+    peek,
+    _settling("ack", "Finish messages", ack),
+    _settling("nack", "Have messages come again", nack),
+    _settling("reject", "Make messages dead letters", reject),
+    _settling("visibility", "Ask for more time", extend),
+    _settling("release", "Give messages back", release),
+    ack_range,
+]

@@ -1,0 +1,433 @@
+"""Topics: create, list, describe, grow, delete, and their settings."""
+
+import asyncio
+import re
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody, Parameter, PathParameter
+
+from goqueue.broker import Broker, Partition
+from goqueue.cluster import Topic
+from goqueue.model.durations import duration_ms
+from goqueue.model.errors import InvalidRequest, InvalidSetting
+from goqueue.model.names import topic_name
+from goqueue.model.settings import SETTINGS, setting_text, topic_settings
+from goqueue.server.http.asgi.dependencies import TheBroker
+from goqueue.server.http.errors import responses, write_responses
+from goqueue.server.http.parsing import NAME_PATTERN, time_text
+
+HOUR_MS: Final = 3_600_000
+RETENTION_HOURS_MAX: Final = 24 * 366 * 1000
+TOPICS_PAGE_MAX: Final = 10_000
+SUMMARIES_AT_ONCE: Final = 500  # some two milliseconds
+OPENED_AT_ONCE: Final = 32  # partitions that one description opens at the same time
+INT32_MAX: Final = 2**31 - 1
+
+_WHOLE_NUMBER: Final = re.compile(r"-?\d+", re.ASCII)
+
+SettingInput = str | int | float | bool
+
+
+class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    """1 to 249 of `a-z A-Z 0-9 . _ -`, and neither `.` nor `..`."""
+    num_partitions: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
+    """The server's default (3) when absent."""
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
+    """The same as `num_partitions`."""
+    retention_hours: Annotated[int, msgspec.Meta(ge=1, le=RETENTION_HOURS_MAX)] | None = None
+    """Short for the setting `retention.ms`."""
+    settings: dict[str, SettingInput] = {}
+    """By their Kafka names; `GET /topics/{topic}/settings` lists them with their meaning.  Those in
+    `.ms` are milliseconds or texts such as `7d`."""
+    validate_only: bool = False
+    """Check everything and change nothing."""
+
+
+class TopicCreated(msgspec.Struct, frozen=True):
+    name: str
+    topic_id: str
+    partitions: int
+    settings: dict[str, str]
+    created: bool
+    """False with `validate_only`."""
+
+
+class TopicSummary(msgspec.Struct, frozen=True):
+    name: str
+    topic_id: str
+    partitions: int
+    created_at: str | int | None
+    internal: bool
+    settings: dict[str, str]
+    """What was set for this topic; the rest has its default."""
+    messages: int | None
+    """Offsets in use, also those compacted away; null when a partition was not used since the
+    server was started. `GET /topics/{topic}` opens them and knows."""
+    size_bytes: int | None
+    """On disk; null as above."""
+
+
+class TopicList(msgspec.Struct, frozen=True, omit_defaults=True):
+    topics: list[str]
+    """Names in order."""
+    details: list[TopicSummary] | None = None
+    """With `verbose`: more about each."""
+    next_after: str | None = None
+    """There are more topics: give this as `after` to go on."""
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    earliest: int
+    """The first offset there is."""
+    latest: int
+    """The end, as in Kafka: what the next message will get; `earliest` when there is none."""
+    next_offset: int
+    """The same as `latest`."""
+
+
+class TopicDetail(msgspec.Struct, frozen=True):
+    name: str
+    topic_id: str
+    partitions: int
+    created_at: str | int | None
+    internal: bool
+    settings: dict[str, str]
+    total_messages: int
+    total_size_bytes: int
+    partition_offsets: dict[str, Offsets]
+
+
+class TopicDeleted(msgspec.Struct, frozen=True):
+    name: str
+    deleted: bool
+
+
+class PartitionInfo(msgspec.Struct, frozen=True):
+    partition: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    leader_epoch: int
+    earliest: int
+    latest: int
+    next_offset: int
+    high_watermark: int
+    """Readers see everything below it."""
+    size_bytes: int
+    segments: int
+    read_only: str | None
+    """Why it takes no messages; null when it does."""
+
+
+class PartitionList(msgspec.Struct, frozen=True):
+    topic: str
+    partitions: list[PartitionInfo]
+
+
+class AddPartitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    count: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
+    """Partitions in all, afterwards."""
+    validate_only: bool = False
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True):
+    success: bool
+    topic_name: str
+    old_partition_count: int
+    new_partition_count: int
+    partitions_added: int
+
+
+class SettingInfo(msgspec.Struct, frozen=True):
+    value: str
+    default: str
+    is_default: bool
+    kind: str
+    """`int`, `long`, `double`, `string` or `list`."""
+    meaning: str
+
+
+class SettingList(msgspec.Struct, frozen=True):
+    topic: str
+    settings: dict[str, SettingInfo]
+
+
+class ChangeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    set: dict[str, SettingInput] = {}
+    """New values by name."""
+    unset: list[str] = []
+    """Names that get their default back."""
+    validate_only: bool = False
+
+
+TopicPath = Annotated[
+    str,
+    PathParameter(
+        description="The topic's name.",
+        schema_extra={"pattern": NAME_PATTERN, "examples": ["orders"]},
+    ),
+]
+
+
+# --- topics -------------------------------------------------------------------------------------
+
+
+@post(
+    "/topics",
+    tags=["topics"],
+    summary="Create a topic",
+    status_code=201,
+    responses={
+        200: ResponseSpec(TopicCreated, description="With `validate_only`: it could be created."),
+        **write_responses(409, 422, 507),
+    },
+)
+async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
+    if data.num_partitions is not None and data.partitions is not None:
+        raise InvalidRequest("give num_partitions or partitions, not both")
+    settings = setting_texts(data.settings)
+    if data.retention_hours is not None:
+        if "retention.ms" in settings:
+            raise InvalidRequest("give retention_hours or the setting retention.ms, not both")
+        settings["retention.ms"] = str(data.retention_hours * HOUR_MS)
+    topic = await broker.create_topic(
+        data.name,
+        partitions=data.num_partitions or data.partitions,
+        settings=settings,
+        validate_only=data.validate_only,
+    )
+    created = not data.validate_only
+    body = TopicCreated(
+        topic.name, str(topic.topic_id), topic.partitions, dict(topic.overrides), created
+    )
+    if not created:
+        return Response(body, status_code=200)
+    # Relative, so that it is right below any prefix.
+    return Response(body, headers={"Location": f"topics/{topic.name}"})
+
+
+@get("/topics", tags=["topics"], summary="List topics", responses=responses())
+async def list_topics(
+    broker: TheBroker,
+    internal: Annotated[bool, Parameter(description="The broker's own topics too.")] = False,
+    verbose: Annotated[bool, Parameter(description="More about each topic.")] = False,
+    limit: Annotated[int, Parameter(ge=1, le=TOPICS_PAGE_MAX)] = TOPICS_PAGE_MAX,
+    after: Annotated[
+        str | None, Parameter(max_length=249, description="Only names behind this one.")
+    ] = None,
+) -> TopicList:
+    found = [t for t in broker.topics(internal=internal) if after is None or t.name > after]
+    page = found[:limit]
+    return TopicList(
+        [topic.name for topic in page],
+        await _summaries(broker, page) if verbose else None,
+        page[-1].name if len(found) > limit else None,
+    )
+
+
+async def _summaries(broker: Broker, topics: list[Topic]) -> list[TopicSummary]:
+    found: list[TopicSummary] = []
+    for first in range(0, len(topics), SUMMARIES_AT_ONCE):
+        found += [_summary(broker, each) for each in topics[first : first + SUMMARIES_AT_ONCE]]
+        await asyncio.sleep(0)  # others have their turn
+    return found
+
+
+def _summary(broker: Broker, topic: Topic) -> TopicSummary:
+    opened = [broker.partitions.opened(topic.name, i) for i in range(topic.partitions)]
+    logs = [each.log for each in opened if each is not None]
+    is_known = len(logs) == topic.partitions
+    return TopicSummary(
+        topic.name,
+        str(topic.topic_id),
+        topic.partitions,
+        time_text(topic.created_at),
+        topic.is_internal,
+        dict(topic.overrides),
+        sum(log.high_watermark - log.start_offset for log in logs) if is_known else None,
+        sum(log.size for log in logs) if is_known else None,
+    )
+
+
+@get("/topics/{topic:str}", tags=["topics"], summary="Describe a topic", responses=responses(404))
+async def describe_topic(broker: TheBroker, topic: TopicPath) -> TopicDetail:
+    """With its offsets and size.  `total_messages` counts offsets, also those compacted away."""
+    found = broker.topic(topic_name(topic))
+    partitions = await _open_all(broker, found)
+    return TopicDetail(
+        name=found.name,
+        topic_id=str(found.topic_id),
+        partitions=found.partitions,
+        created_at=time_text(found.created_at),
+        internal=found.is_internal,
+        settings=dict(found.overrides),
+        total_messages=sum(p.log.high_watermark - p.log.start_offset for p in partitions),
+        total_size_bytes=sum(p.log.size for p in partitions),
+        partition_offsets={str(p.index): offsets_of(p) for p in partitions},
+    )
+
+
+def offsets_of(partition: Partition) -> Offsets:
+    log = partition.log
+    return Offsets(log.start_offset, log.high_watermark, log.high_watermark)
+
+
+async def _open_all(broker: Broker, topic: Topic) -> list[Partition]:
+    found: list[Partition] = []
+    for first in range(0, topic.partitions, OPENED_AT_ONCE):
+        indexes = range(first, min(first + OPENED_AT_ONCE, topic.partitions))
+        found += await asyncio.gather(*(broker.partition(topic.name, i) for i in indexes))
+    return found
+
+
+@delete(
+    "/topics/{topic:str}",
+    tags=["topics"],
+    summary="Delete a topic and its messages",
+    status_code=200,
+    responses=write_responses(404, 422),
+)
+async def delete_topic(broker: TheBroker, topic: TopicPath) -> TopicDeleted:
+    deleted = await broker.delete_topic(topic_name(topic))
+    return TopicDeleted(deleted.name, deleted=True)
+
+
+# --- partitions ---------------------------------------------------------------------------------
+
+
+@get(
+    "/topics/{topic:str}/partitions",
+    tags=["topics"],
+    summary="List a topic's partitions",
+    responses=responses(404),
+)
+async def list_partitions(broker: TheBroker, topic: TopicPath) -> PartitionList:
+    found = broker.topic(topic_name(topic))
+    node = broker.config.node_id
+    partitions = await _open_all(broker, found)
+    return PartitionList(found.name, [_partition_info(each, node) for each in partitions])
+
+
+def _partition_info(partition: Partition, node: int) -> PartitionInfo:
+    log = partition.log
+    return PartitionInfo(
+        partition=partition.index,
+        leader=node,
+        replicas=[node],
+        isr=[node],
+        leader_epoch=partition.leader_epoch,
+        earliest=log.start_offset,
+        latest=log.high_watermark,
+        next_offset=log.high_watermark,
+        high_watermark=log.high_watermark,
+        size_bytes=log.size,
+        segments=len(log.segments),
+        read_only=log.failed,
+    )
+
+
+@post(
+    ["/topics/{topic:str}/partitions", "/admin/topics/{topic:str}/partitions"],
+    tags=["topics"],
+    summary="Add partitions",
+    status_code=200,
+    responses=write_responses(404, 422),
+)
+async def add_partitions(
+    broker: TheBroker, topic: TopicPath, data: JSONBody[AddPartitions]
+) -> PartitionsAdded:
+    """Grow the topic to `count` partitions.  Keys may move to other partitions by that."""
+    before = broker.topic(topic_name(topic)).partitions
+    after = await broker.add_partitions(topic, data.count, validate_only=data.validate_only)
+    return PartitionsAdded(
+        success=True,
+        topic_name=after.name,
+        old_partition_count=before,
+        new_partition_count=after.partitions,
+        partitions_added=after.partitions - before,
+    )
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+@get(
+    "/topics/{topic:str}/settings",
+    tags=["topics"],
+    summary="All settings of a topic",
+    responses=responses(404),
+)
+async def get_settings(broker: TheBroker, topic: TopicPath) -> SettingList:
+    return _setting_list(broker, broker.topic(topic_name(topic)))
+
+
+@patch(
+    "/topics/{topic:str}/settings",
+    tags=["topics"],
+    summary="Change settings of a topic",
+    responses=write_responses(404, 422),
+)
+async def change_settings(
+    broker: TheBroker, topic: TopicPath, data: JSONBody[ChangeSettings]
+) -> SettingList:
+    """All of it or nothing; gives the settings as they are afterwards."""
+    both = sorted(set(data.set) & set(data.unset))
+    if both:
+        raise InvalidRequest(f"{', '.join(both)}: in set and in unset")
+    unknown = sorted(name for name in data.unset if name not in SETTINGS)
+    if unknown:
+        raise InvalidRequest(f"unset: {', '.join(unknown)} is not a topic setting")
+    changes: dict[str, str | None] = dict.fromkeys(data.unset)
+    changes.update(setting_texts(data.set))
+    changed = await broker.change_settings(
+        topic_name(topic), changes, validate_only=data.validate_only
+    )
+    return _setting_list(broker, changed)
+
+
+def setting_texts(settings: dict[str, SettingInput]) -> dict[str, str]:
+    """Settings are text, but a number in JSON need not be quoted, and `.ms` may be a duration."""
+    return {name: _setting_text(name, value) for name, value in settings.items()}
+
+
+def _setting_text(name: str, value: SettingInput) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and name.endswith(".ms") and not _WHOLE_NUMBER.fullmatch(value):
+        try:
+            return str(duration_ms(value))
+        except ValueError as error:
+            raise InvalidSetting(f"{name}: {error}, or milliseconds") from error
+    return str(value)
+
+
+def _setting_list(broker: Broker, topic: Topic) -> SettingList:
+    defaults = topic_settings(broker.config.topics.settings)
+    infos: dict[str, SettingInfo] = {}
+    for setting in SETTINGS.values():
+        value: Any = getattr(topic.settings, setting.field)
+        default: Any = getattr(defaults, setting.field)
+        infos[setting.name] = SettingInfo(
+            setting_text(value),
+            setting_text(default),
+            setting.name not in topic.overrides,
+            setting.kind,
+            setting.meaning,
+        )
+    return SettingList(topic.name, infos)
+
+
+HANDLERS = [
+    create_topic,
+    list_topics,
+    describe_topic,
+    delete_topic,
+    list_partitions,
+    add_partitions,
+    get_settings,
+    change_settings,
+]

@@ -1,0 +1,170 @@
+"""Messages that are published in a transaction: one with a sequence, or many at once."""
+
+import base64
+import binascii
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import post
+from litestar.params import JSONBody
+
+from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.transactional_publish import NO_SEQUENCE, PublishedInTransaction
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.names import topic_name
+from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
+from goqueue.server.http.errors import responses
+from goqueue.server.http.parsing import INT64_MAX
+from goqueue.server.http.routes.message_bodies import (
+    MESSAGES_MAX,
+    Encoding,
+    HeaderBody,
+    MessageInput,
+    outgoing,
+)
+from goqueue.server.http.routes.transactions import (
+    INT32_MAX,
+    EpochNumber,
+    InTransaction,
+    ProducerNumber,
+)
+from goqueue.txn import ProducerIdentity, Transaction
+from goqueue.txn.errors import UnknownProducer
+
+
+class PublishBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    producer_id: ProducerNumber
+    epoch: EpochNumber
+    topic: str
+    value: Any
+    """A string, null, or any JSON value, which is kept as compact JSON text."""
+    transactional_id: str | None = None
+    transaction_id: str | None = None
+    partition: Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)] = -1
+    """-1: by the key's hash; without a key, in turn."""
+    key: str | None = None
+    headers: dict[str, str] = {}
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | None = None
+    sequence: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
+    """0 for the first message to a partition, then one more each: repetitions are recognised."""
+    encoding: Literal["text", "base64"] = "text"
+
+
+class TransactionMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    value: Any
+    """A string, null, or any JSON value, which is kept as compact JSON text."""
+    key: str | None = None
+    headers: dict[str, str | None] | list[HeaderBody] = {}
+    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
+    """Absent: by the key's hash; without a key, in turn."""
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
+    priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
+    ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
+    encoding: Encoding | None = None
+
+
+class PublishMany(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    topic: str
+    messages: Annotated[
+        list[TransactionMessage], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)
+    ]
+    encoding: Encoding = "text"
+
+
+class PublishedMany(msgspec.Struct, frozen=True):
+    results: list[PublishedInTransaction]
+    """One a message, in the order of the request."""
+
+
+@post(
+    "/transactions/publish",
+    tags=["transactions"],
+    summary="Publish a message in a transaction",
+    status_code=200,
+    responses=responses(404, 409, 507),
+)
+async def publish_in_transaction(
+    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[PublishBody]
+) -> PublishedInTransaction:
+    """Durable on return; readers see it when the transaction is committed, or never."""
+    who = ProducerIdentity(data.producer_id, data.epoch)
+    return await transaction_messages.publish(
+        data.transactional_id or _name_of(broker.transactions.machine.all(), who),
+        who,
+        topic_name(data.topic),
+        _message(data),
+        sequence=NO_SEQUENCE if data.sequence is None else data.sequence,
+        transaction_id=data.transaction_id,
+    )
+
+
+def _name_of(transactions: list[Transaction], who: ProducerIdentity) -> str:
+    for transaction in transactions:
+        if transaction.producer_id == who.producer_id:
+            return transaction.transactional_id
+    raise UnknownProducer(f"there is no producer {who.producer_id}")
+
+
+def _message(data: PublishBody) -> OutgoingMessage:
+    return OutgoingMessage(
+        _bytes(data.value, data.encoding, "value"),
+        _bytes(data.key, data.encoding, "key"),
+        tuple((name, _bytes(each, data.encoding, name)) for name, each in data.headers.items()),
+        None if data.partition < 0 else data.partition,
+        data.timestamp,
+    )
+
+
+def _bytes(given: Any, encoding: str, name: str) -> bytes | None:
+    if given is None:
+        return None
+    if encoding == "base64":
+        try:
+            return base64.b64decode(given, validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise InvalidRequest(f"{name}: not base64: {error}") from error
+    return given.encode() if isinstance(given, str) else msgspec.json.encode(given)
+
+
+@post(
+    "/transactions/messages",
+    tags=["transactions"],
+    summary="Publish many messages in a transaction",
+    status_code=200,
+    responses=responses(404, 409, 507),
+)
+async def publish_many_in_transaction(
+    transaction_messages: TheTransactionMessages, data: JSONBody[PublishMany]
+) -> PublishedMany:
+    """As `publish`, with one wait for the disk.  When one message is refused, none is written.
+
+    Nothing here recognises a repetition: when no answer came, abort the transaction.
+    """
+    messages = [
+        outgoing(_input(message), place, data.encoding)
+        for place, message in enumerate(data.messages)
+    ]
+    published = await transaction_messages.publish_many(
+        data.transactional_id,
+        data.who,
+        topic_name(data.topic),
+        messages,
+        transaction_id=data.transaction_id,
+    )
+    return PublishedMany(published)
+
+
+def _input(message: TransactionMessage) -> MessageInput:
+    return MessageInput(
+        msgspec.Raw(msgspec.json.encode(message.value)),
+        message.key,
+        message.headers,
+        message.partition,
+        message.timestamp,
+        message.priority,
+        message.ttl,
+        message.encoding,
+    )
+
+
+HANDLERS: Final[list[Any]] = [publish_in_transaction, publish_many_in_transaction]

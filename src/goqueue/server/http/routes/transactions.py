@@ -1,0 +1,463 @@
+"""Transactions: producers, what they write, and how it ends."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import get, post
+from litestar.params import JSONBody, Parameter, QueryParameter
+
+from goqueue.broker.messages.transactional_publish import transaction_name
+from goqueue.broker.transactions.acks import Refused
+from goqueue.groups import CommitRequest, OffsetToCommit
+from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.names import topic_name
+from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
+from goqueue.server.http.errors import Detailed, responses
+from goqueue.server.http.parsing import INT64_MAX, PositiveDurationMs, TakesDurations, time_text
+from goqueue.server.http.routes.queue_bodies import Handles, queue_responses
+from goqueue.txn import ProducerIdentity, State, Transaction
+
+TIMEOUT_MS: Final = 60_000
+INT32_MAX: Final = 2**31 - 1
+NAME_LENGTH_MAX: Final = 1_000
+MEMBERS_MAX: Final = 100_000
+OFFSETS_MAX: Final = 100_000
+PAGE_MAX: Final = 10_000
+REFUSALS_MAX: Final = 100  # that are told one by one
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
+ProducerNumber = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)]
+NamePath = Annotated[str, Parameter(description="The transactional id.", max_length=1_000)]
+
+
+# --- bodies -------------------------------------------------------------------------------------
+
+
+class InitProducer(TakesDurations, frozen=True, forbid_unknown_fields=True):
+    transactional_id: Name
+    """The name under which one producer at a time writes; a newer one fences the older."""
+    transaction_timeout_ms: PositiveDurationMs = TIMEOUT_MS
+    """A transaction that is open for longer is aborted."""
+
+
+class ProducerBody(msgspec.Struct, frozen=True):
+    producer_id: int
+    epoch: int
+
+
+class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    transactional_id: Name
+    epoch: EpochNumber
+
+
+class Status(msgspec.Struct, frozen=True):
+    status: str
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    transactional_id: Name
+    producer_id: ProducerNumber
+    epoch: EpochNumber
+
+    @property
+    def who(self) -> ProducerIdentity:
+        return ProducerIdentity(self.producer_id, self.epoch)
+
+
+class InTransaction(Identity, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    transaction_id: str | None = None
+    """As `begin` gave it.  When given, a request that comes late cannot meet a later one."""
+
+
+class AddPartition(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    topic: str
+    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+
+
+class OffsetInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    topic: str
+    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+    metadata: str = ""
+
+
+class AddOffsets(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    group: Name
+    offsets: Annotated[list[OffsetInput], msgspec.Meta(min_length=1, max_length=OFFSETS_MAX)]
+    member_id: str = ""
+    generation: int = -1
+
+
+class AddAcks(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    receipt_handles: Handles
+
+
+class AcksAdded(msgspec.Struct, frozen=True):
+    status: str
+    acks: int
+    """How many messages the transaction acks by now."""
+
+
+class ForceAbort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    transactional_id: Name
+
+
+class Begun(msgspec.Struct, frozen=True):
+    transaction_id: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+
+
+class TransactionBody(msgspec.Struct, frozen=True):
+    transaction_id: str | None
+    """Null when none is open."""
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    state: str
+    """`empty`, `ongoing`, or `prepare_…` and `complete_…` with `commit` or `abort`."""
+    start_time: str | int | None
+    timeout_ms: int
+    partitions: list[Place]
+    groups: list[str]
+    """Whose offsets are committed with it."""
+    acks: int
+    """How many messages of queues it acks."""
+
+
+class TransactionList(msgspec.Struct, frozen=True):
+    transactions: list[TransactionBody]
+    count: int
+
+
+class TransactionStats(msgspec.Struct, frozen=True):
+    active_transactions: int
+    transactions_by_state: dict[str, int]
+    oldest_age_ms: int
+    """Of the transaction that is open for the longest time; 0 when none is."""
+    started: int
+    """Since the server's start; so are the next two."""
+    committed: int
+    aborted: int
+
+
+# --- producers ----------------------------------------------------------------------------------
+
+
+@post(
+    "/producers/init",
+    tags=["transactions"],
+    summary="Start a producer and fence the one before",
+    status_code=200,
+    responses=responses(409),
+)
+async def init_producer(broker: TheBroker, data: JSONBody[InitProducer]) -> ProducerBody:
+    """What an earlier producer with this id left open is aborted first."""
+    who = await broker.transactions.init(
+        data.transactional_id, timeout_ms=data.transaction_timeout_ms
+    )
+    return ProducerBody(who.producer_id, who.epoch)
+
+
+@post(
+    "/producers/{producer_id:int}/heartbeat",
+    tags=["transactions"],
+    summary="Ask whether a producer may still write",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def producer_heartbeat(
+    broker: TheBroker,
+    producer_id: Annotated[int, Parameter(description="As `init` gave it.")],
+    data: JSONBody[Heartbeat],
+) -> Status:
+    """409 once another has taken over.  Nothing depends on it: transactions end by their time."""
+    transaction = broker.transactions.check(
+        data.transactional_id, ProducerIdentity(producer_id, data.epoch)
+    )
+    assert transaction.producer_id == producer_id
+    return Status("ok")
+
+
+# --- transactions -------------------------------------------------------------------------------
+
+
+@post(
+    "/transactions/begin",
+    tags=["transactions"],
+    summary="Begin a transaction",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def begin_transaction(broker: TheBroker, data: JSONBody[Identity]) -> Begun:
+    transaction = await broker.transactions.begin(data.transactional_id, data.who)
+    return Begun(transaction_name(transaction))
+
+
+@post(
+    "/transactions/add-partition",
+    tags=["transactions"],
+    summary="Add a partition to a transaction",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def add_partition_to_transaction(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: JSONBody[AddPartition],
+) -> Status:
+    """Not needed before `publish`, which does it."""
+    await broker.partition(topic_name(data.topic), data.partition)
+    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    places = [(TopicName(data.topic), data.partition)]
+    await broker.transactions.add_partitions(data.transactional_id, data.who, places)
+    return Status("added")
+
+
+@post(
+    "/transactions/offsets",
+    tags=["transactions"],
+    summary="Commit a group's offsets with a transaction",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def add_offsets_to_transaction(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: JSONBody[AddOffsets],
+) -> Status:
+    """Consume, process, publish and move on as one: all of it happens or nothing."""
+    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    offsets = tuple(
+        OffsetToCommit(
+            TopicName(topic_name(each.topic)),
+            each.partition,
+            Offset(each.offset),
+            metadata=each.metadata,
+        )
+        for each in data.offsets
+    )
+    request = CommitRequest(
+        group_id=GroupId(data.group),
+        offsets=offsets,
+        member_id=data.member_id,
+        generation=data.generation,
+        is_transactional=True,
+    )
+    await broker.transactions.add_offsets(data.transactional_id, data.who, request, adds_group=True)
+    return Status("added")
+
+
+@post(
+    "/transactions/acks",
+    tags=["transactions"],
+    summary="Ack a queue's messages with a transaction",
+    status_code=200,
+    responses=queue_responses(404, 409),
+)
+async def add_acks_to_transaction(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: JSONBody[AddAcks],
+) -> AcksAdded:
+    """The messages stay yours until the transaction ends, however long that takes: committed, they
+    are acked; aborted, they are yours for their visibility time anew, under the same receipts.
+    When one receipt is not good none is taken, and `details` says which.
+    """
+    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    transactions = broker.transactions
+    refused = await transactions.add_acks(data.transactional_id, data.who, data.receipt_handles)
+    if refused:
+        raise Detailed(next(iter(refused.values())), _refusals(data.receipt_handles, refused))
+    return AcksAdded("added", transactions.acks.count(data.transactional_id))
+
+
+def _refusals(handles: Sequence[str], refused: Refused) -> dict[str, Any]:
+    some = list(refused.items())[:REFUSALS_MAX]
+    told = [
+        {"index": place, "receipt_handle": handles[place], "code": error.code}
+        for place, error in some
+    ]
+    return {"refused": told, "refused_count": len(refused)}
+
+
+@post(
+    "/transactions/commit",
+    tags=["transactions"],
+    summary="Commit a transaction",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def commit_transaction(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: JSONBody[InTransaction],
+) -> Status:
+    """May be repeated until it is answered."""
+    return await _end(broker, transaction_messages, data, commits=True)
+
+
+@post(
+    "/transactions/abort",
+    tags=["transactions"],
+    summary="Abort a transaction",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def abort_transaction(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: JSONBody[InTransaction],
+) -> Status:
+    """May be repeated until it is answered."""
+    return await _end(broker, transaction_messages, data, commits=False)
+
+
+async def _end(
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    data: InTransaction,
+    *,
+    commits: bool,
+) -> Status:
+    is_open = broker.transactions.check(data.transactional_id, data.who).state is State.ONGOING
+    if data.transaction_id is not None and is_open:
+        transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    await broker.transactions.end(
+        data.transactional_id, data.who, commits=commits, bumps_epoch=False
+    )
+    return Status("committed" if commits else "aborted")
+
+
+# --- for operators ------------------------------------------------------------------------------
+
+
+@get("/transactions", tags=["transactions"], summary="List transactions", responses=responses())
+async def list_transactions(
+    broker: TheBroker,
+    in_state: Annotated[
+        str | None, QueryParameter(name="state", description="Only in this state.")
+    ] = None,
+    also_idle: Annotated[
+        bool, QueryParameter(name="all", description="Also ids without an open transaction.")
+    ] = False,
+    limit: Annotated[int, QueryParameter(ge=1, le=PAGE_MAX)] = PAGE_MAX,
+) -> TransactionList:
+    machine = broker.transactions.machine
+    found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
+    some = [each for each in found if in_state is None or each.state == in_state][:limit]
+    bodies = [_body(broker, each) for each in some]
+    return TransactionList(bodies, len(bodies))
+
+
+def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
+    is_open = transaction.is_open
+    return TransactionBody(
+        transaction_id=transaction_name(transaction) if is_open else None,
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        epoch=transaction.epoch,
+        state=transaction.state.value,
+        start_time=time_text(transaction.started_at) if is_open else None,
+        timeout_ms=transaction.timeout_ms,
+        partitions=[Place(topic, index) for topic, index in sorted(transaction.partitions)],
+        groups=sorted(transaction.offsets),
+        acks=broker.transactions.acks.count(transaction.transactional_id),
+    )
+
+
+@get(
+    "/transactions/stats",
+    tags=["transactions"],
+    summary="How many transactions there are and were",
+    responses=responses(),
+)
+async def transaction_stats(broker: TheBroker) -> TransactionStats:
+    machine = broker.transactions.machine
+    by_state = dict.fromkeys((state.value for state in State), 0)
+    for transaction in machine.all():
+        by_state[transaction.state.value] += 1
+    return TransactionStats(
+        active_transactions=len(machine.ongoing),
+        transactions_by_state=by_state,
+        oldest_age_ms=broker.transactions.oldest_age_ms(),
+        started=machine.counts.started,
+        committed=machine.counts.committed,
+        aborted=machine.counts.aborted,
+    )
+
+
+@get(
+    "/transactions/ids/{transactional_id:str}",
+    tags=["transactions"],
+    summary="Describe a transactional id",
+    responses=responses(404),
+)
+async def describe_transaction(broker: TheBroker, transactional_id: NamePath) -> TransactionBody:
+    return _body(broker, broker.transactions.machine.get(transactional_id))
+
+
+@get(
+    "/transactions/describe",
+    tags=["transactions"],
+    summary="Describe a transactional id, whatever characters it has",
+    responses=responses(404),
+)
+async def describe_transaction_by_query(
+    broker: TheBroker,
+    transactional_id: Annotated[
+        str,
+        QueryParameter(min_length=1, max_length=NAME_LENGTH_MAX, description="Of any producer."),
+    ],
+) -> TransactionBody:
+    return _body(broker, broker.transactions.machine.get(transactional_id))
+
+
+@post(
+    "/transactions/ids/{transactional_id:str}/abort",
+    tags=["transactions"],
+    summary="Abort a transaction that hangs, and fence its producer",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def force_abort_transaction(broker: TheBroker, transactional_id: NamePath) -> Status:
+    return await _force_abort(broker, transactional_id)
+
+
+@post(
+    "/transactions/force-abort",
+    tags=["transactions"],
+    summary="Abort a transaction that hangs, whatever characters its id has",
+    status_code=200,
+    responses=responses(404, 409),
+)
+async def force_abort_by_body(broker: TheBroker, data: JSONBody[ForceAbort]) -> Status:
+    return await _force_abort(broker, data.transactional_id)
+
+
+async def _force_abort(broker: TheBroker, transactional_id: str) -> Status:
+    aborted = await broker.transactions.abort(transactional_id)
+    return Status("aborted" if aborted else "nothing to abort")
+
+
+HANDLERS: Final[list[Any]] = [
+    init_producer,
+    producer_heartbeat,
+    begin_transaction,
+    add_partition_to_transaction,
+    add_offsets_to_transaction,
+    add_acks_to_transaction,
+    commit_transaction,
+    abort_transaction,
+    list_transactions,
+    transaction_stats,
+    describe_transaction,
+    describe_transaction_by_query,
+    force_abort_transaction,
+    force_abort_by_body,
+]

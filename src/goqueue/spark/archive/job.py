@@ -1,0 +1,270 @@
+"""`goqueue pipeline archive`: topics as tables of a lake, exactly once, from the start and on.
+
+    query = archive(session, ArchiveOptions(bootstrap="localhost:9092", topics=("orders",),
+                                            target="lake", format="delta", decode="json"))
+    query.awaitTermination()
+
+Each micro-batch is written by tasks and committed by the driver (`goqueue.spark.archive`).  How far
+an archive is stands in its tables; Spark's checkpoint is only a short cut.  When it is lost, the
+stream goes on where the tables end.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from goqueue.client.errors import ClientError
+from goqueue.client.kafka import KafkaClient
+from goqueue.spark.archive.archiver import Archiver, ArchiveSettings, TopicFacts
+from goqueue.spark.archive.plan import Plan, Report
+from goqueue.spark.lake.writing import WriteSettings
+from goqueue.spark.source.options import source_options
+from goqueue.spark.source.read_plan import Recipe, recipe_of
+from goqueue.spark.source.schema import RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Decode = Literal["none", "json"]
+LakeFormat = Literal["parquet", "delta", "iceberg"]
+
+CHECKPOINT: Final = "_checkpoint"
+AVAILABLE_NOW: Final = "available-now"
+FOLLOW_EVERY: Final = "1 minute"  # more often makes many small files
+BATCH_BYTES: Final = 1 << 30  # read for one commit: what a crash costs at most
+TIMEOUT_SECONDS: Final = 30.0
+COUNTS_KEPT: Final = 200  # Spark keeps the last hundred reports of a query
+
+
+class BadArchiveOptions(ClientError):
+    """What an archive was told cannot be."""
+
+
+class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    bootstrap: str
+    """The broker's Kafka listener, as HOST:PORT."""
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    """A regular expression instead: topics that are made later join in."""
+    target: str
+    """Folder of the tables, one a topic: `target/orders`, and `target/orders_dlq` for bad rows."""
+    format: LakeFormat = "parquet"
+    decode: Decode = "none"
+    """`json`: the fields of values become columns, which are added as they turn up."""
+    fields: str | None = None
+    """Columns and types known beforehand, as in `create table`: `id bigint, price double`."""
+    keep_value: bool = True
+    """Keep the value as it is beside its columns: `replay` needs it."""
+    start: str = "earliest"
+    """Where an archive begins that is not there yet: `earliest` or `latest`."""
+    trigger: str = FOLLOW_EVERY
+    """How often to commit what has come, or `available-now`: what is there, and end."""
+    batch_bytes: int = BATCH_BYTES
+    """About how much to read for one commit."""
+    checkpoint: str | None = None
+    name: str | None = None
+    compression: str = "zstd"
+    file_bytes: int = 256 << 20
+    source: Mapping[str, str] = {}
+    """Further options of the format `goqueue`."""
+
+
+def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
+    """Start it; gives the running query."""
+    problem = check_options(options)
+    if problem is not None:
+        raise BadArchiveOptions(problem)
+    job = Archiver(_settings(options), partial(topic_facts, options.bootstrap))
+    job.meet(options.topics)
+    chosen = _source(options, _start(job, options))
+    rows = session.readStream.format("goqueue").options(**chosen).load()
+    writer = rows.writeStream.queryName(options.name or f"archive-{Path(options.target).name}")
+    counts = Counts()
+    writer = writer.option("checkpointLocation", _checkpoint(options))
+    writer = writer.foreachBatch(into(job, counts, _recipe(chosen)))
+    return ArchiveQuery(_triggered(writer, options.trigger).start(), counts)
+
+
+class Counts:
+    """How many records there were in the newest micro-batches."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, int] = {}
+
+    def note(self, batch: int, records: int) -> None:
+        self._records[batch] = records
+        self._records.pop(batch - COUNTS_KEPT, None)
+
+    def corrected(self, report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """A report of Spark's, which has counted ranges, with records instead."""
+        if report is None or not report["numInputRows"]:
+            return report
+        records = self._records.get(report["batchId"], report["numInputRows"])
+        seconds = max(report.get("batchDuration") or 0, 1) / 1000
+        rate = {"processedRowsPerSecond": records / seconds}
+        return {**report, "numInputRows": records, **rate}
+
+
+class ArchiveQuery:
+    """Spark's query, but for its counts."""
+
+    def __init__(self, query: "StreamingQuery", counts: Counts) -> None:
+        self._query = query
+        self._counts = counts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._query, name)
+
+    @property
+    def name(self) -> str | None:
+        return self._query.name
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 -- Spark's name
+        return self._query.isActive
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        return self._query.status
+
+    @property
+    def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802 -- Spark's name
+        return self._counts.corrected(self._query.lastProgress)
+
+    @property
+    def recentProgress(self) -> Sequence[Mapping[str, Any]]:  # noqa: N802 -- Spark's name
+        reports = map(self._counts.corrected, self._query.recentProgress)
+        return [each for each in reports if each is not None]
+
+    def exception(self) -> BaseException | None:
+        return self._query.exception()
+
+    def awaitTermination(self) -> object:  # noqa: N802 -- Spark's name
+        return self._query.awaitTermination()
+
+    def stop(self) -> None:
+        self._query.stop()
+
+
+def into(
+    job: Archiver, counts: Counts | None = None, recipe: Recipe | None = None
+) -> "Callable[[DataFrame, int], None]":
+    """What `foreachBatch` takes, for any stream of rows of topics: with all eight columns of
+    records, with those of whole batches, or of ranges, which tasks read by the recipe."""
+
+    def archive_batch(rows: "DataFrame", batch: int) -> None:
+        done = job.archive(lambda plan: run_tasks(rows, plan, recipe))
+        if counts is not None:
+            counts.note(batch, done.rows + done.letters)
+
+    return archive_batch
+
+
+def run_tasks(rows: "DataFrame", plan: Plan, recipe: Recipe | None = None) -> Iterable[Report]:
+    """One report a task, in the order of their rows."""
+    from goqueue.spark.archive import tasks
+
+    found = rows.mapInArrow(partial(tasks.run, plan, recipe), "report binary").collect()
+    return [msgspec.msgpack.decode(each["report"], type=Report) for each in found]
+
+
+def topic_facts(bootstrap: str, topic: str) -> TopicFacts:
+    with KafkaClient(bootstrap, timeout_s=TIMEOUT_SECONDS) as client:
+        layout = client.metadata([topic])[topic]
+    return TopicFacts(str(layout.topic_id), layout.partition_count)
+
+
+def check_options(options: ArchiveOptions) -> str | None:
+    """Everything that is wrong with them."""
+    problems = []
+    if bool(options.topics) == (options.pattern is not None):
+        problems.append("name topics, or give a pattern")
+    if options.decode == "none" and options.fields is not None:
+        problems.append("fields are of decoded values: choose to decode, too")
+    if options.decode == "none" and not options.keep_value:
+        problems.append("a value that is not decoded must be kept")
+    if options.start not in ("earliest", "latest"):
+        problems.append(f"an archive starts at earliest or latest, not at {options.start!r}")
+    return "; ".join(problems) or None
+
+
+def _settings(options: ArchiveOptions) -> ArchiveSettings:
+    return ArchiveSettings(
+        target=options.target,
+        format=options.format,
+        decode=options.decode == "json",
+        fields=None if options.fields is None else _fields(options.fields),
+        keep_value=options.keep_value,
+        writing=WriteSettings(compression=options.compression, file_bytes_max=options.file_bytes),
+    )
+
+
+def _fields(text: str) -> bytes:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    from goqueue.spark.archive.columns import PREFIX
+    from goqueue.spark.lake.growth import objections, plain_schema
+
+    try:
+        fields = StructType.fromDDL(text)
+        assert isinstance(fields, StructType), "a list of columns is a struct"
+        schema = plain_schema(to_arrow_schema(fields, timezone="UTC"))
+    except PySparkException as error:
+        raise BadArchiveOptions(f"fields {text!r}: {error}") from error
+    problems = objections(schema, reserved_prefix=PREFIX)
+    if problems:
+        told = "; ".join(f"{name}: {reason}" for name, reason in problems.items())
+        raise BadArchiveOptions(f"fields {text!r}: {told}")
+    return bytes(schema.serialize().to_pybytes())
+
+
+def _start(job: Archiver, options: ArchiveOptions) -> str:
+    """Where a stream without a checkpoint begins: where the tables end, if there are any."""
+    positions = job.positions()
+    if not any(any(each.values()) for each in positions.values()):
+        return options.start
+    nothing_yet = {"earliest": -2, "latest": -1}[options.start]  # as Kafka's connector writes it
+    wanted = {
+        topic: {str(partition): offset or nothing_yet for partition, offset in each.items()}
+        for topic, each in positions.items()
+    }
+    return msgspec.json.encode(wanted).decode()
+
+
+def _source(options: ArchiveOptions, start: str) -> dict[str, str]:
+    """Only ranges go through Spark: the tasks that write fetch the records themselves."""
+    chosen = {
+        "bootstrap.servers": options.bootstrap,
+        "startingOffsets": start,
+        "maxBytesPerTrigger": str(options.batch_bytes),
+        "unit": "range",
+        **options.source,
+    }
+    if options.pattern is None:
+        chosen["subscribe"] = ",".join(options.topics)
+    else:
+        chosen["subscribePattern"] = options.pattern
+    return chosen
+
+
+def _recipe(chosen: Mapping[str, str]) -> Recipe:
+    """How the source would read records, with all columns."""
+    told = source_options({**chosen, "unit": "record"}, is_stream=True)
+    return recipe_of(told, list(RECORD_COLUMNS.items()))
+
+
+def _checkpoint(options: ArchiveOptions) -> str:
+    return options.checkpoint or str(Path(options.target) / CHECKPOINT)
+
+
+def _triggered(writer: "DataStreamWriter", trigger: str) -> "DataStreamWriter":
+    if trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=trigger)

@@ -1,0 +1,1 @@
+"""Compaction of a topic by a Spark job."""

@@ -1,0 +1,95 @@
+"""`goqueue pipeline dlq`: what died and why, and driving back what an SQL condition picks.
+
+Spark finds the letters, the server moves them: so each is moved once whatever happens to the job,
+and one that was moved or purged meanwhile is left alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from goqueue.client import Client
+from goqueue.spark.dlq.table import read_letters, with_story
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TRIAGE_BY: Final = ("reason", "group", "consumer", "error")
+ROWS_MAX: Final = 1_000
+OFFSETS_AT_ONCE: Final = 1_000  # of one request, so that progress can be seen
+
+Progress = Callable[[int, int], None]  # how many are done, of how many
+
+
+class Redriven(msgspec.Struct, frozen=True):
+    picked: int
+    moved: int  # fewer than picked when somebody else took some meanwhile
+
+
+def letters_table(
+    session: "SparkSession", client: Client, topic: str, servers: str
+) -> "DataFrame | None":
+    """The dead letters of a topic that still wait, as `letters.with_story` has them."""
+    letters = read_letters(session, client, topic, servers)
+    return None if letters is None else with_story(letters)
+
+
+def triage(letters: "DataFrame", by: Sequence[str] = TRIAGE_BY) -> "DataFrame":
+    """How many died for each reason, group, consumer and error, with an example."""
+    from pyspark.sql import functions as sql
+
+    return (
+        letters.groupBy(*by)
+        .agg(
+            sql.count("*").alias("letters"),
+            sql.max("attempts").alias("attempts_max"),
+            sql.min("died_at").alias("first"),
+            sql.max("died_at").alias("last"),
+            sql.max_by(sql.concat_ws("/", "letter_partition", "letter_offset"), "died_at").alias(
+                "newest"
+            ),
+        )
+        .orderBy(sql.desc("letters"), *by)
+    )
+
+
+def picked(letters: "DataFrame", where: str | None) -> "DataFrame":
+    """The letters that an SQL condition picks; all when there is none."""
+    return letters if where is None else letters.where(where)
+
+
+def redrive(
+    letters: "DataFrame",
+    client: Client,
+    topic: str,
+    *,
+    to: str | None = None,
+    limit: int | None = None,
+    rate: float | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Redriven:
+    """Have the server put these letters back, oldest first within each partition."""
+    chosen = letters.select("letter_partition", "letter_offset")
+    ordered = chosen.orderBy("letter_partition", "letter_offset")
+    rows = (ordered if limit is None else ordered.limit(limit)).collect()
+    moved = done = 0
+    for partition, offsets in _requests((row[0], row[1]) for row in rows):
+        which = {"partition": partition, "offsets": offsets}
+        moved += client.redrive(topic, which, to=to, limit=len(offsets), rate=rate).moved
+        done += len(offsets)
+        progress(done, len(rows))
+    return Redriven(len(rows), moved)
+
+
+def _requests(places: Iterator[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
+    """The offsets of one partition at a time, not too many at once; `places` are in order."""
+    partition, offsets = -1, list[int]()
+    for place, offset in places:
+        if offsets and (place != partition or len(offsets) >= OFFSETS_AT_ONCE):
+            yield partition, offsets
+            offsets = []
+        partition = place
+        offsets.append(offset)
+    if offsets:
+        yield partition, offsets

@@ -1,1 +1,0 @@
-"""Ready jobs over topics, each a small function of DataFrames."""

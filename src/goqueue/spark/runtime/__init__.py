@@ -1,0 +1,1 @@
+"""Sessions, Java, running queries and their progress."""

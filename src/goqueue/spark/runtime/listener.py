@@ -1,0 +1,98 @@
+"""Shows a stream's offsets as those of a consumer group, so that lag tools see Spark jobs.
+
+Spark keeps its own offsets, in the checkpoint; what is published is for people.  A stream with the
+option `group` publishes by itself, wherever it runs (see `following`).  For the others this
+listener does, in our sessions, under a name made of the query's: after every micro-batch, the last
+one included.
+
+How it knows the broker: the stream reports `{"orders": {"0": 42}, "@HOST:PORT": {}}` for its latest
+offsets.  No topic has an `@` in its name, and an empty entry adds nothing to anybody's lag.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from goqueue.client.errors import ClientError
+from goqueue.client.kafka import KafkaClient
+from goqueue.spark.source.offsets import Noted, broker_of, places_of
+from goqueue.spark.source.positions import Places
+
+TIMEOUT_S: Final = 5.0
+GROUP_PREFIX: Final = "spark-"
+
+log = logging.getLogger(__name__)
+
+
+class OffsetPublisher(StreamingQueryListener):
+    """One for each session; whatever fails here is told to the log and to nobody else."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    @classmethod
+    def attach(cls, spark: SparkSession) -> None:
+        """Once for a session, however often it is asked for."""
+        if not getattr(spark, "_goqueue_publisher", None):
+            publisher = cls()
+            spark.streams.addListener(publisher)
+            spark._goqueue_publisher = publisher  # type: ignore[attr-defined]
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = event.progress
+        group = group_name(progress.name, str(progress.id))
+        sources = [(source.latestOffset, source.endOffset) for source in progress.sources]
+        for broker, reached in published(sources):
+            self._publish(broker, group, reached)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        pass
+
+    def _publish(self, broker: str, group: str, reached: Places) -> None:
+        try:
+            with KafkaClient(broker, client_id="goqueue-spark", timeout_s=TIMEOUT_S) as client:
+                client.commit_offsets(group, reached)
+        except ClientError as error:
+            if group not in self._warned:
+                self._warned.add(group)
+                log.warning("the offsets are not shown as group %r: %s", group, error)
+
+
+def group_name(query_name: str | None, query_id: str) -> str:
+    return f"{GROUP_PREFIX}{query_name or query_id}"
+
+
+def published(sources: Iterable[tuple[Any, Any]]) -> list[tuple[str, Places]]:
+    """What to publish where, from each source's latest and end offsets; others' are left alone."""
+    found = []
+    for latest_text, end_text in sources:
+        latest, end = _noted(latest_text), _noted(end_text)
+        broker = broker_of(latest) if latest else None
+        if broker is not None and end:
+            found.append((broker, places_of(end)))
+    return found
+
+
+def _noted(text: Any) -> Noted | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return msgspec.json.decode(text, type=Noted)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,1 @@
+"""Topics as a source of Spark: options, planning, offsets, reading."""

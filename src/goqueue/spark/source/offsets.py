@@ -1,0 +1,38 @@
+"""Offsets as Spark keeps them in checkpoints and reports: `{"orders": {"0": 42, "1": 17}}`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from goqueue.client.kafka import TopicPartition
+from goqueue.spark.source.positions import Places
+
+BROKER_MARK: Final = "@"
+
+Noted = dict[str, dict[str, int]]
+
+
+def noted(places: Mapping[TopicPartition, int]) -> Noted:
+    """In an order that does not depend on who asks: Spark compares the text."""
+    topics: Noted = {}
+    for (topic, partition), offset in sorted(places.items()):
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return topics
+
+
+def places_of(noted: Mapping[str, Mapping[str, int]]) -> Places:
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in noted.items()
+        if not topic.startswith(BROKER_MARK)
+        for partition, offset in partitions.items()
+    }
+
+
+def with_broker(noted: Noted, bootstrap: str) -> Noted:
+    """The same, saying where the offsets are of: for listeners, which are told nothing else."""
+    return {**noted, f"{BROKER_MARK}{bootstrap}": {}}
+
+
+def broker_of(noted: Mapping[str, Any]) -> str | None:
+    found = (name for name in noted if name.startswith(BROKER_MARK))
+    return next((name.removeprefix(BROKER_MARK) for name in found), None)

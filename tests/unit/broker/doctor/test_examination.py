@@ -1,0 +1,250 @@
+"""A damaged data directory: the server refuses it, the doctor mends it, and the server starts."""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from goqueue.broker import Broker
+from goqueue.broker.doctor.examination import Examination, examine
+from goqueue.client import AsyncClient
+from goqueue.embedding import embedded
+from goqueue.groups import FetchRequest
+from goqueue.log.aborted import AbortedRange
+from goqueue.model.config import Config
+from goqueue.model.errors import CorruptData
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+from goqueue.runtime import real_doors
+from tests.unit.broker.brokers import publish, running, values_in
+
+LOGS = ("__metadata", "__groups", "__transactions", "__ledgers")
+COUNT = 12
+
+
+@contextlib.asynccontextmanager
+async def broker(directory: Path) -> AsyncIterator[Broker]:
+    doors = real_doors()
+    try:
+        async with running(doors, Config(data_dir=str(directory))) as broker:
+            yield broker
+    finally:
+        doors.disk.close()
+
+
+async def read(broker: Broker, topic: str) -> list[str]:
+    return await values_in(await broker.partition(topic, 0))
+
+
+async def fill(directory: Path) -> None:
+    """Topics, committed offsets, a queue with acks, transactions; each log has many batches."""
+    node = embedded(directory, topics={"partitions": 1})
+    async with node as embedding, httpx.AsyncClient(base_url=embedding.http) as client:
+        for number in range(COUNT):
+            await embedding.create_topic(f"t{number}")
+        await embedding.publish("t0", *(f"m{number}" for number in range(COUNT)))
+        for number in range(COUNT):
+            body = {"offsets": {"t0": {"0": number}}}
+            (await client.post("/groups/readers/offsets", json=body)).raise_for_status()
+        async with AsyncClient(embedding.http) as worker:
+            for _ in range(COUNT // 2):
+                held = await worker.receive("t0", "workers", max_messages=1)
+                await worker.ack(*held)
+        for number in range(COUNT):
+            await embedding.broker.transactions.init(f"tx-{number}", timeout_ms=60_000)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("filled") / "data"
+    asyncio.run(fill(directory))
+    return directory
+
+
+@pytest.fixture
+def data(filled: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return Path(shutil.copytree(filled, tmp_path / "data"))
+
+
+def examined(data: Path, *, mend: bool = False) -> Examination:
+    disk = real_doors().disk
+    try:
+        return examine(
+            disk,
+            Config(data_dir=str(data)),
+            Timestamp(1_750_000_000_000),
+            mend=mend,
+            aside=f"{data}/damaged/now",
+            cluster_id="named-anew",
+        )
+    finally:
+        disk.close()
+
+
+def flip(file: Path, share: float = 0.5) -> None:
+    content = bytearray(file.read_bytes())
+    content[int(len(content) * share)] ^= 0x40
+    file.write_bytes(content)
+
+
+def only_log(data: Path, topic: str) -> Path:
+    (file,) = (data / "logs" / topic / "0").glob("*.log")
+    return file
+
+
+def test_a_directory_in_good_order_has_no_problems(data: Path):
+    found = examined(data)
+    assert {each.status for each in found.findings} == {"ok"}
+    assert found.topics == COUNT
+    assert found.records > 5 * COUNT
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.97])
+async def test_a_damaged_internal_log_is_mended_and_what_is_lost_is_named(
+    data: Path, log: str, share: float
+):
+    before = only_log(data, log)
+    flip(before, share)
+    damaged = before.read_bytes()
+    with pytest.raises(CorruptData, match=f"{log}.*goqueue doctor --data-dir .* --repair"):
+        async with broker(data):
+            pass
+    found = examined(data)
+    problems = [each for each in found.findings if each.status == "problem"]
+    assert {each.subject for each in problems} == {log}
+    assert ") cannot be read" in problems[0].text
+    mended = examined(data, mend=True)
+    assert not mended.has_problems
+    assert any(each.status == "repaired" and each.subject == log for each in mended.findings)
+    kept = data / "damaged" / "now" / before.relative_to(data)
+    assert kept.read_bytes() == damaged
+    assert not examined(data).has_problems
+    async with broker(data) as started:
+        assert await read(started, "t0") == [f"m{number}" for number in range(COUNT)]
+        await publish(started, "t0", "afterwards")
+        await started.create_topic("new")
+        assert await started.reserve_producer_id() >= COUNT
+    async with broker(data) as started:
+        assert started.has_topic("new")
+        assert len(await read(started, "t0")) == COUNT + 1
+
+
+async def test_records_behind_the_damage_count_too(data: Path):
+    flip(only_log(data, "__groups"), 0.5)
+    examined(data, mend=True)
+    async with broker(data) as started:
+        (fetched,) = started.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
+        committed = fetched.offsets[TopicName("t0"), 0]
+        assert committed is not None
+        assert committed.offset == COUNT - 1, "the last commit lies behind the damage"
+
+
+@pytest.mark.parametrize("log", ["__metadata", "__transactions"])
+async def test_damage_behind_the_checkpoint_of_a_killed_server_is_mended_too(
+    data: Path, tmp_path: Path, log: str
+):
+    """No checkpoint knows of the records: they were written since."""
+    async with broker(data) as started:
+        for number in range(COUNT):
+            await started.create_topic(f"more{number}")
+            await started.transactions.init(f"more-{number}", timeout_ms=60_000)
+        killed = Path(shutil.copytree(data, tmp_path / "killed"))
+    flip(only_log(killed, log), 0.8)
+    assert not examined(killed, mend=True).has_problems
+    async with broker(killed) as started:
+        assert len(await read(started, "t0")) == COUNT
+
+
+async def test_topics_come_back_when_the_metadata_is_gone(data: Path):
+    shutil.rmtree(data / "logs" / "__metadata")
+    shutil.rmtree(data / "snapshots", ignore_errors=True)
+    with pytest.raises(CorruptData, match="goqueue doctor"):
+        async with broker(data):
+            pass
+    mended = examined(data, mend=True)
+    assert any("a topic again" in each.text for each in mended.findings)
+    async with broker(data) as started:
+        assert len(await read(started, "t0")) == COUNT
+        assert started.cluster_id == "named-anew"
+
+
+async def test_a_damaged_snapshot_gives_way_to_an_older_one(data: Path):
+    async with broker(data) as started:
+        for _ in range(2):
+            await started.queues.host.take_snapshot()
+            await publish(started, "t0", "more")
+    newest = max((data / "snapshots" / "__ledgers").glob("*.snapshot"))
+    flip(newest)
+    found = examined(data)
+    assert not found.has_problems
+    assert any(each.status == "warning" and str(newest) in each.text for each in found.findings)
+    async with broker(data):
+        pass
+
+
+def test_damaged_messages_are_a_problem_that_repair_leaves_alone(data: Path):
+    file = only_log(data, "t0")
+    flip(file)
+    before = file.read_bytes()
+    found = examined(data, mend=True)
+    (problem,) = (each for each in found.findings if each.status == "problem")
+    assert problem.subject == "t0-0"
+    assert "seek to offset" in problem.text
+    assert file.read_bytes() == before
+
+
+async def test_the_file_that_says_whose_a_directory_is_is_written_anew(data: Path):
+    flip(data / "logs" / "t0" / "topic")
+    assert examined(data).has_problems
+    assert not examined(data, mend=True).has_problems
+    async with broker(data) as started:
+        assert len(await read(started, "t0")) == COUNT
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "*.index", "*.timeindex", "leader-epochs"])
+def test_what_the_server_mends_by_itself_is_a_warning(data: Path, name: str):
+    (file,) = (data / "logs" / "t0" / "0").glob(name)
+    flip(file, 0.9)
+    found = examined(data)
+    assert not found.has_problems
+    assert any(each.status == "warning" and str(file) in each.text for each in found.findings)
+
+
+async def test_a_damaged_abort_index_is_a_warning(data: Path):
+    async with broker(data) as started:
+        who = await started.transactions.init("aborting", timeout_ms=60_000)
+        partition = await started.partition("t0", 0)
+        partition.append_marker(
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            coordinator_epoch=0,
+            commits=False,
+            now=Timestamp(1),
+        )
+        partition.log.aborted.append(AbortedRange(1, Offset(0), Offset(1), Offset(2)))
+    file = data / "logs" / "t0" / "0" / "aborted"
+    flip(file, 0.9)
+    found = examined(data)
+    assert not found.has_problems
+    assert any(each.status == "warning" and str(file) in each.text for each in found.findings)
+
+
+def test_a_torn_end_is_no_problem(data: Path):
+    with only_log(data, "t0").open("ab") as file:
+        file.write(b"\0" * 30)
+    found = examined(data)
+    assert not found.has_problems
+    assert any("no whole batch" in each.text for each in found.findings)
+
+
+def test_nothing_is_written_without_being_asked(data: Path):
+    for log in LOGS:
+        flip(only_log(data, log))
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    assert examined(data).has_problems
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before

@@ -1,0 +1,277 @@
+"""Members of groups in queue mode, in simulated time."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.groups.http_members import GroupMembers
+from goqueue.broker.groups.http_requests import JoinAsReader
+from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
+from goqueue.broker.shares.members import ShareBeatRequest
+from goqueue.groups import BeatRequest
+from goqueue.groups.errors import (
+    GroupModeConflict,
+    GroupNotEmpty,
+    GroupNotFound,
+    IllegalGeneration,
+    InvalidSessionTimeout,
+    UnknownMember,
+)
+from goqueue.model.errors import TopicNotFound
+from goqueue.model.ids import GroupId, TopicName
+from goqueue.queue import Delivered, QueueMember, QueueSettings
+from goqueue.runtime import Doors
+from goqueue.testing.sim.world import World
+from tests.unit.broker.queue_world import Bench, play, running, values
+
+GROUP = GroupId("workers")
+PATIENT = QueueSettings(visibility_ms=3_600_000, backoff_jitter=0)
+
+
+async def join(bench: Bench, member: str = "", *topics: str, **more: object) -> QueueMember:
+    names = tuple(TopicName(topic) for topic in topics or ("jobs",))
+    request = JoinAsWorker(group_id=GROUP, topics=names, member_id=member, **more)  # type: ignore[arg-type]
+    return await bench.broker.queue_members.join(request)
+
+
+async def poll(bench: Bench, member: str, wait_ms: int = 0, count: int = 100) -> list[Delivered]:
+    request = QueuePoll(group_id=GROUP, member_id=member, max_messages=count)
+    parcels = await bench.broker.queue_members.poll(request, wait_ms)
+    return [message for parcel in parcels for message in parcel.messages()]
+
+
+def test_members_share_the_messages_of_several_topics():
+    async def scenario(bench: Bench) -> None:
+        await bench.broker.create_topic("mails", partitions=2)
+        await join(bench, "ann", "jobs", "mails")
+        await join(bench, "bob", "jobs", "mails")
+        await bench.publish("jobs", b"a", b"b")
+        await bench.publish("mails", b"c", b"d")
+        found = await poll(bench, "ann", count=3)
+        others = await poll(bench, "bob")
+        assert sorted(values(found) + values(others)) == [b"a", b"b", b"c", b"d"]
+        await bench.ack([*found, *others])
+        assert await poll(bench, "ann") == []
+
+    play(scenario)
+
+
+def test_who_leaves_gives_back_without_a_failure():
+    async def scenario(bench: Bench) -> None:
+        await join(bench, "ann")
+        await join(bench, "bob")
+        await bench.publish("jobs", b"a")
+        await poll(bench, "ann")
+        await bench.broker.queue_members.leave(GROUP, "ann")
+        (again,) = await poll(bench, "bob")
+        assert again.attempt == 2
+        ledger = bench.queues.machine.groups[GROUP].ledgers[TopicName("jobs"), 0]
+        assert ledger.failures(0) == 0
+        with pytest.raises(UnknownMember):
+            await poll(bench, "ann")
+
+    play(scenario, settings=PATIENT)
+
+
+def test_the_messages_of_a_dead_member_come_back_as_time_outs():
+    async def scenario(bench: Bench) -> None:
+        await join(bench, "ann")
+        await join(bench, "bob")
+        await bench.publish("jobs", b"a")
+        assert len(await poll(bench, "ann")) == 1
+        waiting = asyncio.create_task(poll(bench, "bob", wait_ms=60_000))  # rule-ok: a member
+        await bench.sleep(29)
+        assert bench.broker.queue_members.is_member(GROUP, "ann")
+        (again,) = await waiting
+        assert (again.attempt, bench.broker.queue_members.is_member(GROUP, "ann")) == (2, False)
+        ledger = bench.queues.machine.groups[GROUP].ledgers[TopicName("jobs"), 0]
+        assert (ledger.failures(0), ledger.timeouts(0)) == (0, 1)
+        with pytest.raises(UnknownMember):
+            bench.broker.queue_members.heartbeat(GROUP, "ann")
+
+    play(scenario, settings=PATIENT)
+
+
+def test_heartbeats_and_waiting_polls_keep_a_member_alive():
+    async def scenario(bench: Bench) -> None:
+        ann, bob = await join(bench, "ann"), await join(bench, "bob")
+        for _ in range(5):
+            await asyncio.gather(poll(bench, "bob", wait_ms=20_000))
+            bench.broker.queue_members.heartbeat(GROUP, "ann", ann.generation)
+        members = bench.broker.queue_members.members(GROUP)
+        assert members == {"ann": ann, "bob": bob}
+        await poll(bench, "bob", wait_ms=40_000)
+        assert bench.broker.queue_members.members(GROUP) == {"bob": bob}
+
+    play(scenario)
+
+
+def test_a_session_has_the_length_that_the_member_chose():
+    async def scenario(bench: Bench) -> None:
+        await join(bench, "ann", session_timeout_ms=6_000)
+        await join(bench, "bob", session_timeout_ms=60_000)
+        await bench.sleep(7)
+        assert list(bench.broker.queue_members.members(GROUP)) == ["bob"]
+        with pytest.raises(InvalidSessionTimeout):
+            await join(bench, "cleo", session_timeout_ms=1)
+
+    play(scenario)
+
+
+def test_who_joins_again_fences_its_former_self():
+    async def scenario(bench: Bench) -> None:
+        before = await join(bench, "ann")
+        await bench.publish("jobs", b"a")
+        held = await poll(bench, "ann")
+        after = await join(bench, "ann")
+        assert after.generation > before.generation
+        members = bench.broker.queue_members
+        with pytest.raises(IllegalGeneration):
+            members.heartbeat(GROUP, "ann", before.generation)
+        old = QueuePoll(group_id=GROUP, member_id="ann", generation=before.generation)
+        with pytest.raises(IllegalGeneration):
+            await members.poll(old, 0)
+        await bench.ack(held)  # it keeps what it holds
+        await members.leave(GROUP, "ann")
+        assert (await join(bench, "ann")).generation > after.generation
+
+    play(scenario)
+
+
+def test_a_member_that_left_gets_nothing_by_a_poll_that_still_waits():
+    async def scenario(bench: Bench) -> None:
+        await join(bench, "ann")
+        waiting = asyncio.create_task(poll(bench, "ann", wait_ms=10_000))  # rule-ok: a member
+        await bench.sleep(1)
+        await bench.broker.queue_members.leave(GROUP, "ann")
+        await bench.publish("jobs", b"a")
+        with pytest.raises(UnknownMember):
+            await waiting
+        assert values(await bench.receive()) == [b"a"]
+
+    play(scenario)
+
+
+def test_a_topic_that_goes_away_leaves_the_others():
+    async def scenario(bench: Bench) -> None:
+        await bench.broker.create_topic("mails", partitions=1)
+        with pytest.raises(TopicNotFound):
+            await join(bench, "ann", "missing")
+        await join(bench, "ann", "jobs", "mails")
+        waiting = asyncio.create_task(poll(bench, "ann", wait_ms=10_000))  # rule-ok: a member
+        await bench.sleep(1)
+        await bench.broker.delete_topic("mails")
+        await bench.publish("jobs", b"a")
+        found = await waiting or await poll(bench, "ann")
+        assert values(found) == [b"a"]
+
+    play(scenario)
+
+
+def test_members_outlive_the_broker():
+    with World(seed=3) as world:
+
+        async def before(doors: Doors) -> None:
+            async with running(doors) as bench:
+                await bench.broker.create_topic("jobs", partitions=1)
+                await bench.queues.configure("workers", PATIENT)
+                await join(bench, "ann", client_id="a")
+                await join(bench, "bob")
+                await bench.broker.queue_members.leave(GROUP, "bob")
+                await bench.publish("jobs", b"a", b"b")
+                assert len(await poll(bench, "ann", count=1)) == 1
+                await bench.queues.host.take_snapshot()
+
+        async def after(doors: Doors) -> None:
+            async with running(doors) as bench:
+                (ann,) = bench.broker.queue_members.members(GROUP).values()
+                assert (ann.member_id, ann.client_id, ann.generation) == ("ann", "a", 1)
+                assert values(await poll(bench, "ann")) == [b"b"]
+                await bench.sleep(40)  # and it is not heard of again
+                assert not bench.broker.queue_members.members(GROUP)
+                assert {each.attempt for each in await bench.receive()} == {2}
+
+        world.run(before(world.doors("a")))
+        world.run(after(world.doors("a")))
+
+
+# --- modes ----------------------------------------------------------------------------------------
+
+
+async def join_as_reader(bench: Bench) -> GroupMembers:
+    members = GroupMembers(bench.broker)
+    await members.join(
+        JoinAsReader(group_id=GROUP, topics=(TopicName("jobs"),), member_id="reader")
+    )
+    return members
+
+
+def test_a_group_with_readers_is_no_queue():
+    async def scenario(bench: Bench) -> None:
+        members = await join_as_reader(bench)
+        with pytest.raises(GroupModeConflict, match="streams"):
+            await join(bench, "ann")
+        with pytest.raises(GroupModeConflict):
+            await bench.receive()
+        with pytest.raises(GroupModeConflict):
+            await share(bench)
+        await members.leave(GROUP, "reader", is_done=True)
+        await join(bench, "ann")
+
+    play(scenario)
+
+
+async def share(bench: Bench) -> None:
+    request = ShareBeatRequest(
+        group_id=GROUP,
+        member_id="sharing",
+        member_epoch=0,
+        rack_id=None,
+        client_id="",
+        client_host="",
+        subscribed_names=("jobs",),
+    )
+    await bench.broker.shares.beat(request)
+
+
+def test_a_group_with_workers_is_no_stream():
+    async def scenario(bench: Bench) -> None:
+        await join(bench, "ann")
+        await share(bench)  # which is a queue too
+        with pytest.raises(GroupModeConflict, match="2 members"):
+            await join_as_reader(bench)
+        kafka = BeatRequest(
+            group_id=GROUP, member_id="new", member_epoch=0, subscribed_names=(TopicName("jobs"),)
+        )
+        with pytest.raises(GroupModeConflict):
+            await bench.broker.groups.beat(kafka)
+        await bench.sleep(40)
+        await join_as_reader(bench)
+
+    play(scenario)
+
+
+def test_a_group_is_listed_described_and_deleted_in_its_mode():
+    async def scenario(bench: Bench) -> None:
+        groups = bench.broker.queue_groups
+        await join(bench, "ann")
+        await share(bench)
+        await bench.publish("jobs", b"a")
+        await bench.ack(await poll(bench, "ann"))
+        await bench.sleep(2)  # the floor is committed
+        (listing,) = groups.listed()
+        assert (listing.group_type, listing.state, listing.member_count) == ("share", "Stable", 2)
+        assert groups.listed(types=["consumer"]) == () == groups.listed(states=["Empty"])
+        assert [each.protocol for each in groups.describe(GROUP).workers] == ["http", "share"]
+        with pytest.raises(GroupNotEmpty):
+            await groups.delete(GROUP)
+        await bench.sleep(40)
+        assert [each.state for each in groups.listed()] == ["Empty"]
+        await groups.delete(GROUP)
+        await bench.sleep(3)
+        assert groups.listed() == ()
+        with pytest.raises(GroupNotFound):
+            await groups.delete(GROUP)
+        assert values(await bench.receive()) == [b"a"]  # a new group, from the beginning
+
+    play(scenario)

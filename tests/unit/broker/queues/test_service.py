@@ -1,0 +1,511 @@
+"""Queues from the outside: what workers, operators and other groups see."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.queues.consumers import CONSUMERS_MAX, Consumers
+from goqueue.broker.queues.stats import WhichInFlight
+from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
+from goqueue.model import batch as batches
+from goqueue.model.errors import TopicNotFound
+from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.record import Record
+from goqueue.queue import (
+    QueueSettings,
+    ReceiptExpired,
+    ReceiptMalformed,
+    ReceiptUnknown,
+    Settled,
+    TooManyInFlight,
+    Where,
+)
+from goqueue.queue.lease import LeaseBook
+from goqueue.queue.partition_state import Ledger
+from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
+
+
+def test_ack_alone_advances_the_group_and_lag_tools_see_it():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(10))
+        some = await bench.receive(max_messages=6)
+        assert values(some) == numbered(6)
+        await bench.ack([some[0], some[1], some[4]])
+        assert floor(bench) == 2
+        assert await bench.receive(max_messages=6) != some
+        await bench.sleep(2)
+        assert committed(bench) == 2
+        await bench.ack(some[2:4])
+        await bench.sleep(2)
+        assert committed(bench) == 5
+
+    play(scenario)
+
+
+def test_nack_returns_after_the_backoff_and_the_last_failure_is_the_end():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", b"bad", b"good")
+        await bench.ack((await bench.receive(max_messages=2))[1:])
+        (first,) = bench.queues.in_flight("workers")
+        waits = []
+        receipt = first.receipt
+        for attempt in (1, 2, 3):
+            (outcome,) = await bench.queues.nack([receipt], reason=f"no {attempt}")
+            assert isinstance(outcome, Settled)
+            if attempt == 3:
+                assert (outcome.action, outcome.dlq_topic) == ("dead", "jobs.dlq")
+                break
+            assert outcome.action == "requeued"
+            assert await bench.receive() == []
+            started = bench.broker.doors.clock.now()
+            (again,) = await bench.receive(wait_ms=10_000)
+            assert (again.record.value, again.attempt) == (b"bad", attempt + 1)
+            assert (again.failures, again.timeouts) == (attempt, 0)
+            waits.append(bench.broker.doors.clock.now() - started)
+            receipt = again.receipt
+        assert 790 <= waits[0] <= 1210
+        assert 1590 <= waits[1] <= 2410
+        await bench.sleep(1)
+        assert await bench.receive() == []
+        (letter,) = await bench.queues.dead_letters.browse("jobs")
+        story = letter.story
+        assert story is not None
+        assert (story.reason, story.error, story.attempts) == ("max_failures", "no 3", 3)
+        assert (letter.record.value, letter.record.offset) == (b"bad", 0)
+        assert floor(bench) == 2
+
+    play(scenario, settings=QueueSettings(max_failures=3))
+
+
+def test_a_dead_workers_messages_go_to_another():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(3))
+        held = await bench.receive(max_messages=3, visibility_ms=5_000)
+        await bench.sleep(4.9)
+        assert await bench.receive(consumer="bob") == []
+        again = await bench.receive(consumer="bob", max_messages=3, wait_ms=10_000)
+        while len(again) < 3:
+            again += await bench.receive(consumer="bob", max_messages=3, wait_ms=10_000)
+        assert sorted(values(again)) == numbered(3)
+        assert {each.attempt for each in again} == {2}
+        late = await bench.queues.ack([each.receipt for each in held])
+        assert all(isinstance(each, ReceiptExpired) for each in late)
+        await bench.ack(again)
+
+    play(scenario)
+
+
+def test_extend_keeps_a_message_and_release_gives_it_back_without_blame():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", b"a", b"b")
+        kept, given = await bench.receive(max_messages=2, visibility_ms=2_000)
+        await bench.queues.release([given.receipt])
+        for _ in range(5):
+            await bench.sleep(1.5)
+            (outcome,) = await bench.queues.extend([kept.receipt], visibility_ms=2_000)
+            assert isinstance(outcome, Settled)
+        (again,) = await bench.receive(consumer="bob")
+        assert (again.record.value, again.attempt) == (b"b", 2)
+        assert ledger(bench).failures(again.record.offset) == 0
+        await bench.ack([kept, again])
+
+    play(scenario)
+
+
+def test_two_groups_never_disturb_each_other():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(4))
+        mine = await bench.receive(group="one", max_messages=4)
+        theirs = await bench.receive(group="two", max_messages=4)
+        assert values(mine) == values(theirs) == numbered(4)
+        await bench.ack(mine)
+        assert len(bench.queues.in_flight("two")) == 4
+        await bench.queues.reject([theirs[0].receipt], reason="not for us")
+        assert bench.queues.in_flight("one") == []
+
+    play(scenario)
+
+
+def test_receipts_are_fenced_and_acks_may_be_repeated():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", b"a")
+        (old,) = await bench.receive()
+        await bench.queues.release([old.receipt])
+        (new,) = await bench.receive(consumer="bob")
+        (refused,) = await bench.queues.ack([old.receipt])
+        assert isinstance(refused, ReceiptExpired)
+        await bench.ack([new])
+        await bench.ack([new])
+        outcomes = await bench.queues.ack(
+            [old.receipt, "rubbish", "jobs:0:0:1:ffff.workers", "other:0:0:1:1.workers"]
+        )
+        kinds = [type(each) for each in outcomes]
+        assert kinds == [ReceiptExpired, ReceiptMalformed, ReceiptUnknown, ReceiptUnknown]
+
+    play(scenario)
+
+
+def test_a_poll_waits_for_a_message_and_wakes_at_once():
+    async def scenario(bench: Bench) -> None:
+        clock = bench.broker.doors.clock
+        assert await bench.receive(wait_ms=1_000) == []
+        started = clock.instant()
+        async with asyncio.TaskGroup() as tasks:
+            polls = [
+                tasks.create_task(bench.receive(consumer=f"c{n}", max_messages=1, wait_ms=60_000))
+                for n in range(20)
+            ]
+            await bench.sleep(5)
+            await bench.publish("jobs", *numbered(20))
+        assert (clock.instant() - started) / 1e9 < 6
+        assert sorted(poll.result()[0].record.value or b"" for poll in polls) == sorted(
+            numbered(20)
+        )
+
+    play(scenario)
+
+
+def test_what_a_caller_that_went_away_was_given_is_free_at_once():
+    async def scenario(bench: Bench) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            poll = tasks.create_task(bench.receive(consumer="gone", wait_ms=60_000))
+            await bench.sleep(1)
+            poll.cancel()
+        for stage in range(30):  # cancelled at every stage of being served
+            await bench.publish("jobs", b"x")
+            async with asyncio.TaskGroup() as tasks:
+                poll = tasks.create_task(bench.receive(consumer="gone"))
+                for _ in range(stage % 10):
+                    await asyncio.sleep(0)
+                poll.cancel()
+            held = bench.queues.in_flight("workers", which=WhichInFlight(consumer="gone"))
+            assert held == [] or not poll.cancelled()
+            assert len(await bench.drain()) + len(held) == 1
+            await bench.queues.ack([each.receipt for each in held])
+
+    play(scenario)
+
+
+def test_too_many_in_flight_is_said_and_ends_with_an_ack():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(10))
+        held = await bench.receive(max_messages=100)
+        assert len(held) == 3
+        with pytest.raises(TooManyInFlight, match="max_in_flight_consumer"):
+            await bench.receive()
+        others = await bench.receive(consumer="bob", max_messages=100)
+        assert len(others) == 2
+        with pytest.raises(TooManyInFlight, match="max_in_flight_group"):
+            await bench.receive(consumer="cleo")
+        async with asyncio.TaskGroup() as tasks:
+            poll = tasks.create_task(bench.receive(wait_ms=60_000))
+            await bench.sleep(1)
+            assert not poll.done()
+            await bench.ack(held[:1])
+        assert values(poll.result()) == [b"5"]
+
+    play(scenario, settings=QueueSettings(max_in_flight_consumer=3, max_in_flight_group=5))
+
+
+def test_a_message_past_its_time_to_live_is_not_delivered():
+    async def scenario(bench: Bench) -> None:
+        short = OutgoingMessage(b"short", headers=(("gq-ttl-ms", b"1000"),))
+        await bench.publish("jobs", short, b"forever")
+        await bench.sleep(1.5)
+        assert await bench.drain() == [b"forever"]
+        await bench.sleep(1)
+        (letter,) = await bench.queues.dead_letters.browse("jobs")
+        assert letter.story is not None
+        assert (letter.record.value, letter.story.reason) == (b"short", "expired")
+        await bench.queues.configure("workers", QueueSettings(expired="drop", ttl_ms=500))
+        await bench.publish("jobs", b"a", b"b")
+        assert len(await bench.receive(max_messages=1, visibility_ms=600)) == 1
+        await bench.sleep(2)
+        assert await bench.drain() == []
+        assert await bench.queues.dead_letters.count("jobs") == 1
+        assert floor(bench) == 4
+
+    play(scenario)
+
+
+def test_a_topic_says_how_long_its_messages_live_and_how_they_end():
+    async def scenario(bench: Bench) -> None:
+        def own(ttl_ms: bytes) -> OutgoingMessage:
+            return OutgoingMessage(b"own", headers=(("gq-ttl-ms", ttl_ms),))
+
+        settings = {"goqueue.ttl.ms": "1000"}
+        await bench.broker.change_settings("jobs", settings)
+        await bench.publish("jobs", b"short", own(b"10000"))
+        await bench.sleep(2)
+        assert await bench.drain() == [b"own"]
+        await bench.sleep(1)
+        (letter,) = await bench.queues.dead_letters.browse("jobs")
+        assert (letter.record.value, letter.story and letter.story.reason) == (b"short", "expired")
+
+        await bench.broker.change_settings("jobs", {**settings, "goqueue.expired": "drop"})
+        await bench.publish("jobs", b"dropped", own(b"1000"))
+        await bench.sleep(2)
+        assert await bench.drain() == []
+        assert await bench.drain(group="others") == [b"own"]  # that lives longest
+        assert await bench.queues.dead_letters.count("jobs") == 1
+
+        await bench.queues.configure("workers", QueueSettings(expired="dead_letter", ttl_ms=3000))
+        await bench.publish("jobs", b"for the group")
+        await bench.sleep(2)
+        assert await bench.drain() == [b"for the group"]
+        await bench.publish("jobs", b"too old for the group")
+        await bench.sleep(4)
+        assert await bench.drain() == []
+        await bench.sleep(1)
+        assert await bench.queues.dead_letters.count("jobs") == 2
+
+        await bench.queues.configure("workers", QueueSettings())
+        await bench.broker.change_settings("jobs", dict.fromkeys(settings))
+        await bench.publish("jobs", b"for ever")
+        await bench.sleep(100)
+        assert await bench.drain() == [b"for ever"]
+
+    play(scenario)
+
+
+def test_limits_by_count_and_bytes():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *([b"x" * 1000] * 10))
+        assert len(await bench.receive(max_messages=3)) == 3
+        assert len(await bench.receive(max_bytes=2500)) == 2
+        assert len(await bench.receive(max_bytes=1)) == 1
+
+    play(scenario)
+
+
+def test_partitions_are_served_in_turn():
+    async def scenario(bench: Bench) -> None:
+        for index in range(4):
+            await bench.publish(
+                "jobs", *(OutgoingMessage(b"%d" % index, partition=index) for _ in range(50))
+            )
+        seen = [each.partition for _ in range(40) for each in await bench.receive(max_messages=2)]
+        assert all(seen.count(index) == 20 for index in range(4))
+
+    play(scenario, partitions=4)
+
+
+def test_an_offset_commit_moves_the_floor_and_so_does_the_operator():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(10))
+        held = await bench.receive(max_messages=4)
+        await bench.sleep(2)
+        await bench.broker.groups.commit(
+            CommitRequest(
+                group_id=GroupId("workers"),
+                offsets=(OffsetToCommit(TopicName("jobs"), 0, Offset(8)),),
+            )
+        )
+        assert values(await bench.receive(max_messages=10)) == [b"8", b"9"]
+        await bench.queues.move_floor("workers", "jobs", 0, 1)
+        late = await bench.queues.ack([each.receipt for each in held])
+        assert all(isinstance(each, ReceiptExpired) for each in late)
+        assert await bench.drain() == numbered(9, 1)
+        await bench.sleep(2)
+        assert committed(bench) == 10
+
+    play(scenario)
+
+
+def test_a_group_that_consumed_as_a_stream_goes_on_from_its_offset():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(5))
+        await bench.broker.groups.commit(
+            CommitRequest(
+                group_id=GroupId("workers"),
+                offsets=(OffsetToCommit(TopicName("jobs"), 0, Offset(3)),),
+            )
+        )
+        assert await bench.drain() == [b"3", b"4"]
+        await bench.queues.configure("late", QueueSettings(start="latest"))
+        assert await bench.drain(group="late") == []
+        await bench.publish("jobs", b"new")
+        assert await bench.drain(group="late") == [b"new"]
+
+    play(scenario)
+
+
+def test_peeking_and_asking_who_holds_what_change_nothing():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(5))
+        peeked = await bench.queues.peek("workers", "jobs", 3)
+        assert [each.record.value for each in peeked] == numbered(3)
+        held = await bench.receive(max_messages=2, visibility_ms=7_000)
+        listed = bench.queues.in_flight("workers")
+        assert [(each.offset, each.consumer) for each in listed] == [(0, "ann"), (1, "ann")]
+        assert [each.receipt for each in listed] == [each.receipt for each in held]
+        assert [p.record.value for p in await bench.queues.peek("workers", "jobs", 9)] == numbered(
+            3, 2
+        )
+        bobs = WhichInFlight(consumer="bob")
+        assert bench.queues.in_flight("workers", which=bobs) == []
+        (stats,) = await bench.queues.stats("workers")
+        (partition,) = stats.partitions
+        assert (partition.ready, partition.in_flight, partition.end) == (3, 2, 5)
+        assert stats.consumers == {"ann": 2}
+
+    play(scenario)
+
+
+def test_who_peeks_leaves_no_trace():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(3))
+        await bench.queues.configure("others", QueueSettings(start="latest"))
+        seen = await bench.queues.peek("strangers", "jobs", 10)
+        assert [each.record.value for each in seen] == numbered(3)
+        assert await bench.queues.peek("others", "jobs", 10) == []
+        groups = bench.queues.machine.groups
+        assert "strangers" not in groups
+        assert not groups[GroupId("others")].ledgers
+        assert bench.broker.queue_groups.listed() == ()
+
+    play(scenario, partitions=2)
+
+
+def test_lanes_tell_how_fast_they_fill_and_empty():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *(with_priority(b"old", "low") for _ in range(1000)))
+        await bench.ack(await bench.receive(max_messages=1))
+        await bench.sleep(2)  # an old backlog is no news
+        (stats,) = await bench.queues.stats("workers")
+        assert [lane.published_a_second for lane in stats.partitions[0].lanes] == [0.0] * 5
+        for _ in range(60):
+            await bench.publish("jobs", *(with_priority(b"new", "high") for _ in range(6)), b"x")
+            await bench.ack(await bench.receive(max_messages=3))
+            await bench.sleep(1)
+        (stats,) = await bench.queues.stats("workers")
+        lanes = {lane.priority: lane for lane in stats.partitions[0].lanes}
+        assert round(lanes["high"].published_a_second) == 6
+        assert round(lanes["normal"].published_a_second) == 1
+        assert lanes["low"].published_a_second == 0
+        assert 2 < sum(lane.handed_a_second for lane in lanes.values()) < 4
+        await bench.sleep(200)
+        (stats,) = await bench.queues.stats("workers")
+        assert all(lane.published_a_second < 0.01 for lane in stats.partitions[0].lanes)
+
+    play(scenario)
+
+
+def test_ranges_and_consumers_can_be_ended_by_an_operator():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(6))
+        await bench.receive(max_messages=3)
+        await bench.receive(consumer="bob", max_messages=3)
+        acked = await bench.queues.ack_range("workers", "jobs", 0, 0, 10**12, consumer="bob")
+        assert [each.offset for each in acked] == [3, 4, 5]
+        assert await bench.queues.consumer_gone("workers", "ann", failed=False) == 3
+        again = await bench.receive(consumer="cleo", max_messages=9)
+        assert [(each.record.value, each.attempt) for each in again] == [
+            (b"0", 2),
+            (b"1", 2),
+            (b"2", 2),
+        ]
+        assert await bench.queues.consumer_gone("workers", "cleo", failed=True) == 3
+        assert await bench.receive(consumer="cleo") == []
+
+    play(scenario)
+
+
+def test_a_deleted_topic_is_forgotten():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(6))
+        held = await bench.receive(max_messages=6)
+        await bench.broker.delete_topic("jobs")
+        with pytest.raises(TopicNotFound):
+            await bench.receive()
+        assert bench.queues.in_flight("workers") == []
+        (late, *_) = await bench.queues.ack([each.receipt for each in held])
+        assert isinstance(late, ReceiptUnknown)
+        await bench.broker.create_topic("jobs", partitions=1)
+        await bench.publish("jobs", b"new")
+        assert await bench.drain() == [b"new"]
+
+    play(scenario)
+
+
+def test_records_that_were_never_committed_are_never_delivered():
+    async def scenario(bench: Bench) -> None:
+        partition = await bench.broker.partition("jobs", 0)
+        await bench.publish("jobs", b"before")
+        who = await bench.broker.transactions.init("tx", timeout_ms=60_000)
+        for commits, value in ((False, b"aborted"), (True, b"committed")):
+            await bench.broker.transactions.add_partitions("tx", who, [(TopicName("jobs"), 0)])
+            append_transactional(bench, partition, who, value)
+            await bench.publish("jobs", b"after " + value)
+            expected = [b"after aborted"] if commits else [b"before"]
+            assert await bench.drain() == expected, "nothing of an open transaction or behind it"
+            who = await bench.broker.transactions.end("tx", who, commits=commits, bumps_epoch=True)
+        assert await bench.drain() == [b"committed", b"after committed"]
+        assert floor(bench) == partition.log.end_offset
+
+    play(scenario)
+
+
+def append_transactional(bench: Bench, partition, who, value: bytes) -> None:
+    data = batches.encode(
+        [Record(0, bench.broker.doors.clock.now(), None, value)],
+        attributes=batches.TRANSACTIONAL,
+        producer=(who.producer_id, who.epoch, 0),
+    )
+    bench.broker.append(partition, data)
+
+
+def committed(bench: Bench) -> int | None:
+    fetched = bench.broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
+    found = fetched[0].offsets.get((TopicName("jobs"), 0))
+    return None if found is None else found.offset
+
+
+def ledger(bench: Bench) -> Ledger:
+    found = bench.queues.machine.ledger(Where(GroupId("workers"), TopicName("jobs"), 0))
+    assert found is not None
+    return found
+
+
+def floor(bench: Bench) -> int:
+    return ledger(bench).floor
+
+
+def test_consumers_at_work_are_seen_although_they_never_joined():
+    async def scenario(bench: Bench) -> None:
+        def seen() -> tuple[str, list[str]]:
+            (group,) = bench.broker.queue_groups.listed()
+            found = bench.broker.queue_groups.describe(GroupId("workers"))
+            assert (group.state, group.member_count) == (found.state, len(found.workers))
+            assert all(worker.topics == ("jobs",) for worker in found.workers)
+            return group.state, sorted(worker.member_id for worker in found.workers)
+
+        await bench.publish("jobs", *numbered(2))
+        (first,) = await bench.receive(consumer="ann", max_messages=1, visibility_ms=100_000)
+        assert await bench.receive(consumer="bob")
+        waits = asyncio.create_task(bench.receive(consumer="cleo", wait_ms=50_000))
+        await bench.sleep(1)
+        assert seen() == ("Stable", ["ann", "bob", "cleo"])
+        await bench.queues.consumer_gone("workers", "bob", failed=False)
+        assert seen() == ("Stable", ["ann", "cleo"])
+        await bench.ack(await waits)
+        await bench.sleep(60)
+        assert seen() == ("Stable", ["ann", "cleo"]), "ann holds one, cleo might have waited"
+        await bench.sleep(25)
+        assert seen() == ("Stable", ["ann"])
+        await bench.ack([first])
+        assert seen() == ("Empty", [])
+        await bench.broker.queue_groups.delete(GroupId("workers"))
+
+    play(scenario)
+
+
+def test_the_consumers_that_are_remembered_are_bounded():
+    consumers = Consumers()
+    for number in range(CONSUMERS_MAX + 5):
+        consumers.hear(f"{number}", ("jobs",), until=number)
+    found = consumers.at_work(LeaseBook(), now=0)
+    assert len(found) == CONSUMERS_MAX
+    assert "4" not in found
+    assert list(consumers.at_work(LeaseBook(), now=CONSUMERS_MAX + 3)) == [f"{CONSUMERS_MAX + 4}"]

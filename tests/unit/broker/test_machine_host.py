@@ -1,0 +1,317 @@
+"""The host of machines: nothing is answered before it is durable, and replay brings it all back."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from goqueue.broker import MachineHost
+from goqueue.broker.machine_host import SNAPSHOTS_KEPT
+from goqueue.model.errors import CorruptData, DiskFull, StorageFailed
+from goqueue.model.ids import Timestamp
+from goqueue.model.machine import Decision
+from goqueue.runtime import Doors
+from goqueue.testing.sim import SimClock, SimDisk, SimLoop, World, run
+from tests.unit.broker.brokers import LonePartition, running
+
+SNAPSHOTS = "/snapshots"
+LOG = f"/log/{0:020d}.log"
+
+
+class Added(msgspec.Struct, frozen=True):
+    number: int
+    due: Timestamp | None = None
+
+
+class Sum:
+    """A machine small enough to know by heart: it adds, and on its deadline adds 1000."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.applied = 0
+        self.due: Timestamp | None = None
+
+    def add(self, number: int, due: Timestamp | None = None) -> Decision[Added, int]:
+        if number < 0:
+            raise DiskFull("no")
+        return Decision((Added(number, due),) if number else (), self.total + number)
+
+    def apply(self, record: Added) -> None:
+        self.total += record.number
+        self.applied += 1
+        self.due = record.due
+
+    def snapshot(self) -> Sequence[Added]:
+        return [Added(self.total, self.due)]
+
+    def encode(self, record: Added) -> bytes:
+        return msgspec.json.encode(record)
+
+    def decode(self, data: bytes) -> Added:
+        return msgspec.json.decode(data, type=Added)
+
+    def next_deadline(self) -> Timestamp | None:
+        return self.due
+
+    def on_deadline(self, now: Timestamp) -> Decision[Added, None]:
+        return Decision((Added(1000),), None)
+
+
+def clock() -> SimClock:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimLoop)
+    return SimClock(loop)
+
+
+async def opened(disk: SimDisk) -> MachineHost[Sum]:
+    host = MachineHost(Sum(), LonePartition(disk), disk, clock(), SNAPSHOTS)
+    await host.open()
+    return host
+
+
+async def add(host: MachineHost[Sum], number: int, due: Timestamp | None = None) -> int:
+    return await host.submit(lambda machine: machine.add(number, due))
+
+
+async def reopened(disk: SimDisk) -> Sum:
+    return (await opened(disk)).machine
+
+
+def snapshots_in(disk: SimDisk) -> list[str]:
+    names = disk.list_directory(SNAPSHOTS)
+    return [f"{SNAPSHOTS}/{name}" for name in names if name.endswith(".snapshot")]
+
+
+def test_an_answer_is_given_when_its_records_are_durable():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        for number in range(1, 20):
+            reply = await add(host, number)
+            for fate in range(3):
+                assert (await reopened(disk.crash(fate))).total >= reply
+
+    run(story())
+
+
+def test_what_is_written_is_synced_when_somebody_wants_it_durable():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        done: list[str] = []
+        disk.watch(lambda _number, what, _path: done.append(what))
+        reply, written = host.write(lambda machine: machine.add(7))
+        assert reply == host.machine.total == 7
+        await asyncio.sleep(1)
+        assert done
+        assert "sync" not in done, "nobody asked"
+        await host.durable(written)
+        await host.durable(written)  # it is
+        for fate in range(3):
+            assert (await reopened(disk.crash(fate))).total == 7
+
+    run(story())
+
+
+def test_what_is_refused_or_changes_nothing_writes_nothing():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        before = disk.operations
+        assert await add(host, 0) == 0
+        with pytest.raises(DiskFull):
+            await add(host, -1)
+        assert disk.operations == before
+
+    run(story())
+
+
+def test_what_is_deferred_is_written_with_the_next_and_costs_nothing_before():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        await add(host, 1)
+        before = disk.operations
+        host.defer(lambda machine: machine.add(10))
+        assert host.machine.total == 11
+        assert disk.operations == before
+        assert (await reopened(disk.crash(1))).total == 1, "nobody may rely on it"
+        await add(host, 100)
+        for fate in range(3):
+            again = await reopened(disk.crash(fate))
+            assert (again.total, again.applied) == (111, 3), "before the next, and once"
+
+    run(story())
+
+
+def test_what_is_deferred_is_in_the_log_before_a_snapshot_is_taken():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        host.defer(lambda machine: machine.add(10))
+        await host.take_snapshot()
+        await add(host, 1)
+        assert (await reopened(disk.crash(1))).total == 11
+
+    run(story())
+
+
+def test_all_that_was_decided_is_durable_when_it_is_said_so():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        host.defer(lambda machine: machine.add(10))
+        await host.all_committed()
+        assert (await reopened(disk.crash(1))).total == 10
+
+    run(story())
+
+
+def test_a_full_disk_leaves_the_machine_as_it_was():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        await add(host, 1)
+        disk.fill_up(0)
+        with pytest.raises(DiskFull):
+            await add(host, 2)
+        assert host.machine.total == 1
+        disk.make_room()
+        await add(host, 4)
+        assert (await reopened(disk.crash(1))).total == 5
+
+    run(story())
+
+
+def test_a_failed_sync_is_told():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        disk.fail_sync("*.log")
+        with pytest.raises(StorageFailed):
+            await add(host, 2)
+        assert host.failed is not None
+
+    run(story())
+
+
+def test_snapshots_shorten_the_log_and_three_are_kept():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        for number in range(1, 11):
+            await add(host, number)
+            await host.take_snapshot()
+        assert len(snapshots_in(disk)) == SNAPSHOTS_KEPT
+        assert host._partition.log.start_offset == 8
+        machine = await reopened(disk.crash(1))
+        assert machine.total == 55
+        assert machine.applied == 1
+
+    run(story())
+
+
+def test_a_damaged_snapshot_is_passed_over_while_an_older_one_and_the_log_are_there():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        for number in range(1, 11):
+            await add(host, number)
+            if number % 2:
+                await host.take_snapshot()
+        for path in reversed(snapshots_in(disk)):
+            assert (await reopened(disk)).total == 55
+            disk.flip_bit(path, 12)
+        with pytest.raises(CorruptData, match="restore"):
+            await opened(disk)
+
+    run(story())
+
+
+def test_damage_behind_the_checkpoint_does_not_set_a_machine_back():
+    """Each record was answered: it is refused to go on without one, also without the last."""
+
+    async def story() -> None:
+        for number in range(10):
+            disk = SimDisk()
+            host = await opened(disk)
+            sizes = []
+            for each in range(10):
+                await add(host, each + 1)
+                sizes.append(disk.size(LOG))
+            killed = disk.kill()
+            killed.flip_bit(LOG, sizes[number] - 1)
+            with pytest.raises(CorruptData, match=f"offsets {number} to {number}"):
+                await opened(killed)
+
+    run(story())
+
+
+def test_a_snapshot_that_cannot_be_written_does_not_end_the_host():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        await add(host, 1)
+        running = asyncio.ensure_future(host.run())
+        disk.fill_up(0)
+        await asyncio.sleep(1000)
+        assert not running.done()
+        assert snapshots_in(disk) == []
+        disk.make_room()
+        await add(host, 1)
+        await asyncio.sleep(1000)
+        assert len(snapshots_in(disk)) == 1
+        running.cancel()
+
+    run(story())
+
+
+def test_deadlines_are_met_and_met_again_when_that_failed():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        running = asyncio.ensure_future(host.run())
+        due = Timestamp(clock().now() + 5000)
+        await add(host, 1, due)
+        await asyncio.sleep(4.9)
+        assert host.machine.total == 1
+        disk.fill_up(0)
+        await asyncio.sleep(5)
+        assert host.machine.total == 1
+        disk.make_room()
+        await asyncio.sleep(2)
+        assert host.machine.total == 1001
+        running.cancel()
+
+    run(story())
+
+
+def test_the_broker_is_the_same_after_many_snapshots_and_crashes(seed: int):
+    async def first(doors: Doors) -> None:
+        async with running(doors) as broker:
+            for number in range(12):
+                await broker.create_topic(f"t{number}", settings={"retention.ms": f"{number}"})
+                if number % 3 == 0:
+                    await broker._host.take_snapshot()
+                if number % 4 == 0:
+                    await broker.delete_topic(f"t{number}")
+            found.append((broker.cluster_id, broker.topics()))
+
+    async def second(doors: Doors) -> None:
+        async with running(doors) as broker:
+            found.append((broker.cluster_id, broker.topics()))
+            assert broker._host.machine.next_producer_id == 0
+            assert await broker.reserve_producer_id() == 0
+
+    async def third(doors: Doors) -> None:
+        async with running(doors) as broker:
+            assert await broker.reserve_producer_id() == 1000
+
+    found: list[object] = []
+    with World(seed) as world:
+        for story in (first, second, third):
+            world.start("a", story)
+            world.run_until(lambda: not world.alive("a"))
+            world.power_loss("a")
+    assert found[0] == found[1]
