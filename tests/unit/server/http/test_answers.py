@@ -112,6 +112,7 @@ async def test_a_body_that_unfolds_beyond_the_limit_is_too_large(serving):
         ("br", b"x", 415),
         ("deflate", zlib.compress(b"x"), 415),
     ],
+    ids=["no-gzip", "cut-short", "br", "deflate"],  # gzip writes the time into its bytes
 )
 async def test_other_encodings_are_refused(client: Client, encoding: str, body: bytes, status: int):
     headers = {"content-encoding": encoding, "content-type": "application/json"}
