@@ -1,5 +1,6 @@
 """A queue worked off by transactions on a broker that dies at any disk operation: exactly once."""
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.sim.ack_world import HOST, Work
 
 LIVES = 4
 OPERATIONS_A_LIFE = 300
+LATE_SECONDS = 4.0  # longer than every sync, and shorter than a worker waits for its next job
 
 
 def run(seed: int | str, *, lives: int = LIVES, crashes: bool = True) -> Work:
@@ -50,6 +52,22 @@ def test_without_deaths_too():
     work = run("calm", lives=1, crashes=False)
     assert not work.problems
     assert len(work.committed) == len(work.jobs)
+
+
+def lose_power_after_a_commit(seed: int | str) -> Work:
+    """One job is committed, all logs are synced, and then the power is lost."""
+    with World(seed) as world:
+        work = Work(world, jobs=1, workers=1)
+        world.start(HOST, work.live)
+        world.run_until(lambda: bool(work.committed))
+        world.run_for(LATE_SECONDS / 2)
+        world.power_loss(HOST)
+        _finish(world, work)
+        return work
+
+
+def test_acks_survive_a_power_loss_after_the_commit(seed):
+    assert not lose_power_after_a_commit(seed).problems
 
 
 @pytest.mark.slow
@@ -114,8 +132,9 @@ def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
 def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):
     """The power takes the acks, and nobody carries them out again."""
 
-    async def not_awaited(self: TransactionAcks, owner: str, *, commits: bool) -> None:
-        self.end_now(owner, commits=commits)
+    async def end_later(self: TransactionAcks, owner: str, *, commits: bool) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(LATE_SECONDS, lambda: self.end_now(owner, commits=commits))
 
-    monkeypatch.setattr(TransactionAcks, "end", not_awaited)
-    assert caught("early", seeds=60)
+    monkeypatch.setattr(TransactionAcks, "end", end_later)
+    assert lose_power_after_a_commit("early").problems
