@@ -27,6 +27,7 @@ from goqueue.groups.consumer_heartbeat import BeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
 from goqueue.groups.machine import GroupMachine
 from goqueue.groups.member_assignment import Changes, Standing
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol, ReaderTraits
 from goqueue.groups.replies import (
     Beat,
@@ -41,12 +42,11 @@ from goqueue.groups.replies import (
     Wakeup,
 )
 from goqueue.groups.settings import UNSET, GroupSettings
-from goqueue.groups.slots import NO_SLOTS, Slot, Slots
 from goqueue.groups.statistics import RebalanceStatistics, Statistics
 from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
 __all__ = [
-    "NO_SLOTS",
+    "NO_PARTITIONS",
     "UNSET",
     "AssignmentPace",
     "Beat",
@@ -73,11 +73,10 @@ __all__ = [
     "Outcome",
     "Parked",
     "PartitionResult",
+    "PartitionSet",
     "Protocol",
     "ReaderTraits",
     "RebalanceStatistics",
-    "Slot",
-    "Slots",
     "Standing",
     "Statistics",
     "SyncRequest",

@@ -15,8 +15,8 @@ import msgspec
 
 from goqueue.groups import balance
 from goqueue.groups.errors import UnsupportedAssignor
-from goqueue.groups.slots import NO_SLOTS, Slot, Slots
-from goqueue.model.ids import TopicId
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
+from goqueue.model.ids import TopicId, TopicIdPartition
 
 
 class Subscriber(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Subscriber(msgspec.Struct, frozen=True):
 
     member_id: str
     topics: frozenset[TopicId]
-    had: Slots = NO_SLOTS  # its former target: what stickiness keeps
+    had: PartitionSet = NO_PARTITIONS  # its former target: what stickiness keeps
     instance_id: str | None = None
 
     @property
@@ -34,7 +34,7 @@ class Subscriber(msgspec.Struct, frozen=True):
 
 
 Counts = Mapping[TopicId, int]  # partitions a topic
-Targets = dict[str, Slots]
+Targets = dict[str, PartitionSet]
 Assignor = Callable[[Sequence[Subscriber], Counts], Targets]
 
 DEFAULT_ASSIGNOR = "uniform"
@@ -66,23 +66,26 @@ def _uniform_alike(members: Sequence[Subscriber], counts: Counts) -> Targets:
     """
     if not members:
         return {}
-    free = dict.fromkeys(_slots(members[0].topics, counts))
+    free = dict.fromkeys(_all_partitions(members[0].topics, counts))
     quota, extra = divmod(len(free), len(members))
     by_had = sorted(members, key=lambda member: -len(member.had & free.keys()))
-    kept: dict[str, list[Slot]] = {}
+    kept: dict[str, list[TopicIdPartition]] = {}
     room: dict[str, int] = {}
     for place, member in enumerate(by_had):
         allowed = quota + (place < extra)
         kept[member.member_id] = _ordered(member.had & free.keys())[:allowed]
         room[member.member_id] = allowed - len(kept[member.member_id])
-        for slot in kept[member.member_id]:
-            del free[slot]
+        for partition in kept[member.member_id]:
+            del free[partition]
     _deal(list(free), [member.member_id for member in members], kept, room)
-    return {member_id: frozenset(slots) for member_id, slots in kept.items()}
+    return {member_id: frozenset(partitions) for member_id, partitions in kept.items()}
 
 
 def _deal(
-    free: Sequence[Slot], order: Sequence[str], kept: dict[str, list[Slot]], room: dict[str, int]
+    free: Sequence[TopicIdPartition],
+    order: Sequence[str],
+    kept: dict[str, list[TopicIdPartition]],
+    room: dict[str, int],
 ) -> None:
     """One each in turn, so that a newcomer gets some of every topic rather than all of one."""
     takers = [member_id for member_id in order if room[member_id]]
@@ -92,7 +95,7 @@ def _deal(
             kept[member_id].append(next(supply))
             room[member_id] -= 1
         takers = [member_id for member_id in takers if room[member_id]]
-    assert next(supply, None) is None, "the quotas add up to all slots"
+    assert next(supply, None) is None, "the quotas add up to all partitions"
 
 
 def _uniform_mixed(members: Sequence[Subscriber], counts: Counts) -> Targets:
@@ -102,14 +105,16 @@ def _uniform_mixed(members: Sequence[Subscriber], counts: Counts) -> Targets:
     wishes = [[number[topic] for topic in member.topics if topic in number] for member in members]
     holdings = balance.Holdings(len(members), [counts[topic] for topic in topics], wishes)
     for index, member in enumerate(members):
-        for slot in _ordered(member.had):
-            if slot.topic_id in member.topics and slot.partition < counts.get(slot.topic_id, 0):
-                holdings.keep(index, number[slot.topic_id], slot.partition)
+        for partition in _ordered(member.had):
+            if partition.topic_id in member.topics and partition.partition < counts.get(
+                partition.topic_id, 0
+            ):
+                holdings.keep(index, number[partition.topic_id], partition.partition)
     holdings.fill()
     holdings.level()
     return {
         member.member_id: frozenset(
-            Slot(topics[topic], partition)
+            TopicIdPartition(topics[topic], partition)
             for topic, partitions in holdings.of(index).items()
             for partition in partitions
         )
@@ -118,36 +123,38 @@ def _uniform_mixed(members: Sequence[Subscriber], counts: Counts) -> Targets:
 
 
 def ranges(members: Sequence[Subscriber], counts: Counts) -> Targets:
-    targets: dict[str, list[Slot]] = {member.member_id: [] for member in members}
+    targets: dict[str, list[TopicIdPartition]] = {member.member_id: [] for member in members}
     for topic_id in _ordered_topics(counts):
         takers = [member.member_id for member in members if topic_id in member.topics]
         if takers:
             _cut(topic_id, counts[topic_id], takers, targets)
-    return {member_id: frozenset(slots) for member_id, slots in targets.items()}
+    return {member_id: frozenset(partitions) for member_id, partitions in targets.items()}
 
 
 def _cut(
-    topic_id: TopicId, count: int, takers: Sequence[str], targets: dict[str, list[Slot]]
+    topic_id: TopicId, count: int, takers: Sequence[str], targets: dict[str, list[TopicIdPartition]]
 ) -> None:
     quota, extra = divmod(count, len(takers))
     start = 0
     for place, member_id in enumerate(takers):
         end = start + quota + (place < extra)
-        targets[member_id].extend(Slot(topic_id, partition) for partition in range(start, end))
+        targets[member_id].extend(
+            TopicIdPartition(topic_id, partition) for partition in range(start, end)
+        )
         start = end
 
 
 def round_robin(members: Sequence[Subscriber], counts: Counts) -> Targets:
-    targets: dict[str, list[Slot]] = {member.member_id: [] for member in members}
+    targets: dict[str, list[TopicIdPartition]] = {member.member_id: [] for member in members}
     turn = 0
-    for slot in _slots(frozenset(counts), counts):
+    for partition in _all_partitions(frozenset(counts), counts):
         for step in range(len(members)):
             member = members[(turn + step) % len(members)]
-            if slot.topic_id in member.topics:
-                targets[member.member_id].append(slot)
+            if partition.topic_id in member.topics:
+                targets[member.member_id].append(partition)
                 turn = (turn + step + 1) % len(members)
                 break
-    return {member_id: frozenset(slots) for member_id, slots in targets.items()}
+    return {member_id: frozenset(partitions) for member_id, partitions in targets.items()}
 
 
 ASSIGNORS: dict[str, Assignor] = {
@@ -161,13 +168,13 @@ def _ordered_topics(counts: Counts) -> list[TopicId]:
     return sorted(counts, key=lambda topic_id: topic_id.int)
 
 
-def _ordered(slots: Slots) -> list[Slot]:
-    return sorted(slots, key=lambda slot: (slot.topic_id.int, slot.partition))
+def _ordered(partitions: PartitionSet) -> list[TopicIdPartition]:
+    return sorted(partitions, key=lambda partition: (partition.topic_id.int, partition.partition))
 
 
-def _slots(topics: frozenset[TopicId], counts: Counts) -> list[Slot]:
+def _all_partitions(topics: frozenset[TopicId], counts: Counts) -> list[TopicIdPartition]:
     return [
-        Slot(topic_id, partition)
+        TopicIdPartition(topic_id, partition)
         for topic_id in _ordered_topics(counts)
         if topic_id in topics
         for partition in range(counts[topic_id])

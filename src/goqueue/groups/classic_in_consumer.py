@@ -26,7 +26,7 @@ from goqueue.groups.conversion import (
     assignment_bytes,
     consumer_member,
     read_subscription,
-    to_slots,
+    to_ids,
 )
 from goqueue.groups.errors import (
     GroupError,
@@ -114,7 +114,7 @@ def _reconcile(
     """An eager member gave up everything before it joined: it reports nothing, and so owns that."""
     group = draft.consumer
     before = group.current[member_id]
-    after = next_step(group, member_id, to_slots(desk.topics, wish.owned))
+    after = next_step(group, member_id, to_ids(desk.topics, wish.owned))
     if after.state is not MemberState.REVOKING:
         desk.timers.clear(Timer(TimerKind.REVOCATION, draft.group_id, member_id))
     if after is not before:

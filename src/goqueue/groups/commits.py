@@ -43,8 +43,7 @@ from goqueue.groups.records import (
     OffsetsDeleted,
 )
 from goqueue.groups.replies import GroupDecision, Outcome
-from goqueue.groups.slots import Slot
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicIdPartition, TopicName
 from goqueue.model.machine import Decision
 
 NO_GENERATION = -1
@@ -168,7 +167,7 @@ def _held_since(desk: Desk, group: ConsumerGroup, request: CommitRequest) -> boo
     return all(
         (topic := topics[each.topic]) is not None
         and group.has_held_since(
-            request.member_id, Slot(topic.topic_id, each.partition), request.generation
+            request.member_id, TopicIdPartition(topic.topic_id, each.partition), request.generation
         )
         for each in request.offsets
     )

@@ -16,12 +16,12 @@ target on its own, at its own heartbeats, so those whose partitions stay never s
        │                                                        └──▶ WAITING, if others still
        └──────────────────── the last one was released ──────────────┘       hold some
 
-A slot also has an *assignment epoch*: that of its owner when the owner was given it.  A commit of
-an older epoch than the owner's counts if it is not older than this (KIP-1251): the answer that told
-the owner its new epoch may be on its way, or lost, and nobody else had the slot meanwhile.
+A partition also has an *assignment epoch*: that of its owner when it was assigned to the owner.  A
+commit of an older epoch than the owner's counts if it is not older than this (KIP-1251): the
+response with the new epoch may be on its way, or lost, and nobody else owned the partition since.
 
-Invariant: a slot has at most one owner, who has it in `assigned` or in `revoking`.  It is handed
-out only after its owner released it: by saying so, by leaving, or by being expelled.
+Invariant: a partition has at most one owner, which has it in `assigned` or in `revoking`.  It is
+assigned again only after its owner released it: by saying so, by leaving, or by being removed.
 """
 
 import enum
@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from goqueue.groups.partition_sets import NO_PARTITIONS, Packed, PartitionSet, pack, unpack
 from goqueue.groups.records import (
     ConsumerMember,
     ConsumerMemberRemoved,
@@ -42,9 +43,8 @@ from goqueue.groups.records import (
     TargetSet,
     Wish,
 )
-from goqueue.groups.slots import NO_SLOTS, Packed, Slot, Slots, pack, unpack
 from goqueue.groups.topics import TopicFacts
-from goqueue.model.ids import GroupId, Timestamp
+from goqueue.model.ids import GroupId, Timestamp, TopicIdPartition
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -64,11 +64,11 @@ class Current(msgspec.Struct, frozen=True):
     epoch: int = JOIN_EPOCH
     previous_epoch: int = JOIN_EPOCH
     state: MemberState = MemberState.STABLE
-    assigned: Slots = NO_SLOTS
-    revoking: Slots = NO_SLOTS
+    assigned: PartitionSet = NO_PARTITIONS
+    revoking: PartitionSet = NO_PARTITIONS
 
     @property
-    def owned(self) -> Slots:
+    def owned(self) -> PartitionSet:
         return self.assigned | self.revoking
 
 
@@ -86,15 +86,19 @@ class ConsumerGroup:
         self.changed_at = Timestamp(0)  # of the epoch; when empty: since when
         self.topics: tuple[TopicFacts, ...] = ()  # subscribed ones, as of the epoch
         self.members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, Slots] = {}
+        self.targets: dict[str, PartitionSet] = {}
         self.current: dict[str, Current] = {}
         self.static: dict[str, str] = {}  # instance id -> member id
-        self.owners: dict[Slot, str] = {}
-        self.assignment_epochs: dict[Slot, int] = {}  # invariant: of every slot with an owner
+        self.owners: dict[TopicIdPartition, str] = {}
+        self.assignment_epochs: dict[
+            TopicIdPartition, int
+        ] = {}  # invariant: of every partition with an owner
         self.wishes: Counter[Wish] = Counter()  # how many members have each
         self.classic_count = 0  # members that speak the classic protocol
         self.settled_count = 0  # members that stand at the target
-        self.released_count = 0  # slots that an owner gave up, ever; for those who wait for one
+        self.released_count = (
+            0  # partitions that an owner gave up, ever; for those who wait for one
+        )
 
     def copy(self) -> "ConsumerGroup":
         twin = ConsumerGroup.__new__(ConsumerGroup)
@@ -127,12 +131,14 @@ class ConsumerGroup:
     def stands_at_target(self, current: Current) -> bool:
         return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
-    def is_free(self, slot: Slot) -> bool:
-        return slot not in self.owners
+    def is_free(self, partition: TopicIdPartition) -> bool:
+        return partition not in self.owners
 
-    def has_held_since(self, member_id: str, slot: Slot, epoch: int) -> bool:
-        """Does the member own the slot, and did it at this epoch of its own?"""
-        return self.owners.get(slot) == member_id and self.assignment_epochs[slot] <= epoch
+    def has_held_since(self, member_id: str, partition: TopicIdPartition, epoch: int) -> bool:
+        """Does the member own the partition, and did it at this epoch of its own?"""
+        return (
+            self.owners.get(partition) == member_id and self.assignment_epochs[partition] <= epoch
+        )
 
     # --- the only writer --------------------------------------------------------------------------
 
@@ -200,22 +206,24 @@ class ConsumerGroup:
         )
         self._release(before.owned - after.owned)
         given = after.owned - before.owned
-        for slot in given:
-            assert slot not in self.owners, f"{slot} of {self.owners[slot]} given again"
-            self.owners[slot] = record.member_id
+        for partition in given:
+            assert partition not in self.owners, (
+                f"{partition} of {self.owners[partition]} given again"
+            )
+            self.owners[partition] = record.member_id
         # One that it gave up and was given again in one step counts from now on, too.
-        for slot in given | (after.assigned - before.assigned):
-            self.assignment_epochs[slot] = record.epoch
+        for partition in given | (after.assigned - before.assigned):
+            self.assignment_epochs[partition] = record.epoch
         for epoch, packed in record.assignment_epochs.items():
             self.assignment_epochs.update(dict.fromkeys(unpack(packed), epoch))
         self.current[record.member_id] = after
         self.settled_count += self.stands_at_target(after) - self.stands_at_target(before)
 
-    def _release(self, slots: Slots) -> None:
-        for slot in slots:
-            del self.owners[slot]
-            del self.assignment_epochs[slot]
-        self.released_count += len(slots)
+    def _release(self, partitions: PartitionSet) -> None:
+        for partition in partitions:
+            del self.owners[partition]
+            del self.assignment_epochs[partition]
+        self.released_count += len(partitions)
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -230,12 +238,14 @@ class ConsumerGroup:
             pack(current.revoking),
         )
 
-    def target_set(self, epoch: int, assignor: str, targets: Mapping[str, Slots]) -> TargetSet:
-        """The record of a new target: only the members whose slots differ from before."""
+    def target_set(
+        self, epoch: int, assignor: str, targets: Mapping[str, PartitionSet]
+    ) -> TargetSet:
+        """The record of a new target: only the members whose partitions differ from before."""
         changed = {
-            member_id: pack(slots)
-            for member_id, slots in targets.items()
-            if self.targets.get(member_id, NO_SLOTS) != slots
+            member_id: pack(partitions)
+            for member_id, partitions in targets.items()
+            if self.targets.get(member_id, NO_PARTITIONS) != partitions
         }
         return TargetSet(self.group_id, epoch, assignor, changed)
 
@@ -243,7 +253,11 @@ class ConsumerGroup:
         for member in self.members.values():
             yield ConsumerMemberSaved(self.group_id, member)
         yield EpochBumped(self.group_id, self.epoch, self.topics, self.changed_at)
-        targets = {member_id: pack(slots) for member_id, slots in self.targets.items() if slots}
+        targets = {
+            member_id: pack(partitions)
+            for member_id, partitions in self.targets.items()
+            if partitions
+        }
         yield TargetSet(self.group_id, self.target_epoch, self.assignor, targets)
         for member_id, current in self.current.items():
             if current != NEWCOMER:
@@ -252,10 +266,10 @@ class ConsumerGroup:
                 )
 
     def _older_epochs(self, current: Current) -> dict[int, Packed]:
-        """The slots whose assignment epoch is not the member's epoch."""
-        older: dict[int, list[Slot]] = {}
-        for slot in current.owned:
-            epoch = self.assignment_epochs[slot]
+        """The partitions whose assignment epoch is not the member's epoch."""
+        older: dict[int, list[TopicIdPartition]] = {}
+        for partition in current.owned:
+            epoch = self.assignment_epochs[partition]
             if epoch != current.epoch:
-                older.setdefault(epoch, []).append(slot)
+                older.setdefault(epoch, []).append(partition)
         return {epoch: pack(older[epoch]) for epoch in sorted(older)}

@@ -31,6 +31,7 @@ from goqueue.groups.errors import (
     UnknownMember,
     UnreleasedInstance,
 )
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import Draft
 from goqueue.groups.reconcile import check_epoch, next_step
 from goqueue.groups.records import (
@@ -40,7 +41,6 @@ from goqueue.groups.records import (
     ReaderTraits,
 )
 from goqueue.groups.replies import Beat
-from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.groups.targets import note_settled, retarget
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
@@ -61,7 +61,7 @@ class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     subscribed_names: tuple[TopicName, ...] | None = None
     subscribed_regex: str | None = None
     assignor: str | None = None
-    owned: Slots | None = None
+    owned: PartitionSet | None = None
     reader: ReaderTraits | None = None  # said at the join, and only there
 
 
@@ -120,7 +120,7 @@ def _join(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Bea
         retarget(desk, draft, now, "member joined")
     elif _wants_other(before, after):
         retarget(desk, draft, now, "subscription changed")
-    return _reconcile(desk, draft, now, request.member_id, NO_SLOTS, tell=True)
+    return _reconcile(desk, draft, now, request.member_id, NO_PARTITIONS, tell=True)
 
 
 def _check_size(desk: Desk, draft: Draft, request: BeatRequest) -> None:
@@ -222,7 +222,13 @@ def _wants_other(before: ConsumerMember, after: ConsumerMember) -> bool:
 
 
 def _reconcile(
-    desk: Desk, draft: Draft, now: Timestamp, member_id: str, reported: Slots | None, *, tell: bool
+    desk: Desk,
+    draft: Draft,
+    now: Timestamp,
+    member_id: str,
+    reported: PartitionSet | None,
+    *,
+    tell: bool,
 ) -> Beat:
     """Take the member a step on, and say where it stands."""
     group = draft.consumer

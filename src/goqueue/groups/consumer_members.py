@@ -8,6 +8,7 @@ from goqueue.groups.consumer import JOIN_EPOCH, ConsumerGroup, Current
 from goqueue.groups.context import Desk
 from goqueue.groups.conversion import make_classic
 from goqueue.groups.errors import FencedInstance, GroupMaxSizeReached, UnknownMember
+from goqueue.groups.partition_sets import NO_PARTITIONS
 from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import (
     ConsumerMember,
@@ -15,7 +16,6 @@ from goqueue.groups.records import (
     ConsumerMemberSaved,
     MemberState,
 )
-from goqueue.groups.slots import NO_SLOTS
 from goqueue.groups.targets import retarget
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.model.ids import Timestamp
@@ -75,7 +75,7 @@ def replace_static(
     """A static member's next process takes its seat: wishes, target and partitions, at epoch 0."""
     group = draft.consumer
     member = msgspec.structs.replace(group.members[old_member_id], member_id=new_member_id)
-    target = group.targets.get(old_member_id, NO_SLOTS)
+    target = group.targets.get(old_member_id, NO_PARTITIONS)
     assigned = group.current[old_member_id].assigned
     forget_timers(desk, draft, old_member_id)
     draft.write(ConsumerMemberRemoved(draft.group_id, old_member_id))

@@ -20,6 +20,7 @@ from goqueue.groups.errors import (
     InconsistentGroupProtocol,
     RebalanceInProgress,
 )
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import (
     ClassicAssigned,
@@ -35,11 +36,10 @@ from goqueue.groups.records import (
     MemberState,
     Protocol,
 )
-from goqueue.groups.slots import NO_SLOTS, Slot, Slots
 from goqueue.groups.targets import Wishes
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import TopicsView
-from goqueue.model.ids import Timestamp, TopicName
+from goqueue.model.ids import Timestamp, TopicIdPartition, TopicName
 
 # --- classic to consumer ------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def make_consumer(desk: Desk, draft: Draft, now: Timestamp) -> None:
     _write_consumer(desk, draft, now, members, _without_doubles(held))
 
 
-def _held(desk: Desk, group: ClassicGroup, member_id: str) -> Slots:
+def _held(desk: Desk, group: ClassicGroup, member_id: str) -> PartitionSet:
     """What the member has in hand.
 
     One that joined in this phase has said so in its subscription (an eager one has nothing);
@@ -77,18 +77,18 @@ def _held(desk: Desk, group: ClassicGroup, member_id: str) -> Slots:
     joining = desk.room(group.group_id).joining
     if group.state is ClassicState.COMPLETING or member_id in joining:
         owned = read_subscription(group.members[member_id].protocols).owned
-        return to_slots(desk.topics, owned)
+        return to_ids(desk.topics, owned)
     assignment = group.assignments.get(member_id, b"")
-    return to_slots(desk.topics, embedded.read_assignment(assignment))
+    return to_ids(desk.topics, embedded.read_assignment(assignment))
 
 
-def _without_doubles(held: Mapping[str, Slots]) -> dict[str, Slots]:
-    """A client's own assignor may have given a slot twice; here it goes to the first."""
-    taken: set[Slot] = set()
+def _without_doubles(held: Mapping[str, PartitionSet]) -> dict[str, PartitionSet]:
+    """A client's own assignor may have given a partition twice; here it goes to the first."""
+    taken: set[TopicIdPartition] = set()
     result = {}
-    for member_id, slots in held.items():
-        result[member_id] = slots - taken
-        taken |= slots
+    for member_id, partitions in held.items():
+        result[member_id] = partitions - taken
+        taken |= partitions
     return result
 
 
@@ -129,7 +129,7 @@ def _write_consumer(
     draft: Draft,
     now: Timestamp,
     members: list[ConsumerMember],
-    held: dict[str, Slots],
+    held: dict[str, PartitionSet],
 ) -> None:
     epoch = draft.classic.generation
     draft.write(GroupDeleted(draft.group_id))
@@ -200,13 +200,13 @@ def assignment_bytes(view: TopicsView, group: ConsumerGroup, member_id: str) -> 
     return embedded.write_assignment(partitions, traits.version if traits else 0)
 
 
-def to_slots(view: TopicsView, partitions: Mapping[TopicName, Iterable[int]]) -> Slots:
+def to_ids(view: TopicsView, partitions: Mapping[TopicName, Iterable[int]]) -> PartitionSet:
     """Names to ids; topics that are gone are left out."""
     if not partitions:
-        return NO_SLOTS
+        return NO_PARTITIONS
     topics = {name: view.named(name) for name in partitions}
     return frozenset(
-        Slot(topic.topic_id, partition)
+        TopicIdPartition(topic.topic_id, partition)
         for name, topic in topics.items()
         if topic is not None
         for partition in partitions[name]

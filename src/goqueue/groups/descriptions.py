@@ -8,9 +8,9 @@ from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.context import Desk
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import Group
 from goqueue.groups.records import GroupDeleted, GroupRecord, OffsetsDeleted, ReaderTraits
-from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
 CLASSIC = "classic"
@@ -42,9 +42,9 @@ class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
     subscribed_names: tuple[TopicName, ...] = ()
     subscribed_regex: str | None = None
     state: str = ""
-    assigned: Slots = NO_SLOTS
-    revoking: Slots = NO_SLOTS
-    target: Slots = NO_SLOTS
+    assigned: PartitionSet = NO_PARTITIONS
+    revoking: PartitionSet = NO_PARTITIONS
+    target: PartitionSet = NO_PARTITIONS
 
 
 class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +156,7 @@ def _describe_member(group: ConsumerGroup, member_id: str) -> MemberDescription:
         state=current.state,
         assigned=current.assigned,
         revoking=current.revoking,
-        target=group.targets.get(member_id, NO_SLOTS),
+        target=group.targets.get(member_id, NO_PARTITIONS),
     )
 
 

@@ -10,10 +10,10 @@ import msgspec
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.context import Desk
 from goqueue.groups.errors import UnknownMember
+from goqueue.groups.partition_sets import PartitionSet
 from goqueue.groups.pending_change import Group
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import ConsumerMember, GroupDeleted, GroupRecord, MemberState, TargetSet
-from goqueue.groups.slots import Slots
 from goqueue.model.ids import GroupId
 
 
@@ -23,8 +23,8 @@ class Standing(msgspec.Struct, frozen=True):
     previous_epoch: int
     target_epoch: int
     state: MemberState
-    assigned: Slots
-    revoking: Slots
+    assigned: PartitionSet
+    revoking: PartitionSet
 
 
 def standing(desk: Desk, group_id: GroupId, member_id: str) -> Standing:
@@ -68,7 +68,7 @@ class Changes(msgspec.Struct):
     retargeted: set[GroupId] = msgspec.field(default_factory=set)
     """Every member has somewhere to go."""
     released: set[GroupId] = msgspec.field(default_factory=set)
-    """Members that wait for a slot may find it free."""
+    """Members that wait for a partition may find it free."""
 
     def __bool__(self) -> bool:
         return bool(self.retargeted or self.released)

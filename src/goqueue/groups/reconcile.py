@@ -1,17 +1,17 @@
 """One member's next step towards the target.
 
-The member speaks at its heartbeats: `reported` is what it says it owns now, or None if it did not
-say.  A step never takes a slot that somebody else owns, and never lets go of one that its owner
-has not reported to have given up.
+`reported` is what the member's heartbeat says it owns, or None if it did not say.  A step never
+assigns a partition that another member owns, and never releases one before its owner has reported
+that it gave the partition up.
 """
 
 from goqueue.groups.consumer import JOIN_EPOCH, ConsumerGroup, Current
 from goqueue.groups.errors import FencedMemberEpoch
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.records import MemberState
-from goqueue.groups.slots import NO_SLOTS, Slots
 
 
-def next_step(group: ConsumerGroup, member_id: str, reported: Slots | None) -> Current:
+def next_step(group: ConsumerGroup, member_id: str, reported: PartitionSet | None) -> Current:
     """Where the member stands after this heartbeat; the same object if nothing moves."""
     current = group.current[member_id]
     match current.state:
@@ -28,36 +28,44 @@ def next_step(group: ConsumerGroup, member_id: str, reported: Slots | None) -> C
 
 
 def _towards_target(
-    group: ConsumerGroup, member_id: str, current: Current, reported: Slots | None
+    group: ConsumerGroup, member_id: str, current: Current, reported: PartitionSet | None
 ) -> Current:
-    target = group.targets.get(member_id, NO_SLOTS)
+    target = group.targets.get(member_id, NO_PARTITIONS)
     kept = current.assigned & target
     excess = current.assigned - target
     if excess and _still_owns(excess, reported):
         return _moved(current, current.epoch, MemberState.REVOKING, kept, excess)
     wanted = target - kept
     # What it gave up a moment ago is free for it too, if the target changed its mind.
-    free = frozenset(slot for slot in wanted if group.is_free(slot) or slot in current.revoking)
+    free = frozenset(
+        partition
+        for partition in wanted
+        if group.is_free(partition) or partition in current.revoking
+    )
     state = MemberState.STABLE if free == wanted else MemberState.WAITING
-    return _moved(current, group.target_epoch, state, kept | free, NO_SLOTS)
+    return _moved(current, group.target_epoch, state, kept | free, NO_PARTITIONS)
 
 
 def _moved(
-    current: Current, epoch: int, state: MemberState, assigned: Slots, revoking: Slots
+    current: Current,
+    epoch: int,
+    state: MemberState,
+    assigned: PartitionSet,
+    revoking: PartitionSet,
 ) -> Current:
     previous = current.epoch if epoch != current.epoch else current.previous_epoch
     after = Current(epoch, max(previous, JOIN_EPOCH), state, assigned, revoking)
     return current if after == current else after
 
 
-def _still_owns(slots: Slots, reported: Slots | None) -> bool:
+def _still_owns(partitions: PartitionSet, reported: PartitionSet | None) -> bool:
     """A member that says nothing owns what it owned."""
-    return bool(slots) and (reported is None or bool(slots & reported))
+    return bool(partitions) and (reported is None or bool(partitions & reported))
 
 
 def _can_take(group: ConsumerGroup, member_id: str) -> bool:
-    """Is any slot that the member waits for free by now?"""
-    wanted = group.targets.get(member_id, NO_SLOTS) - group.current[member_id].assigned
+    """Is any partition that the member waits for free by now?"""
+    wanted = group.targets.get(member_id, NO_PARTITIONS) - group.current[member_id].assigned
     return any(map(group.is_free, wanted))
 
 
@@ -73,7 +81,9 @@ def must_rejoin(group: ConsumerGroup, member_id: str) -> bool:
             return current.epoch < group.target_epoch or _can_take(group, member_id)
 
 
-def check_epoch(current: Current, epoch: int, reported: Slots | None, member_id: str) -> None:
+def check_epoch(
+    current: Current, epoch: int, reported: PartitionSet | None, member_id: str
+) -> None:
     """The epoch must be the member's own.
 
     The one before is let pass if what the member reports is within its assignment: then only the

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from goqueue.groups.partition_sets import Packed
 from goqueue.groups.settings import GroupSettings
-from goqueue.groups.slots import Packed
 from goqueue.groups.topics import TopicFacts
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName

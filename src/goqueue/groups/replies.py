@@ -16,8 +16,8 @@ from typing import Generic, NewType, TypeVar
 import msgspec
 
 from goqueue.groups.errors import GroupError
+from goqueue.groups.partition_sets import PartitionSet
 from goqueue.groups.records import GroupRecord
-from goqueue.groups.slots import Slots
 from goqueue.model.machine import Decision
 
 Token = NewType("Token", int)
@@ -72,7 +72,7 @@ class Beat(msgspec.Struct, frozen=True):
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int
-    assigned: Slots | None = None
+    assigned: PartitionSet | None = None
 
 
 WakeReply = Joined | Synced | GroupError

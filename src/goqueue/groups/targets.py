@@ -12,9 +12,9 @@ from goqueue.groups.assignors import DEFAULT_ASSIGNOR, Subscriber, assign
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.context import Desk
 from goqueue.groups.errors import InvalidRegularExpression
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import Draft
 from goqueue.groups.records import EpochBumped, Wish
-from goqueue.groups.slots import NO_SLOTS, Slots
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import TopicFacts, TopicsView
 from goqueue.model.ids import Timestamp, TopicId, TopicName
@@ -74,13 +74,13 @@ def topics_differ(desk: Desk, group: ConsumerGroup) -> bool:
     return Wishes(desk.topics, group.wishes).topics() != group.topics
 
 
-def _targets(group: ConsumerGroup, wishes: "Wishes") -> tuple[str, dict[str, Slots]]:
+def _targets(group: ConsumerGroup, wishes: "Wishes") -> tuple[str, dict[str, PartitionSet]]:
     name = preferred_assignor(group)
     members = [
         Subscriber(
             member_id=member.member_id,
             topics=wishes.ids(member.wish),
-            had=group.targets.get(member.member_id, NO_SLOTS),
+            had=group.targets.get(member.member_id, NO_PARTITIONS),
             instance_id=member.instance_id,
         )
         for member in group.members.values()

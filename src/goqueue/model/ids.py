@@ -4,7 +4,7 @@ Each has a type of its own, so that an offset cannot be passed where an epoch is
 wall-clock time cannot be compared with a monotonic one.
 """
 
-from typing import NewType
+from typing import NamedTuple, NewType
 from uuid import UUID
 
 Offset = NewType("Offset", int)  # a record's place in its partition
@@ -20,3 +20,10 @@ Timestamp = NewType("Timestamp", int)  # wall-clock milliseconds since 1970; may
 
 NO_EPOCH = Epoch(-1)
 NO_TIMESTAMP = Timestamp(-1)
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition by its topic's *id*: a topic made again under its old name is another topic."""
+
+    topic_id: TopicId
+    partition: int

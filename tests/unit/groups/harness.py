@@ -20,9 +20,8 @@ from goqueue.groups import (
     MemberIdentity,
     OffsetToCommit,
     Parked,
+    PartitionSet,
     Protocol,
-    Slot,
-    Slots,
     SyncRequest,
     TopicFacts,
     Topics,
@@ -31,7 +30,7 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.embedded import write_assignment, write_subscription
 from goqueue.groups.errors import GroupError, MemberIdRequired
 from goqueue.model.errors import DiskFull
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicIdPartition, TopicName
 
 ReplyT = TypeVar("ReplyT")
 GROUP = GroupId("orders-readers")
@@ -43,8 +42,8 @@ def topic(name: str, partitions: int, number: int | None = None) -> TopicFacts:
     return TopicFacts(TopicId(UUID(int=identity)), TopicName(name), partitions)
 
 
-def slots(facts: TopicFacts, *partitions: int) -> Slots:
-    return frozenset(Slot(facts.topic_id, partition) for partition in partitions)
+def partitions_of(facts: TopicFacts, *partitions: int) -> PartitionSet:
+    return frozenset(TopicIdPartition(facts.topic_id, partition) for partition in partitions)
 
 
 class Host:
@@ -235,7 +234,7 @@ class ConsumerClient:
         self.instance_id = instance_id
         self.member_id = host.new_id()
         self.epoch = 0
-        self.owned: Slots = frozenset()
+        self.owned: PartitionSet = frozenset()
         self.clings = False  # does not give up what it is told to
 
     def beat(self, *, lost: bool = False, silent: bool = False) -> Any:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.groups.assignors import ASSIGNORS, Subscriber, Targets, assign
-from goqueue.groups.slots import NO_SLOTS, Slot, Slots
-from goqueue.model.ids import TopicId
+from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
+from goqueue.model.ids import TopicId, TopicIdPartition
 
 TOPICS = [TopicId(UUID(int=number)) for number in range(1, 5)]
 counts_of_topics = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12), min_size=1)
@@ -20,16 +20,16 @@ wishes = st.dictionaries(
 
 def alike(names: Iterable[object], had: Targets | None = None) -> list[Subscriber]:
     had = had or {}
-    return [Subscriber(f"{n}", frozenset(TOPICS), had.get(f"{n}", NO_SLOTS)) for n in names]
+    return [Subscriber(f"{n}", frozenset(TOPICS), had.get(f"{n}", NO_PARTITIONS)) for n in names]
 
 
-def all_slots(counts: dict[TopicId, int]) -> Slots:
-    return frozenset(Slot(t, p) for t, count in counts.items() for p in range(count))
+def all_partitions(counts: dict[TopicId, int]) -> PartitionSet:
+    return frozenset(TopicIdPartition(t, p) for t, count in counts.items() for p in range(count))
 
 
-def assert_divided(targets: Targets, slots: Slots) -> None:
-    assert sum(map(len, targets.values())) == len(slots), "no slot twice"
-    assert frozenset().union(*targets.values()) == slots, "all slots owned"
+def assert_divided(targets: Targets, partitions: PartitionSet) -> None:
+    assert sum(map(len, targets.values())) == len(partitions), "no topic_partition twice"
+    assert frozenset().union(*targets.values()) == partitions, "all partitions owned"
 
 
 @given(counts_of_topics, members_alike)
@@ -38,8 +38,8 @@ def test_every_slot_has_one_owner_and_shares_differ_by_at_most_one(
 ) -> None:
     for name in ("uniform", "roundrobin"):
         targets = assign(name, alike(names), counts)
-        assert_divided(targets, all_slots(counts))
-        sizes = [len(slots) for slots in targets.values()]
+        assert_divided(targets, all_partitions(counts))
+        sizes = [len(partitions) for partitions in targets.values()]
         assert max(sizes) - min(sizes) <= 1
 
 
@@ -48,7 +48,7 @@ def test_range_is_even_in_each_topic_and_gives_neighbours(
     counts: dict[TopicId, int], names: set[int]
 ) -> None:
     targets = assign("range", alike(names), counts)
-    assert_divided(targets, all_slots(counts))
+    assert_divided(targets, all_partitions(counts))
     for topic in counts:
         shares = [sorted(s.partition for s in t if s.topic_id == topic) for t in targets.values()]
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
@@ -64,12 +64,14 @@ def test_uniform_moves_no_more_than_evenness_demands(
 ) -> None:
     had = assign("uniform", alike(names), counts)
     targets = assign("uniform", alike(later_names, had), later_counts)
-    slots = all_slots(later_counts)
-    assert_divided(targets, slots)
-    quota, extra = divmod(len(slots), len(later_names))
-    before = sorted((len(had.get(str(n), NO_SLOTS) & slots) for n in later_names), reverse=True)
+    partitions = all_partitions(later_counts)
+    assert_divided(targets, partitions)
+    quota, extra = divmod(len(partitions), len(later_names))
+    before = sorted(
+        (len(had.get(str(n), NO_PARTITIONS) & partitions) for n in later_names), reverse=True
+    )
     keepable = sum(min(kept, quota + (i < extra)) for i, kept in enumerate(before))
-    kept = sum(len(targets[str(n)] & had.get(str(n), NO_SLOTS)) for n in later_names)
+    kept = sum(len(targets[str(n)] & had.get(str(n), NO_PARTITIONS)) for n in later_names)
     assert kept == keepable
 
 
@@ -86,11 +88,11 @@ def test_different_subscriptions_are_served_as_evenly_as_they_allow(
     later: dict[str, frozenset[TopicId]],
 ) -> None:
     had = assign("uniform", [Subscriber(n, topics) for n, topics in earlier.items()], counts)
-    members = [Subscriber(n, topics, had.get(n, NO_SLOTS)) for n, topics in later.items()]
+    members = [Subscriber(n, topics, had.get(n, NO_PARTITIONS)) for n, topics in later.items()]
     targets = assign("uniform", members, counts)
     wished = frozenset().union(*later.values())
-    assert_divided(targets, frozenset(s for s in all_slots(counts) if s.topic_id in wished))
-    assert all(s.topic_id in later[n] for n, slots in targets.items() for s in slots)
+    assert_divided(targets, frozenset(s for s in all_partitions(counts) if s.topic_id in wished))
+    assert all(s.topic_id in later[n] for n, partitions in targets.items() for s in partitions)
     assert not way_down(targets, later)
     settled = [Subscriber(n, topics, targets[n]) for n, topics in later.items()]
     assert assign("uniform", settled, counts) == targets, "sticky once even"
@@ -103,7 +105,9 @@ def way_down(targets: Targets, wishes: dict[str, frozenset[TopicId]]) -> bool:
         while frontier:
             giver = frontier.pop()
             for taker in set(targets) - reached:
-                if any(slot.topic_id in wishes[taker] for slot in targets[giver]):
+                if any(
+                    topic_partition.topic_id in wishes[taker] for topic_partition in targets[giver]
+                ):
                     if len(targets[taker]) <= len(targets[start]) - 2:
                         return True
                     reached.add(taker)

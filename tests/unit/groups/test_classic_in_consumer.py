@@ -17,8 +17,8 @@ from tests.unit.groups.harness import (
     ClassicClient,
     ConsumerClient,
     Host,
+    partitions_of,
     settle,
-    slots,
     topic,
 )
 
@@ -56,7 +56,7 @@ def test_a_live_group_is_upgraded_without_losing_an_assignment(host: Host) -> No
     old = old_member(host)
     new = ConsumerClient(host)
     assert new.beat().assigned == frozenset(), "the old member still holds everything"
-    assert host.group().owners.keys() == slots(ORDERS, 0, 1, 2, 3)
+    assert host.group().owners.keys() == partitions_of(ORDERS, 0, 1, 2, 3)
 
     with pytest.raises(RebalanceInProgress):
         old.heartbeat()
@@ -140,7 +140,7 @@ def test_a_classic_member_that_never_joins_again_is_put_out(host: Host) -> None:
 def test_a_static_member_is_upgraded_in_place(host: Host) -> None:
     old = old_member(host, instance_id="cart-1")
     new = ConsumerClient(host, instance_id="cart-1")
-    assert new.beat().assigned == slots(ORDERS, 0, 1, 2, 3)
+    assert new.beat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     with pytest.raises(FencedInstance):
         old.heartbeat()
 
@@ -163,7 +163,7 @@ def test_what_a_cooperative_member_holds_while_it_waits_to_join_stays_its_own(ho
     assert host.state() == "CompletingRebalance"
     new = ConsumerClient(host)
     assert new.beat().assigned == frozenset()
-    assert host.group().current[first.member_id].owned == slots(ORDERS, 0, 1, 2, 3)
+    assert host.group().current[first.member_id].owned == partitions_of(ORDERS, 0, 1, 2, 3)
 
 
 def test_what_an_eager_member_gave_up_to_join_is_free_at_once(host: Host) -> None:

@@ -11,12 +11,27 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from goqueue.groups import GroupsConfig, Joined, JoinedMember, Parked, Slots, Synced, SyncRequest
+from goqueue.groups import (
+    GroupsConfig,
+    Joined,
+    JoinedMember,
+    Parked,
+    PartitionSet,
+    Synced,
+    SyncRequest,
+)
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.embedded import read_assignment, write_assignment
 from goqueue.groups.errors import FencedInstance, FencedMemberEpoch, GroupError, UnknownMember
 from goqueue.model.ids import TopicName
-from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, slots, topic
+from tests.unit.groups.harness import (
+    GROUP,
+    ClassicClient,
+    ConsumerClient,
+    Host,
+    partitions_of,
+    topic,
+)
 
 ORDERS = topic("orders", 7)
 
@@ -85,8 +100,8 @@ class EagerClient(ClassicClient):
         )
         return self._take(self.host.run(self.host.machine.sync(self.host.now, request)))
 
-    def slots(self) -> Slots:
-        return slots(ORDERS, *self.owned.get("orders", ()))
+    def partitions_of(self) -> PartitionSet:
+        return partitions_of(ORDERS, *self.owned.get("orders", ()))
 
 
 class MixedWorld(RuleBasedStateMachine):
@@ -182,15 +197,17 @@ class MixedWorld(RuleBasedStateMachine):
             self.one_owner()
         if not self.classic and not self.consumer:
             return
-        shares = [client.slots() for client in self.classic]
+        shares = [client.partitions_of() for client in self.classic]
         shares += [client.owned for client in self.consumer]
-        assert frozenset().union(*shares) == slots(ORDERS, *range(7))
+        assert frozenset().union(*shares) == partitions_of(ORDERS, *range(7))
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
         assert self.host.state() == "Stable"
 
     @invariant()
     def one_owner(self) -> None:
-        shares = [client.slots() for client in self.classic if client.member_id in self.known()]
+        shares = [
+            client.partitions_of() for client in self.classic if client.member_id in self.known()
+        ]
         shares += [client.owned for client in self.consumer]
         assert sum(map(len, shares)) == len(frozenset().union(*shares))
 
@@ -198,7 +215,7 @@ class MixedWorld(RuleBasedStateMachine):
     def the_books_agree(self) -> None:
         group: Any = self.host.machine._desk.groups.get(GROUP)
         if isinstance(group, ConsumerGroup):
-            owned = [slot for current in group.current.values() for slot in current.owned]
+            owned = [partition for current in group.current.values() for partition in current.owned]
             assert len(owned) == len(set(owned)) == len(group.owners)
             settled = sum(map(group.stands_at_target, group.current.values()))
             assert group.settled_count == settled

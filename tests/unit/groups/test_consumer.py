@@ -14,7 +14,7 @@ from goqueue.groups.errors import (
     UnreleasedInstance,
     UnsupportedAssignor,
 )
-from tests.unit.groups.harness import GROUP, ConsumerClient, Host, settle, slots, topic
+from tests.unit.groups.harness import GROUP, ConsumerClient, Host, partitions_of, settle, topic
 
 ORDERS = topic("orders", 4)
 PAYMENTS = topic("payments", 2)
@@ -28,7 +28,7 @@ def host() -> Host:
 
 def test_the_first_member_has_all_partitions_in_the_first_answer(host: Host) -> None:
     reply = ConsumerClient(host).beat()
-    assert reply.assigned == slots(ORDERS, 0, 1, 2, 3)
+    assert reply.assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     assert reply.member_epoch == 1
     assert host.state() == "Stable"
 
@@ -48,13 +48,13 @@ def test_a_partition_is_handed_over_only_when_its_owner_let_go(host: Host) -> No
     assert host.state() == "Reconciling"
 
     told = first.beat()
-    assert told.assigned == slots(ORDERS, 0, 1), "told what to keep"
+    assert told.assigned == partitions_of(ORDERS, 0, 1), "told what to keep"
     assert told.member_epoch == 1, "and not further until it did"
     second.beat()
     assert second.owned == frozenset()
 
     assert first.beat().member_epoch == 2
-    assert second.beat().assigned == slots(ORDERS, 2, 3)
+    assert second.beat().assigned == partitions_of(ORDERS, 2, 3)
     assert host.state() == "Stable"
 
 
@@ -82,13 +82,13 @@ def test_a_heartbeat_without_news_says_so(host: Host) -> None:
 def test_a_lost_answer_is_repeated(host: Host) -> None:
     first, second = ConsumerClient(host), ConsumerClient(host)
     first.beat(lost=True)
-    assert first.beat().assigned == slots(ORDERS, 0, 1, 2, 3)
+    assert first.beat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     second.beat()
     first.beat()
     first.beat(lost=True)  # acknowledged; its new epoch never arrives
     assert first.beat().member_epoch == 2
     settle(first, second)
-    assert first.owned | second.owned == slots(ORDERS, 0, 1, 2, 3)
+    assert first.owned | second.owned == partitions_of(ORDERS, 0, 1, 2, 3)
 
 
 def test_other_epochs_are_fenced_and_the_fenced_start_over(host: Host) -> None:
@@ -112,7 +112,7 @@ def test_the_epoch_before_passes_only_with_nothing_but_what_is_assigned(host: Ho
     second.beat()
     first.beat()
     first.beat(lost=True)
-    first.owned |= slots(ORDERS, 3)
+    first.owned |= partitions_of(ORDERS, 3)
     with pytest.raises(FencedMemberEpoch):
         first.beat()
 
@@ -133,7 +133,7 @@ def test_a_silent_member_expires_and_the_rest_share_its_partitions(host: Host) -
     host.advance(SESSION - 1)
     first.beat()
     host.advance(1)
-    assert first.beat().assigned == slots(ORDERS, 0, 1, 2, 3)
+    assert first.beat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     with pytest.raises(UnknownMember):
         second.beat()
 
@@ -149,7 +149,7 @@ def test_one_that_clings_to_its_partitions_is_put_out_when_the_time_is_up(host: 
         host.advance(4_000)
     with pytest.raises(UnknownMember):
         first.beat()
-    assert second.beat().assigned == slots(ORDERS, 0, 1, 2, 3)
+    assert second.beat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     assert host.machine.statistics.total.revocation_timeouts == 1
 
 
@@ -157,7 +157,7 @@ def test_a_member_that_leaves_frees_its_partitions_at_once(host: Host) -> None:
     first, second = ConsumerClient(host), ConsumerClient(host)
     settle(first, second)
     second.leave()
-    assert first.beat().assigned == slots(ORDERS, 0, 1, 2, 3)
+    assert first.beat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     first.leave()
     assert host.state() == "Empty"
 
@@ -201,14 +201,14 @@ def test_topics_that_grow_come_and_vanish_reach_the_members(host: Host) -> None:
     client.beat()
     host.change_topics(topic("orders", 5), PAYMENTS)
     client.beat()
-    assert client.owned == slots(ORDERS, 0, 1, 2, 3, 4)
+    assert client.owned == partitions_of(ORDERS, 0, 1, 2, 3, 4)
     later = topic("later", 1)
     host.change_topics(topic("orders", 5), later)
     client.beat()
-    assert slots(later, 0) <= client.owned
+    assert partitions_of(later, 0) <= client.owned
     host.change_topics(later)
     settle(client)
-    assert client.owned == slots(later, 0)
+    assert client.owned == partitions_of(later, 0)
     host.change_topics(later, topic("unrelated", 3))
     assert host.group().epoch == 4, "other topics are no news"
 
@@ -219,18 +219,18 @@ def test_a_topic_made_anew_under_its_old_name_is_another_topic(host: Host) -> No
     anew = topic("orders", 4, number=77)
     host.change_topics(anew)
     settle(client)
-    assert client.owned == slots(anew, 0, 1, 2, 3)
+    assert client.owned == partitions_of(anew, 0, 1, 2, 3)
 
 
 def test_a_regular_expression_follows_the_topics_that_match(host: Host) -> None:
     client = ConsumerClient(host)
     client.topics, client.regex = (), "(orders|refunds.*)"
     client.beat()
-    assert client.owned == slots(ORDERS, 0, 1, 2, 3)
+    assert client.owned == partitions_of(ORDERS, 0, 1, 2, 3)
     refunds = topic("refunds-eu", 1)
     host.change_topics(ORDERS, refunds)
     client.beat()
-    assert client.owned == slots(ORDERS, 0, 1, 2, 3) | slots(refunds, 0)
+    assert client.owned == partitions_of(ORDERS, 0, 1, 2, 3) | partitions_of(refunds, 0)
     client.regex = "("
     with pytest.raises(InvalidRegularExpression):
         client.beat()
@@ -239,11 +239,11 @@ def test_a_regular_expression_follows_the_topics_that_match(host: Host) -> None:
 def test_members_with_different_wishes_get_what_they_asked_for(host: Host) -> None:
     both, only = ConsumerClient(host, "orders", "payments"), ConsumerClient(host, "payments")
     settle(both, only)
-    assert both.owned == slots(ORDERS, 0, 1, 2, 3)
-    assert only.owned == slots(PAYMENTS, 0, 1)
+    assert both.owned == partitions_of(ORDERS, 0, 1, 2, 3)
+    assert only.owned == partitions_of(PAYMENTS, 0, 1)
     only.topics = ("orders",)
     settle(both, only)
-    assert only.owned <= slots(ORDERS, 0, 1, 2, 3)
+    assert only.owned <= partitions_of(ORDERS, 0, 1, 2, 3)
     assert len(both.owned) == len(only.owned) == 3
 
 
@@ -253,7 +253,7 @@ def test_the_assignor_most_members_ask_for_is_used(host: Host) -> None:
     third.assignor = "roundrobin"
     settle(first, second, third)
     assert host.group().assignor == "range"
-    assert first.owned == slots(ORDERS, 0, 1)
+    assert first.owned == partitions_of(ORDERS, 0, 1)
     third.assignor = "wishful"
     with pytest.raises(UnsupportedAssignor, match="uniform"):
         third.beat()
@@ -266,7 +266,7 @@ def test_the_assignor_most_members_ask_for_is_used(host: Host) -> None:
         {"member_epoch": -3},
         {"member_epoch": -2},
         {"instance_id": ""},
-        {"owned": slots(ORDERS, 0)},
+        {"owned": partitions_of(ORDERS, 0)},
         {"subscribed_names": None},
     ],
 )
@@ -311,8 +311,8 @@ def test_a_broker_restart_in_the_middle_of_a_move_loses_nothing(host: Host) -> N
     host.restart()
     assert second.beat().assigned == frozenset()
     settle(first, second)
-    assert first.owned == slots(ORDERS, 0, 1)
-    assert second.owned == slots(ORDERS, 2, 3)
+    assert first.owned == partitions_of(ORDERS, 0, 1)
+    assert second.owned == partitions_of(ORDERS, 2, 3)
     host.restart()
     host.advance(SESSION)
     with pytest.raises(UnknownMember):

@@ -19,8 +19,14 @@ from hypothesis.stateful import (
 
 from goqueue.groups import AssignmentPace, GroupsConfig, TopicFacts
 from goqueue.groups.errors import FencedInstance, FencedMemberEpoch, GroupError, UnknownMember
-from goqueue.groups.slots import Slot
-from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
+from tests.unit.groups.harness import (
+    GROUP,
+    ClassicClient,
+    ConsumerClient,
+    Host,
+    partitions_of,
+    topic,
+)
 
 SESSION = 30_000
 
@@ -145,10 +151,12 @@ class ConsumerWorld(RuleBasedStateMachine):
             self.try_beat(client)
         group = self.host.group()
         assert group.is_settled
-        slots = {Slot(f.topic_id, p) for f in self.facts() for p in range(f.partition_count)}
-        assert group.owners.keys() == slots
+        partitions = set().union(
+            *(partitions_of(f, *range(f.partition_count)) for f in self.facts())
+        )
+        assert group.owners.keys() == partitions
         sizes = [len(client.owned) for client in self.alive]
-        assert sum(sizes) == len(slots)
+        assert sum(sizes) == len(partitions)
         assert max(sizes) - min(sizes) <= 1
         before = len(self.host.log)
         for client in self.alive:
@@ -159,7 +167,7 @@ class ConsumerWorld(RuleBasedStateMachine):
 
     @invariant()
     def one_owner_in_the_clients_eyes(self) -> None:
-        owned = [slot for client in self.alive for slot in client.owned]
+        owned = [partition for client in self.alive for partition in client.owned]
         assert len(owned) == len(set(owned))
 
     @invariant()
@@ -168,9 +176,9 @@ class ConsumerWorld(RuleBasedStateMachine):
         if group is None:
             return
         group = self.host.group()
-        owned = [slot for current in group.current.values() for slot in current.owned]
+        owned = [partition for current in group.current.values() for partition in current.owned]
         assert len(owned) == len(set(owned)) == len(group.owners)
-        targets = [slot for target in group.targets.values() for slot in target]
+        targets = [partition for target in group.targets.values() for partition in target]
         assert len(targets) == len(set(targets))
         settled = sum(map(group.stands_at_target, group.current.values()))
         assert group.settled_count == settled

@@ -41,14 +41,13 @@ from goqueue.groups import (
     CommitRequest,
     FetchRequest,
     OffsetToCommit,
+    PartitionSet,
     ReaderTraits,
-    Slot,
-    Slots,
     Standing,
 )
 from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
-from goqueue.model.ids import GroupId, Offset
+from goqueue.model.ids import GroupId, Offset, TopicIdPartition
 
 BEATS_A_SESSION: Final = 3  # of a poll that waits
 UNSETTLED_RETRY_MS: Final = 100  # when a transaction is about to move a position
@@ -210,8 +209,8 @@ class GroupMembers:
         if poll.patience is not None and poll.patience.is_ended:  # nobody is there to see more
             await self._commit_processed(session)
             return self._answer(session, standing, Taken())
-        for slot, offset in taken.stepped_over.items():
-            session.step_over(slot, offset)
+        for topic_partition, offset in taken.stepped_over.items():
+            session.step_over(topic_partition, offset)
         is_news = bool(standing.revoking) or standing.assigned != session.told
         if taken.is_empty and not is_news and not is_last:
             return None
@@ -220,7 +219,7 @@ class GroupMembers:
     async def _take(self, poll: _Poll, standing: Standing) -> Taken:
         sources = await self._sources(poll.session, standing)
         return await take(
-            rotated(sources, poll.session.next_slot),
+            rotated(sources, poll.session.next_partition),
             limit=poll.request.limit,
             bytes_max=poll.request.bytes_max,
         )
@@ -229,11 +228,14 @@ class GroupMembers:
         """Goes out at once: nothing is awaited between this and the caller."""
         portions = taken.portions
         session.give(
-            {each.source.slot: (each.source.offset, each.next_offset) for each in portions}
+            {
+                each.source.topic_partition: (each.source.offset, each.next_offset)
+                for each in portions
+            }
         )
         if portions:
-            last = portions[-1].source.slot
-            session.next_slot = last._replace(partition=last.partition + 1)
+            last = portions[-1].source.topic_partition
+            session.next_partition = last._replace(partition=last.partition + 1)
         count_taken(taken)
         deliveries = [
             Delivered(
@@ -269,31 +271,41 @@ class GroupMembers:
         """The member's partitions and where to go on in each."""
         await self._place(session, standing)
         found = []
-        for slot, offset in session.positions.items():
-            partition = await self._places.partition(slot)
+        for topic_partition, offset in session.positions.items():
+            partition = await self._places.partition(topic_partition)
             if partition is not None:
-                found.append(Source(slot, partition, offset, session.traits.starts_at_end))
+                found.append(
+                    Source(topic_partition, partition, offset, session.traits.starts_at_end)
+                )
         return found
 
     async def _place(self, session: Session, standing: Standing) -> None:
         """Find the positions that are missing: what is committed, or as the member wishes."""
-        missing = [slot for slot in standing.assigned if slot not in session.positions]
+        missing = [
+            topic_partition
+            for topic_partition in standing.assigned
+            if topic_partition not in session.positions
+        ]
         if not missing:
             return
-        names = {slot: self._places.name(slot) for slot in missing}
-        keys = {slot: (name, slot.partition) for slot, name in names.items() if name is not None}
+        names = {topic_partition: self._places.name(topic_partition) for topic_partition in missing}
+        keys = {
+            topic_partition: (name, topic_partition.partition)
+            for topic_partition, name in names.items()
+            if name is not None
+        }
         (fetched,) = self._groups.fetch(
             [FetchRequest(group_id=session.group_id, partitions=tuple(keys.values()))]
         )
-        fresh: dict[Slot, Offset] = {}
-        for slot, key in keys.items():
+        fresh: dict[TopicIdPartition, Offset] = {}
+        for topic_partition, key in keys.items():
             if self._broker.transactions.has_pending_offsets(session.group_id, *key):
                 continue  # its place is not settled yet
             committed = fetched.offsets[key]
             if committed is not None:
-                session.positions[slot] = committed.offset
-            elif (partition := await self._places.partition(slot)) is not None:
-                fresh[slot] = await self._start(session, partition)
+                session.positions[topic_partition] = committed.offset
+            elif (partition := await self._places.partition(topic_partition)) is not None:
+                fresh[topic_partition] = await self._start(session, partition)
         session.positions.update(fresh)
         if (
             fresh and session.traits.starts_at_end
@@ -320,14 +332,18 @@ class GroupMembers:
         async with session.lock:
             standing = self._standing(session)
             session.check(generation, standing)
-            slots = self._places.slots(offsets)
-            strange = [each for each, slot in slots.items() if slot not in _owned(standing)]
+            ids = self._places.to_ids(offsets)
+            strange = [
+                each
+                for each, topic_partition in ids.items()
+                if topic_partition not in _owned(standing)
+            ]
             if strange:
                 raise NotAssigned(
                     f"{_listed(strange)}: not assigned to member {member_id!r} of {group_id!r}"
                 )
             await self._commit(
-                session, {slots[each]: offset for each, offset in offsets.items()}, metadata
+                session, {ids[each]: offset for each, offset in offsets.items()}, metadata
             )
 
     async def _commit_if_due(self, session: Session) -> None:
@@ -340,12 +356,14 @@ class GroupMembers:
             await self._commit(session, dict(session.processed))
 
     async def _commit(
-        self, session: Session, offsets: dict[Slot, Offset], metadata: str = ""
+        self, session: Session, offsets: dict[TopicIdPartition, Offset], metadata: str = ""
     ) -> None:
-        names = {slot: self._places.name(slot) for slot in offsets}
+        names = {topic_partition: self._places.name(topic_partition) for topic_partition in offsets}
         wanted = tuple(
-            OffsetToCommit(name, slot.partition, offsets[slot], metadata=metadata)
-            for slot, name in names.items()
+            OffsetToCommit(
+                name, topic_partition.partition, offsets[topic_partition], metadata=metadata
+            )
+            for topic_partition, name in names.items()
             if name is not None
         )
         if wanted:
@@ -386,7 +404,7 @@ class GroupMembers:
         await self._beat(session, self._standing(session).epoch)
         return self._walked(session)
 
-    async def _beat(self, session: Session, epoch: int, owned: Slots | None = None) -> None:
+    async def _beat(self, session: Session, epoch: int, owned: PartitionSet | None = None) -> None:
         standing = self._standing(session)
         await self._groups.beat(
             BeatRequest(
@@ -468,7 +486,7 @@ class GroupMembers:
         )
 
 
-def _owned(standing: Standing) -> Slots:
+def _owned(standing: Standing) -> PartitionSet:
     return standing.assigned | standing.revoking
 
 

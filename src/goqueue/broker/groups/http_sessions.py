@@ -19,9 +19,9 @@ import asyncio
 from collections.abc import Iterable
 
 from goqueue.broker.storage.partition import Waiter
-from goqueue.groups import NO_SLOTS, ReaderTraits, Slot, Slots, Standing
+from goqueue.groups import NO_PARTITIONS, PartitionSet, ReaderTraits, Standing
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest
-from goqueue.model.ids import GroupId, Instant, Offset, Timestamp
+from goqueue.model.ids import GroupId, Instant, Offset, Timestamp, TopicIdPartition
 
 MILLISECOND = 1_000_000  # in the units of an instant
 
@@ -44,15 +44,16 @@ class Session:
         self.member_id = member_id
         self.traits = traits
         self.lock = asyncio.Lock()
-        self.positions: dict[Slot, Offset] = {}
-        self.given: dict[Slot, Span] = {}
-        self.processed: dict[Slot, Offset] = {}
+        self.positions: dict[TopicIdPartition, Offset] = {}
+        self.given: dict[TopicIdPartition, Span] = {}
+        self.processed: dict[TopicIdPartition, Offset] = {}
         self.committed_at = Instant(0)
         self.poll_id = int(now)  # of the last answer; never the same again after a restart
-        self.told: Slots | None = None  # what the last answer said the member has
-        self.next_slot: Slot | None = None  # the first one to read, so that all have their turn
+        self.told: PartitionSet | None = None  # what the last answer said the member has
+        # The partition that the next poll reads first, so that all have their turn.
+        self.next_partition: TopicIdPartition | None = None
         self._spoken: int | None = None  # the generation of the last request
-        self._revoking: Slots = NO_SLOTS
+        self._revoking: PartitionSet = NO_PARTITIONS
         self._told_from = 0  # who speaks with this generation or more knows of `_revoking`
         self._poll_number = 0
         self._waiter: Waiter | None = None
@@ -103,35 +104,35 @@ class Session:
 
     # --- what was given and what became of it -----------------------------------------------------
 
-    def give(self, spans: dict[Slot, Span]) -> None:
+    def give(self, spans: dict[TopicIdPartition, Span]) -> None:
         """An answer with these goes out."""
         assert not self.given, "the poll that asks for more has said what became of it"
         self.given = spans
-        self.positions.update((slot, end) for slot, (_, end) in spans.items())
+        self.positions.update((topic_partition, end) for topic_partition, (_, end) in spans.items())
         self.poll_id += 1
 
-    def step_over(self, slot: Slot, offset: Offset) -> None:
+    def step_over(self, topic_partition: TopicIdPartition, offset: Offset) -> None:
         """Nothing up to `offset` is for members: markers of transactions, say."""
-        self.positions[slot] = offset
-        if self.commits_itself and slot not in self.given:
-            self.processed[slot] = offset
+        self.positions[topic_partition] = offset
+        if self.commits_itself and topic_partition not in self.given:
+            self.processed[topic_partition] = offset
 
     def came_back(self, seen: int | None) -> None:
         """The member polls again; `seen` is the last answer it got, if it says so."""
         if seen is None or seen == self.poll_id:
             self.finish(tuple(self.given))
         else:
-            for slot, (start, _) in self.given.items():
-                if slot in self.positions:
-                    self.positions[slot] = start
+            for topic_partition, (start, _) in self.given.items():
+                if topic_partition in self.positions:
+                    self.positions[topic_partition] = start
             self.given = {}
 
-    def finish(self, slots: Iterable[Slot]) -> None:
+    def finish(self, partitions: Iterable[TopicIdPartition]) -> None:
         """The member is done with what it was given of these."""
-        for slot in slots:
-            span = self.given.pop(slot, None)
+        for topic_partition in partitions:
+            span = self.given.pop(topic_partition, None)
             if span is not None and self.commits_itself:
-                self.processed[slot] = span[1]
+                self.processed[topic_partition] = span[1]
 
     # --- auto-commit ------------------------------------------------------------------------------
 
@@ -146,11 +147,11 @@ class Session:
             return None
         return Instant(self.committed_at + interval_ms * MILLISECOND)
 
-    def committed(self, offsets: dict[Slot, Offset], now: Instant) -> None:
+    def committed(self, offsets: dict[TopicIdPartition, Offset], now: Instant) -> None:
         """These are committed, by whomever; what was to be committed there is out of date."""
         self.committed_at = now
-        for slot in offsets:
-            self.processed.pop(slot, None)
+        for topic_partition in offsets:
+            self.processed.pop(topic_partition, None)
 
     # --- one poll at a time -----------------------------------------------------------------------
 

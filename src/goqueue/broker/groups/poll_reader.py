@@ -10,16 +10,15 @@ import msgspec
 
 from goqueue.broker.messages.publish import DamagedRecords, UnreadableRecords, count_read, read_page
 from goqueue.broker.storage.partition import Partition
-from goqueue.groups import Slot
 from goqueue.model.errors import OffsetOutOfRange, TopicNotFound
-from goqueue.model.ids import Offset
+from goqueue.model.ids import Offset, TopicIdPartition
 from goqueue.model.record import Record
 
 
 class Source(msgspec.Struct, frozen=True):
     """A partition and where to go on in it."""
 
-    slot: Slot
+    topic_partition: TopicIdPartition
     partition: Partition
     offset: Offset
     starts_at_end: bool = False  # when the offset is one that never was
@@ -35,7 +34,7 @@ class Portion(msgspec.Struct, frozen=True):
 
 class Taken(msgspec.Struct):
     portions: list[Portion] = msgspec.field(default_factory=list)
-    stepped_over: dict[Slot, Offset] = msgspec.field(default_factory=dict)
+    stepped_over: dict[TopicIdPartition, Offset] = msgspec.field(default_factory=dict)
     """Where nothing for a member was in between."""
     problems: list[str] = msgspec.field(default_factory=list)
 
@@ -44,10 +43,10 @@ class Taken(msgspec.Struct):
         return not self.portions and not self.problems
 
 
-def rotated(sources: Sequence[Source], first: Slot | None) -> list[Source]:
+def rotated(sources: Sequence[Source], first: TopicIdPartition | None) -> list[Source]:
     """The same, beginning with `first` or what comes behind it."""
-    ordered = sorted(sources, key=lambda source: source.slot)
-    behind = [source for source in ordered if first is not None and source.slot >= first]
+    ordered = sorted(sources, key=lambda source: source.topic_partition)
+    behind = [source for source in ordered if first is not None and source.topic_partition >= first]
     return [*behind, *ordered[: len(ordered) - len(behind)]]
 
 
@@ -65,7 +64,7 @@ async def take(sources: Sequence[Source], *, limit: int, bytes_max: int) -> Take
             limit -= len(portion.records)
             bytes_max -= sum(map(_size, portion.records))
         elif portion.next_offset != source.offset:
-            taken.stepped_over[source.slot] = portion.next_offset
+            taken.stepped_over[source.topic_partition] = portion.next_offset
         if limit <= 0 or bytes_max <= 0:
             break
     return taken

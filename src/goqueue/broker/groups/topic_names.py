@@ -1,4 +1,4 @@
-"""From slots, in which groups think, to the topics and partitions of today, and back."""
+"""Topic ids, which groups use, to the names and partitions of topics that exist, and back."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,10 @@ from goqueue.broker.broker import Broker
 from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.groups.http_sessions import Session
 from goqueue.broker.storage.partition import Partition, Waiter
-from goqueue.groups import Slot, Standing
+from goqueue.groups import Standing
 from goqueue.groups.records import MemberState
 from goqueue.model.errors import TopicNotFound
-from goqueue.model.ids import TopicName
+from goqueue.model.ids import TopicIdPartition, TopicName
 
 
 class Places:
@@ -18,30 +18,35 @@ class Places:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def name(self, slot: Slot) -> TopicName | None:
+    def name(self, topic_partition: TopicIdPartition) -> TopicName | None:
         metadata = self._broker.metadata
-        if not metadata.has_id(slot.topic_id):
+        if not metadata.has_id(topic_partition.topic_id):
             return None
-        return metadata.topic_by_id(slot.topic_id).name
+        return metadata.topic_by_id(topic_partition.topic_id).name
 
-    def named(self, slots: Iterable[Slot]) -> list[TopicPartition]:
+    def named(self, partitions: Iterable[TopicIdPartition]) -> list[TopicPartition]:
         """In order."""
-        found = ((self.name(slot), slot.partition) for slot in slots)
+        found = (
+            (self.name(topic_partition), topic_partition.partition)
+            for topic_partition in partitions
+        )
         return sorted(TopicPartition(name, index) for name, index in found if name is not None)
 
-    def slots(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Slot]:
+    def to_ids(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, TopicIdPartition]:
         """Raises when a topic does not exist."""
         return {
-            each: Slot(self._broker.topic(each.topic).topic_id, each.partition)
+            each: TopicIdPartition(self._broker.topic(each.topic).topic_id, each.partition)
             for each in partitions
         }
 
-    async def partition(self, slot: Slot) -> Partition | None:
-        name = self.name(slot)
+    async def partition(self, topic_partition: TopicIdPartition) -> Partition | None:
+        name = self.name(topic_partition)
         if name is None:
             return None
         try:
-            return await self._broker.partition(name, slot.partition)
+            return await self._broker.partition(name, topic_partition.partition)
         except TopicNotFound:
             return None
 
@@ -54,7 +59,7 @@ class Watching:
         self._places = places
         self._session = session
         self._waiter = waiter
-        self._partitions: dict[Slot, Partition] = {}
+        self._partitions: dict[TopicIdPartition, Partition] = {}
 
     def __enter__(self) -> "Watching":
         return self
@@ -69,10 +74,10 @@ class Watching:
         session = self._session
         is_waiting = standing.state is MemberState.WAITING
         self._groups.watch(session.group_id, session.member_id, self._waiter, is_waiting=is_waiting)
-        for slot in self._partitions.keys() - standing.assigned:
-            self._partitions.pop(slot).unsubscribe(self._waiter)
-        for slot in standing.assigned - self._partitions.keys():
-            partition = await self._places.partition(slot)
+        for topic_partition in self._partitions.keys() - standing.assigned:
+            self._partitions.pop(topic_partition).unsubscribe(self._waiter)
+        for topic_partition in standing.assigned - self._partitions.keys():
+            partition = await self._places.partition(topic_partition)
             if partition is not None:
                 partition.subscribe(self._waiter)
-                self._partitions[slot] = partition
+                self._partitions[topic_partition] = partition

@@ -18,10 +18,10 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.groups import BeatRequest, GroupDescription, MemberDescription, Slot, Slots
+from goqueue.groups import BeatRequest, GroupDescription, MemberDescription, PartitionSet
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
-from goqueue.model.ids import GroupId, TopicId, TopicName
+from goqueue.model.ids import GroupId, TopicId, TopicIdPartition, TopicName
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_admin import authorized_operations
@@ -72,7 +72,7 @@ def _beat_request(context: Context, request: ConsumerGroupHeartbeatRequest) -> B
         owned=None
         if owned is None
         else frozenset(
-            Slot(TopicId(topic.topic_id) if topic.topic_id else NO_TOPIC, partition)
+            TopicIdPartition(TopicId(topic.topic_id) if topic.topic_id else NO_TOPIC, partition)
             for topic in owned
             for partition in topic.partitions
         ),
@@ -87,19 +87,19 @@ def _new_member_id(context: Context, request: ConsumerGroupHeartbeatRequest) -> 
     return context.broker.groups.new_member_id(client_id(context))
 
 
-def _assignment(slots: Slots) -> Assignment:
+def _assignment(partitions: PartitionSet) -> Assignment:
     return build(
         Assignment,
         topic_partitions=tuple(
             build(TopicPartitions, topic_id=topic_id, partitions=partitions)
-            for topic_id, partitions in _by_topic(slots)
+            for topic_id, partitions in _by_topic(partitions)
         ),
     )
 
 
-def _by_topic(slots: Slots) -> Iterable[tuple[TopicId, tuple[int, ...]]]:
+def _by_topic(partitions: PartitionSet) -> Iterable[tuple[TopicId, tuple[int, ...]]]:
     topics: dict[TopicId, list[int]] = {}
-    for topic_id, partition in sorted(slots):
+    for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
     return ((topic_id, tuple(partitions)) for topic_id, partitions in topics.items())
 
@@ -163,9 +163,11 @@ def _described_member(broker: Broker, member: MemberDescription) -> described.Me
     )
 
 
-def _described_assignment(broker: Broker, slots: Slots) -> described.Assignment:
+def _described_assignment(broker: Broker, partitions: PartitionSet) -> described.Assignment:
     """By name too; a topic deleted since has none, and is left out."""
-    named = ((_topic_name(broker, topic_id), topic_id, some) for topic_id, some in _by_topic(slots))
+    named = (
+        (_topic_name(broker, topic_id), topic_id, some) for topic_id, some in _by_topic(partitions)
+    )
     return build(
         described.Assignment,
         topic_partitions=tuple(

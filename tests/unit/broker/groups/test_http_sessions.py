@@ -7,13 +7,13 @@ import pytest
 
 from goqueue.broker.groups.http_sessions import MILLISECOND, PollSuperseded, Session
 from goqueue.broker.storage.partition import Waiter
-from goqueue.groups import NO_SLOTS, ReaderTraits, Slot, Slots, Standing
+from goqueue.groups import NO_PARTITIONS, PartitionSet, ReaderTraits, Standing
 from goqueue.groups.errors import IllegalGeneration
 from goqueue.groups.records import ConsumerMember, MemberState
-from goqueue.model.ids import GroupId, Instant, Offset, Timestamp, TopicId
+from goqueue.model.ids import GroupId, Instant, Offset, Timestamp, TopicId, TopicIdPartition
 
 TOPIC = TopicId(UUID(int=1))
-A, B, C = (Slot(TOPIC, index) for index in range(3))
+A, B, C = (TopicIdPartition(TOPIC, index) for index in range(3))
 START = 1_000
 
 
@@ -27,8 +27,8 @@ def standing(
     *,
     previous_epoch: int = 2,
     target_epoch: int | None = None,
-    assigned: Slots = frozenset((A, B)),
-    revoking: Slots = NO_SLOTS,
+    assigned: PartitionSet = frozenset((A, B)),
+    revoking: PartitionSet = NO_PARTITIONS,
 ) -> Standing:
     member = ConsumerMember("m", None, None, "", "", 60_000, (), None, None)
     state = MemberState.REVOKING if revoking else MemberState.STABLE
