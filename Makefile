@@ -24,7 +24,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
-	format bench sim soak spark-chaos strangers clean FORCE
+	format generate bench sim soak spark-chaos strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ check-rules: $(VENV)/dev
 format: $(VENV)/dev ## format the code and fix what lint can fix
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+generate: $(VENV)/dev ## write the synchronous client from the asynchronous one
+	@$(BIN)/python -m tools.sync_client
 
 # --- the long ones -----------------------------------------------------------------------------
 

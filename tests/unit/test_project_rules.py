@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from goqueue import _version
+from tools import sync_client
 
 ROOT = Path(__file__).parents[2]
 EXCUSE = re.compile(r"#\s*rule-ok:\s*\S")
@@ -174,6 +175,11 @@ def test_hot_modules_are_compiled_where_they_can_be():
     assert set(_version.compiled_modules()) == hot_modules(), (
         "make prints, at install, why a module stays interpreted"
     )
+
+
+def test_generated_modules_are_current():
+    stale = [path.name for path, text in sync_client.generate() if path.read_text() != text]
+    assert not stale, f"{', '.join(stale)}: change the asynchronous module, then run make generate"
 
 
 def hot_modules() -> set[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,6 +15,7 @@ from goqueue.client.http.async_queue_verbs import AsyncQueueVerbs
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
 from goqueue.client.http.calls import groups, topics
 from goqueue.client.http.calls.groups import ResetTo
+from goqueue.client.http.calls.producers import TIMEOUT_MS
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, AsyncConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
@@ -47,7 +48,6 @@ from goqueue.client.http.results import (
     TopicSummary,
 )
 from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
-from goqueue.client.http.transactions import TIMEOUT_MS
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ class AsyncClient(AsyncQueueVerbs):
     def transactional(
         self, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS
     ) -> AsyncTransactionalProducer:
-        """A producer that writes in transactions; see `goqueue.client.http.transactions`.
+        """A producer that writes in transactions; see `goqueue.client.http.async_transactions`.
 
         One at a time has the id: starting another fences it.  A transaction that is open for
         longer than `timeout_ms` is aborted, and fences it too.
@@ -231,7 +231,7 @@ class AsyncClient(AsyncQueueVerbs):
         reading = Reading(chosen, limit)
         while not reading.is_finished:
             missing = reading.missing()
-            pages = await asyncio.gather(*(self.send(each.call()) for each in missing))
+            pages = await self._send_all([each.call() for each in missing])
             for each, page in zip(missing, pages, strict=True):
                 each.take(page)
             for message in reading.ready():
@@ -366,6 +366,9 @@ class AsyncClient(AsyncQueueVerbs):
                     raise
             repetitions += 1
             await asyncio.sleep(delay)
+
+    async def _send_all(self, calls: Sequence[Call[T]]) -> list[T]:
+        return list(await asyncio.gather(*map(self.send, calls)))
 
     async def _send_once(self, call: Call[T], seconds: float) -> T:
         begun = time.monotonic()

@@ -13,6 +13,7 @@ from goqueue.client.http.queue_results import (
     Held,
     PriorityStats,
     QueueStats,
+    Receipt,
     Redrive,
     Redriven,
     Settled,
@@ -20,9 +21,9 @@ from goqueue.client.http.queue_results import (
     dead_letter,
     dead_letters,
     deliveries,
+    receipts_of,
     waiting,
 )
-from goqueue.client.http.queue_verbs import Receipt, receipts_of
 from goqueue.client.http.retries import Retries
 
 T = TypeVar("T")

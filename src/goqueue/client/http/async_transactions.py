@@ -1,4 +1,11 @@
-"""Transactions, for programs on an event loop; as `transactions` for those that wait."""
+"""Transactions, for programs on an event loop.
+
+producer = client.transactional("billing-1")
+async with producer.transaction() as transaction:
+    await transaction.publish("bills", ["…"])
+    await transaction.ack(*jobs)  # messages that a queue delivered
+# committed: all of it, or nothing; an error in the block aborts it
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -6,11 +13,10 @@ from typing import Protocol, TypeVar
 
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import producers
-from goqueue.client.http.calls.producers import Ids, TopicPartition, WrittenMessage
+from goqueue.client.http.calls.producers import FENCED, Ids, TopicPartition, WrittenMessage
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables
-from goqueue.client.http.queue_verbs import Receipt, receipts_of
-from goqueue.client.http.transactions import FENCED
+from goqueue.client.http.queue_results import Receipt, receipts_of
 
 T = TypeVar("T")
 
@@ -74,8 +80,7 @@ class AsyncTransaction:
 
     async def publish(self, topic: str, messages: Publishables) -> list[WrittenMessage]:
         """Where each message is; readers see it when the transaction is committed, or never."""
-        written = await self._client.send(producers.publish(self.ids, topic, messages))
-        return written.results
+        return (await self._client.send(producers.publish(self.ids, topic, messages))).results
 
     async def ack(self, *messages: Receipt) -> None:
         """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.

@@ -1,8 +1,9 @@
+# Generated from async_client.py by `make generate`: change that one, not this.
 """The client for programs that wait."""
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,6 +13,7 @@ from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.calls import groups, topics
 from goqueue.client.http.calls.groups import ResetTo
+from goqueue.client.http.calls.producers import TIMEOUT_MS
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, ConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
@@ -45,7 +47,7 @@ from goqueue.client.http.results import (
     TopicSummary,
 )
 from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
-from goqueue.client.http.transactions import TIMEOUT_MS, TransactionalProducer
+from goqueue.client.http.transactions import TransactionalProducer
 
 T = TypeVar("T")
 
@@ -226,8 +228,10 @@ class Client(QueueVerbs):
         )
         reading = Reading(chosen, limit)
         while not reading.is_finished:
-            for each in reading.missing():
-                each.take(self.send(each.call()))
+            missing = reading.missing()
+            pages = self._send_all([each.call() for each in missing])
+            for each, page in zip(missing, pages, strict=True):
+                each.take(page)
             yield from reading.ready()
 
     def follow(
@@ -358,6 +362,9 @@ class Client(QueueVerbs):
                     raise
             repetitions += 1
             time.sleep(delay)
+
+    def _send_all(self, calls: Sequence[Call[T]]) -> list[T]:
+        return list(map(self.send, calls))
 
     def _send_once(self, call: Call[T], seconds: float) -> T:
         begun = time.monotonic()

@@ -1,5 +1,6 @@
 """What the server says about queues and dead letters, as types."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -135,6 +136,13 @@ class Held(msgspec.Struct, frozen=True):
     @property
     def receipt(self) -> str:
         return self.receipt_handle
+
+
+Receipt = Delivery | Held | str
+
+
+def receipts_of(messages: Iterable[Receipt]) -> list[str]:
+    return [each if isinstance(each, str) else each.receipt for each in messages]
 
 
 class InFlight(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
+# Generated from async_queue_verbs.py by `make generate`: change that one, not this.
 """The verbs of queues, for programs that wait."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from goqueue.client.http.calls import queues
@@ -13,6 +14,7 @@ from goqueue.client.http.queue_results import (
     Held,
     PriorityStats,
     QueueStats,
+    Receipt,
     Redrive,
     Redriven,
     Settled,
@@ -20,18 +22,12 @@ from goqueue.client.http.queue_results import (
     dead_letter,
     dead_letters,
     deliveries,
+    receipts_of,
     waiting,
 )
 from goqueue.client.http.retries import Retries
 
 T = TypeVar("T")
-
-
-Receipt = Delivery | Held | str
-
-
-def receipts_of(messages: Iterable[Receipt]) -> list[str]:
-    return [each if isinstance(each, str) else each.receipt for each in messages]
 
 
 class QueueVerbs:

@@ -1,26 +1,25 @@
+# Generated from async_transactions.py by `make generate`: change that one, not this.
 """Transactions, for programs that wait.
 
 producer = client.transactional("billing-1")
 with producer.transaction() as transaction:
     transaction.publish("bills", ["…"])
-    transaction.ack(*jobs)                      # messages that a queue handed out
+    transaction.ack(*jobs)  # messages that a queue delivered
 # committed: all of it, or nothing; an error in the block aborts it
 """
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import producers
-from goqueue.client.http.calls.producers import Ids, TopicPartition, WrittenMessage
+from goqueue.client.http.calls.producers import FENCED, Ids, TopicPartition, WrittenMessage
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables
-from goqueue.client.http.queue_verbs import Receipt, receipts_of
+from goqueue.client.http.queue_results import Receipt, receipts_of
 
 T = TypeVar("T")
-TIMEOUT_MS: Final = 60_000
-FENCED: Final = "producer_fenced"
 
 
 class Sender(Protocol):

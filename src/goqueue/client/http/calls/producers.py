@@ -1,7 +1,7 @@
 """Requests of a transactional producer, as data; see `calls`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -11,6 +11,8 @@ from goqueue.client.http.results import Anything
 
 T = TypeVar("T")
 TopicPartition = tuple[str, int]
+TIMEOUT_MS: Final = 60_000
+FENCED: Final = "producer_fenced"
 
 
 class ProducerId(msgspec.Struct, frozen=True):

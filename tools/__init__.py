@@ -1,0 +1,1 @@
+"""Scripts for developers of GoQueue; no part of the package."""
