@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import payload
-from bench.clients import LIMIT_SECONDS, Client, Run, Settings
+from bench.client import LIMIT_SECONDS, Client, Run, Settings
 from bench.process import Failed
 
 CHUNK = 500

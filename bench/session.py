@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from bench.brokers import Broker, GoQueue
-from bench.clients import Client, NativeClient
+from bench.client import Client
+from bench.clients import NativeClient
 from bench.process import TICKS_PER_SECOND, Failed
 
 # Acks of the client and, by `Broker.topic_settings`, what a reply stands for.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bench.brokers import Broker
-from bench.clients import Run
+from bench.client import Run
 from bench.process import Failed, Usage
 from bench.session import (
     ACKS_OF_MODE,

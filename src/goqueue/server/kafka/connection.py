@@ -10,19 +10,19 @@ When too much waits, the socket is no longer read: the peer's buffers fill, not 
 import asyncio
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol, cast
 
 import structlog
 
-from goqueue.model.batch import Buffer
+from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.kafka.frame_buffer import FrameBuffer, HttpRequest
-from goqueue.wire.apis import ApiKey, has_flexible_response_header
+from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.server_log import ServerLog
+from goqueue.wire.apis import ApiKey
 from goqueue.wire.errors import MalformedRequest
-from goqueue.wire.frames import RequestHeader, encode_frame, parse_header
-
-if TYPE_CHECKING:
-    from goqueue.server.kafka.listener import KafkaListener
+from goqueue.wire.frames import RequestHeader, parse_header
 
 # Requests whose answer may take as long as the client cares to wait.
 PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH})
@@ -37,47 +37,39 @@ _HTTP_ANSWER: Final = (
 _log = structlog.get_logger("goqueue.kafka")
 
 
-class Slot:
-    """The place of one reply in the queue of replies.
+class ConnectionOwner(Protocol):
+    """What a connection needs of the listener that accepted it."""
 
-    It does not hold on to the request: a Produce's frame can go while its commit is under way.
-    """
+    @property
+    def config(self) -> KafkaConfig: ...
+    @property
+    def receive_buffer(self) -> bytearray: ...
+    @property
+    def server_log(self) -> ServerLog: ...
 
-    __slots__ = ("_api_key", "_connection", "_correlation_id", "_flexible", "_started", "parts")
-
-    def __init__(
-        self, connection: "KafkaConnection", header: RequestHeader, started: float
-    ) -> None:
-        self._connection = connection
-        self._api_key = header.api_key
-        self._correlation_id = header.correlation_id
-        self._flexible = has_flexible_response_header(header.api_key, header.api_version)
-        self._started = started
-        self.parts: list[Buffer] | None = None  # None until the reply is there; empty for no reply
-
-    def fill(self, body: list[Buffer] | None) -> None:
-        """Give the reply's body; None for a request that wants no reply."""
-        if body is None:
-            self.parts = []
-        else:
-            self.parts = encode_frame(self._correlation_id, self._flexible, body)
-        if self._connection.wants_log:
-            self._connection.log_request(self)
-        self._connection.send_ready(self._api_key, self._started)
-
-    def facts(self, now: float) -> tuple[str, int, float]:
-        """For the log: the API, the reply's size, and the time it took."""
-        return api_name(self._api_key), sum(map(len, self.parts or ())), now - self._started
+    def admit(self, connection: "KafkaConnection", /) -> bool: ...
+    def forget(self, connection: "KafkaConnection", /) -> None: ...
+    def start_task(self, work: Coroutine[Any, Any, None], /) -> asyncio.Task[None]: ...
+    async def handle(
+        self, connection: "KafkaConnection", header: RequestHeader, slot: ReplySlot, /
+    ) -> None: ...
+    def observe(self, api_key: int, seconds: float, /) -> None: ...
+    def received(
+        self, connection: "KafkaConnection", size: int, now: float, /, *, made_progress: bool
+    ) -> None: ...
+    def unsent(self, connection: "KafkaConnection", size: int, now: float, /) -> None: ...
+    def http_answer(self, connection: "KafkaConnection", /) -> str: ...
+    def log_closing(self, connection: "KafkaConnection", reason: str, /) -> None: ...
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
-    def __init__(self, listener: "KafkaListener") -> None:
+    def __init__(self, listener: ConnectionOwner) -> None:
         self._listener = listener
         self._config = listener.config
         self._frames = FrameBuffer(listener.config.request_bytes_max, listener.receive_buffer)
         self._waiting: deque[bytearray] = deque()
         self._waiting_bytes = 0
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[ReplySlot] = deque()
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
@@ -200,7 +192,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._ended and header.api_key in PATIENT:
             self.close()
             return
-        slot = Slot(self, header, asyncio.get_running_loop().time())
+        slot = ReplySlot(header, asyncio.get_running_loop().time(), self._send_ready)
         self._slots.append(slot)
         self._api_key = header.api_key
         try:
@@ -214,9 +206,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
         finally:
             self._api_key = None
 
-    def send_ready(self, api_key: int, started: float) -> None:
+    def _send_ready(self, filled: ReplySlot) -> None:
         """Send every reply that is there and whose turn it is."""
-        self._listener.observe(api_key, asyncio.get_running_loop().time() - started)
+        now = self.last_active = asyncio.get_running_loop().time()
+        self._listener.observe(filled.api_key, now - filled.started)
+        if self._listener.server_log.wants_requests:
+            self._log_request(filled, now)
         slots, transport = self._slots, self._transport
         assert transport is not None
         while slots and slots[0].parts is not None:
@@ -225,19 +220,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 transport.writelines(parts)
         if not self._may_write and not self.closing:
             self._note_unsent()
-        self.last_active = asyncio.get_running_loop().time()
         self._wake_server()
         if self._ended and not self.is_busy:
             self.close()
 
-    @property
-    def wants_log(self) -> bool:
-        return self._listener.server_log.wants_requests
-
-    def log_request(self, slot: Slot) -> None:
-        api, bytes_out, seconds = slot.facts(asyncio.get_running_loop().time())
+    def _log_request(self, slot: ReplySlot, now: float) -> None:
         self._listener.server_log.kafka_request(
-            api=api, bytes_out=bytes_out, seconds=seconds, peer=self.peer
+            api=api_name(slot.api_key),
+            bytes_out=sum(map(len, slot.parts or ())),
+            seconds=now - slot.started,
+            peer=self.peer,
         )
 
     # --- flow -------------------------------------------------------------------------------------

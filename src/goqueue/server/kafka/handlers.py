@@ -7,6 +7,9 @@ response in its newest shape.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import ApiVersionsResponse
+
 from goqueue.server.kafka import (
     classic_groups,
     configs,
@@ -26,15 +29,20 @@ from goqueue.server.kafka import (
     topics,
     transaction_admin,
     transactions,
-    versions,
 )
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.versions import describe_api_versions
 from goqueue.wire.apis import ApiKey
 
 Handler = Callable[[Context, Any], Awaitable[Any]]
 
+
+async def handle_api_versions(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    return describe_api_versions(SERVED_APIS)
+
+
 HANDLERS: dict[ApiKey, Handler] = {
-    ApiKey.API_VERSIONS: versions.handle_api_versions,
+    ApiKey.API_VERSIONS: handle_api_versions,
     ApiKey.METADATA: metadata.handle_metadata,
     ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.handle_describe_topic_partitions,
@@ -87,3 +95,6 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.LIST_TRANSACTIONS: transaction_admin.handle_list_transactions,
     ApiKey.DESCRIBE_PRODUCERS: transaction_admin.handle_describe_producers,
 }
+
+# Produce and Fetch have decoders of their own and are not in the table.
+SERVED_APIS = sorted({ApiKey.PRODUCE, ApiKey.FETCH, *HANDLERS})

@@ -13,14 +13,15 @@ import structlog
 from goqueue.broker import Broker
 from goqueue.model.config import Address, KafkaConfig, parse_address
 from goqueue.runtime import Listener
-from goqueue.server.kafka.connection import KafkaConnection, Slot, api_name
+from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.frame_buffer import SHARED_BYTES
-from goqueue.server.kafka.handlers import HANDLERS
+from goqueue.server.kafka.handlers import HANDLERS, SERVED_APIS
 from goqueue.server.kafka.limits import HeldBytes, LogLimit
 from goqueue.server.kafka.produce import handle_produce
+from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.versions import refuse_api_versions
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
@@ -212,12 +213,14 @@ class KafkaListener:
     def observe(self, api_key: int, seconds: float) -> None:
         self._metrics.observe_kafka_request(api_name(api_key), seconds)
 
-    async def handle(self, connection: KafkaConnection, header: RequestHeader, slot: Slot) -> None:
+    async def handle(
+        self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
+    ) -> None:
         api_key, version = header.api_key, header.api_version
         known = versions_of(api_key)
         if known is None or not known.min <= version <= known.max:
             if api_key == ApiKey.API_VERSIONS:
-                slot.fill([refuse_api_versions()])
+                slot.fill([refuse_api_versions(SERVED_APIS)])
                 return
             raise MalformedRequest(f"API {api_name(api_key)} ({api_key}) v{version} is not served")
         if api_key == ApiKey.PRODUCE:
@@ -229,7 +232,7 @@ class KafkaListener:
             await self._handle_other(connection, header, slot)
 
     async def _handle_other(
-        self, connection: KafkaConnection, header: RequestHeader, slot: Slot
+        self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
     ) -> None:
         handler = HANDLERS.get(ApiKey(header.api_key))
         if handler is None:

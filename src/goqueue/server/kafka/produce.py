@@ -24,9 +24,9 @@ from goqueue.model.errors import (
     StorageFailed,
 )
 from goqueue.model.ids import TopicName
-from goqueue.server.kafka.connection import Slot
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE, in_turns
+from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.transactions import data_code
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import (
@@ -54,7 +54,7 @@ _ACKS: Final = (ACKS_NONE, 1, ACKS_ALL)
 Results = dict[str | UUID, list[ProducePartitionResponse]]
 
 
-async def handle_produce(broker: Broker, header: RequestHeader, slot: Slot) -> None:
+async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot) -> None:
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
     reply = _Reply(header.api_version, request.acks, slot)
@@ -182,7 +182,7 @@ def _bad_records(error: GoQueueError) -> list[RecordError]:
 class _Reply:
     """Gathers the partitions' results and fills the slot when the last commit is in."""
 
-    def __init__(self, version: int, acks: int, slot: Slot) -> None:
+    def __init__(self, version: int, acks: int, slot: ReplySlot) -> None:
         self.results: Results = {}
         self._version = version
         self._acks = acks

@@ -1,8 +1,8 @@
 """ApiVersions: which requests this listener answers."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import (
     ApiVersion,
     ApiVersionsResponse,
@@ -11,7 +11,6 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from goqueue.server.kafka.context import Context
 from goqueue.wire.apis import ApiKey, advertised_versions
 from goqueue.wire.messages import build, encode_response
 
@@ -24,22 +23,10 @@ FEATURES: Final = {  # the lowest and the highest level; the highest one is in u
 }
 
 
-def _served() -> list[ApiVersion]:
-    from goqueue.server.kafka.handlers import HANDLERS  # the table holds this module's handler
-
-    served = sorted({ApiKey.PRODUCE, ApiKey.FETCH, *HANDLERS})
-    found = []
-    for key in served:
-        versions = advertised_versions(key)
-        entry = build(ApiVersion, api_key=key, min_version=versions.min, max_version=versions.max)
-        found.append(entry)
-    return found
-
-
-async def handle_api_versions(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def describe_api_versions(served: Iterable[ApiKey]) -> ApiVersionsResponse:
     return build(
         ApiVersionsResponse,
-        api_keys=tuple(_served()),
+        api_keys=_versions_of(served),
         supported_features=tuple(
             build(SupportedFeatureKey, name=name, min_version=low, max_version=high)
             for name, (low, high) in FEATURES.items()
@@ -52,11 +39,19 @@ async def handle_api_versions(context: Context, request: ApiVersionsRequest) -> 
     )
 
 
-def refuse_api_versions() -> bytes:
-    """The reply to a version we do not speak: version 0, which every client can read."""
+def refuse_api_versions(served: Iterable[ApiKey]) -> bytes:
+    """The reply to a version that is not supported: version 0, which every client can read."""
     response = build(
         ApiVersionsResponse,
         error_code=ErrorCode.unsupported_version,
-        api_keys=tuple(_served()),
+        api_keys=_versions_of(served),
     )
     return encode_response(ApiKey.API_VERSIONS, 0, response)
+
+
+def _versions_of(served: Iterable[ApiKey]) -> tuple[ApiVersion, ...]:
+    ranges = [(key, advertised_versions(key)) for key in served]
+    return tuple(
+        build(ApiVersion, api_key=key, min_version=versions.min, max_version=versions.max)
+        for key, versions in ranges
+    )
