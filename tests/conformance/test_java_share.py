@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from goqueue.queue import letters_topic
+from goqueue.queue import dead_letter_topic
 from tests.conformance.conftest import MakeTopic
 from tests.conformance.server import Server
 from tests.conformance.shares import set_group
@@ -117,7 +117,7 @@ def test_rejected_records_are_dead_letters(server: Server, topic: str) -> None:
     reader = Consumer(
         {**server.bootstrap, "group.id": f"{topic}-dead", "auto.offset.reset": "earliest"}
     )
-    reader.subscribe([letters_topic(topic)])
+    reader.subscribe([dead_letter_topic(topic)])
     dead = [message for message in reader.consume(3, TIMEOUT_S) if not message.error()]
     reader.close()
     assert len(dead) == 3

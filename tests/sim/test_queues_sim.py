@@ -21,7 +21,7 @@ from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.broker.queues.partition_reader import Stock
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings, Settled
-from goqueue.queue.dead_letter import story_of
+from goqueue.queue.dead_letter import read_failure_history
 from goqueue.runtime import Doors
 from goqueue.testing.sim import SimClock
 from goqueue.testing.sim.world import World
@@ -35,7 +35,7 @@ SETTINGS = QueueSettings(
 WRITTEN = msgspec.structs.replace(SETTINGS, hand_outs="written")
 
 
-class Story:
+class FailureHistory:
     """What the outside world knows."""
 
     def __init__(self) -> None:
@@ -58,7 +58,9 @@ class Story:
 class Workers:
     """A broker and those who work on it, as one process."""
 
-    def __init__(self, story: Story, seed: int, settings: QueueSettings = SETTINGS) -> None:
+    def __init__(
+        self, story: FailureHistory, seed: int, settings: QueueSettings = SETTINGS
+    ) -> None:
         self._story = story
         self._settings = settings
         self._seed = seed
@@ -116,7 +118,7 @@ class Workers:
 class Audit:
     """After the crash: work everything off, and compare with what was known."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: FailureHistory) -> None:
         self._story = story
         self.is_done = False
 
@@ -156,7 +158,7 @@ class Audit:
             while lots := await stock.lots_from(offset):
                 offset = lots[-1].next_offset
                 for record in [record for lot in lots for record in lot.records]:
-                    story = story_of(record)
+                    story = read_failure_history(record)
                     assert story is not None
                     assert story.letter_id not in ids, f"{story.letter_id} is buried twice"
                     ids.add(story.letter_id)
@@ -177,7 +179,7 @@ class Audit:
 
 def play(seed: int, crash_at: int | None, crash_again_at: int | None = None) -> int:
     """One life with its end at a disk operation; gives how many there were."""
-    story = Story()
+    story = FailureHistory()
     with World(f"queues/{seed}") as world:
         disk = world.disk("a")
         world.start("a", Workers(story, seed).run)
@@ -202,7 +204,7 @@ def play(seed: int, crash_at: int | None, crash_again_at: int | None = None) -> 
 
 def test_hand_outs_that_are_only_written_hold_when_the_process_is_killed(seed):
     chance = random.Random(f"kills/{seed}")
-    story = Story()
+    story = FailureHistory()
     with World(f"kills/{seed}") as world:
         for life in range(4):
             world.start("a", Workers(story, seed * 10 + life, WRITTEN).run)
@@ -213,7 +215,7 @@ def test_hand_outs_that_are_only_written_hold_when_the_process_is_killed(seed):
 
 def test_a_power_cut_takes_back_hand_outs_that_are_only_written_and_no_more(seed):
     chance = random.Random(f"cuts/{seed}")
-    story = Story()
+    story = FailureHistory()
     with World(f"cuts/{seed}") as world:
         for life in range(4):
             world.start("a", Workers(story, seed * 10 + life, WRITTEN).run)
@@ -255,7 +257,7 @@ def _receipt_after_a_power_cut(seed: int) -> bool:
     return held["bob"].attempt == 1
 
 
-def audited(world: World, story: Story) -> None:
+def audited(world: World, story: FailureHistory) -> None:
     audit = Audit(story)
     world.start("a", audit.run)
     world.run_until(lambda: not world.alive("a"), limit_s=600)

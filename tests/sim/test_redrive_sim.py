@@ -21,7 +21,7 @@ TOPIC, TARGET, GROUP = "jobs", "again", "workers"
 COUNT = 12
 
 
-class Story:
+class FailureHistory:
     """What the outside world knows."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ async def prepared(broker: Broker) -> None:
 class Operator:
     """Redrives, twice at a time and slowly, as one process with its broker."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: FailureHistory) -> None:
         self._story = story
 
     async def run(self, doors: Doors) -> None:
@@ -64,13 +64,13 @@ class Operator:
 
 
 class Audit:
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: FailureHistory) -> None:
         self._story = story
         self.is_done = False
 
     async def run(self, doors: Doors) -> None:
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
-            boxes = broker.queues.machine.letter_boxes
+            boxes = broker.queues.machine.dead_letter_indexes
             while any(box.moves for box in boxes.values()):
                 await broker.doors.clock.sleep(0.1)
             letters = broker.queues.dead_letters
@@ -107,7 +107,7 @@ async def values_in(broker: Broker, topic: str) -> Counter[bytes]:
 
 def play(seed: int, crash_at: int | None, crash_again_at: int | None = None) -> int:
     """One life with its end at a disk operation; gives how many there were."""
-    story = Story()
+    story = FailureHistory()
     with World(f"redrive/{seed}") as world:
         disk = world.disk("a")
         world.start("a", Operator(story).run)

@@ -7,14 +7,14 @@
     handing     a choice of messages becomes a hand-out
     settling    how a delivery ends: ack, nack, reject, extend, release, time-out
     lanes       five priorities and whose turn it is; lane_index: where they lie in a partition
-    letters     dead letters and their story
+    dead_letter dead letters and the headers that say why they failed
     receipts    the text by which a consumer names a delivery
     records     what is on disk; keeping: a ledger in a snapshot
 
 The shell around it is `goqueue.broker.queues.service`.
 """
 
-from goqueue.queue.dead_letter import Story, letters_topic
+from goqueue.queue.dead_letter import FailureHistory, dead_letter_topic
 from goqueue.queue.errors import (
     DeadLetterNotFound,
     InvalidQueueSetting,
@@ -45,6 +45,7 @@ from goqueue.queue.settings import QueueSettings
 __all__ = [
     "DeadLetterNotFound",
     "Delivered",
+    "FailureHistory",
     "GroupStats",
     "InFlight",
     "InvalidQueueSetting",
@@ -64,9 +65,8 @@ __all__ = [
     "RedriveNotFound",
     "SettleOutcome",
     "Settled",
-    "Story",
     "TooManyInFlight",
     "Totals",
     "Where",
-    "letters_topic",
+    "dead_letter_topic",
 ]

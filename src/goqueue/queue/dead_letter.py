@@ -1,4 +1,4 @@
-"""Dead letters: how a dead message tells its story, and which ones were taken out again.
+"""Dead letters: the headers that say why a message failed, and which letters were removed again.
 
 A dead letter is the message as it was, key, value, headers and timestamp, and headers more:
 
@@ -25,7 +25,7 @@ from goqueue.model.ids import Offset
 from goqueue.model.names import NAME_LENGTH_MAX
 from goqueue.model.record import RECORD_HEADERS_MAX, Headers, Record
 from goqueue.queue.ranges import Range, Ranges, RangeSet
-from goqueue.queue.records import Letter, Move, Where
+from goqueue.queue.records import DeadMessage, Move, Where
 
 SUFFIX: Final = ".dlq"
 PREFIX: Final = "gq-dlq-"
@@ -34,7 +34,7 @@ ERROR_LENGTH_MAX: Final = 1_000
 RUN_BYTES_MAX: Final = 1024 * 1024  # of letters that are written at once
 
 
-class Story(msgspec.Struct, frozen=True):
+class FailureHistory(msgspec.Struct, frozen=True):
     """A dead letter's headers, read."""
 
     letter_id: str
@@ -53,13 +53,13 @@ class Story(msgspec.Struct, frozen=True):
     timeouts: int = 0
 
 
-class LetterBox:
+class DeadLetterIndex:
     """One partition of dead letters."""
 
     def __init__(self) -> None:
         self.floor = Offset(0)  # everything below was taken out
         self.taken = RangeSet()  # above the floor
-        self.end = Offset(0)  # everything that was buried below is noted as such
+        self.end = Offset(0)  # everything that was written below is noted as written
         self.moves: list[Move] = []  # on their way, and not taken yet
 
     def take(self, ranges: Ranges, floor: int, kept: Ranges = ()) -> None:
@@ -108,7 +108,7 @@ def _below(ranges: Ranges, end: int) -> Iterator[Range]:
     return ((first, min(last, end - 1)) for first, last in ranges if first < end)
 
 
-def letters_topic(topic: str) -> str:
+def dead_letter_topic(topic: str) -> str:
     return topic[: NAME_LENGTH_MAX - len(SUFFIX)] + SUFFIX
 
 
@@ -120,9 +120,9 @@ def letter_id(where: Where, offset: int) -> str:
     return f"{where.group_id}/{where.topic}/{where.partition}/{offset}"
 
 
-def told(where: Where, letter: Letter, record: Record) -> Record:
-    """The record as a dead letter."""
-    story: dict[str, object] = {
+def to_dead_letter(where: Where, letter: DeadMessage, record: Record) -> Record:
+    """The record as a dead letter: with headers that say why and when it failed."""
+    fields: dict[str, object] = {
         "id": letter_id(where, letter.offset),
         "topic": where.topic,
         "partition": where.partition,
@@ -138,7 +138,7 @@ def told(where: Where, letter: Letter, record: Record) -> Record:
         "last-delivery": letter.last_at if letter.last_at >= 0 else "",
         "time": letter.died_at,
     }
-    headers = tuple((PREFIX + name, str(value).encode()) for name, value in story.items())
+    headers = tuple((PREFIX + name, str(value).encode()) for name, value in fields.items())
     own = record.headers[: RECORD_HEADERS_MAX - len(headers)]  # the letter must be readable
     return msgspec.structs.replace(record, headers=(*own, *headers))
 
@@ -152,39 +152,39 @@ def _own_headers(headers: Headers) -> Headers:
     return tuple(header for header in headers if not header[0].startswith(PREFIX))
 
 
-def story_of(record: Record) -> Story | None:
+def read_failure_history(record: Record) -> FailureHistory | None:
     """None when the record was put there by somebody else."""
-    told = {
+    fields = {
         name.removeprefix(PREFIX): (value or b"").decode(errors="replace")
         for name, value in record.headers
         if name.startswith(PREFIX)
     }
-    if not told.get("id"):
+    if not fields.get("id"):
         return None
-    return Story(
-        letter_id=told["id"],
-        topic=told.get("topic", ""),
-        partition=_number(told, "partition") or 0,
-        offset=_number(told, "offset") or 0,
-        group_id=told.get("group", ""),
-        consumer=told.get("consumer", ""),
-        reason=told.get("reason", ""),
-        error=told.get("error", ""),
-        attempts=_number(told, "attempts") or 0,
-        failures=_number(told, "failures") or 0,
-        first_delivery=_number(told, "first-delivery"),
-        last_delivery=_number(told, "last-delivery"),
-        died_at=_number(told, "time") or 0,
-        timeouts=_number(told, "timeouts") or 0,
+    return FailureHistory(
+        letter_id=fields["id"],
+        topic=fields.get("topic", ""),
+        partition=_number(fields, "partition") or 0,
+        offset=_number(fields, "offset") or 0,
+        group_id=fields.get("group", ""),
+        consumer=fields.get("consumer", ""),
+        reason=fields.get("reason", ""),
+        error=fields.get("error", ""),
+        attempts=_number(fields, "attempts") or 0,
+        failures=_number(fields, "failures") or 0,
+        first_delivery=_number(fields, "first-delivery"),
+        last_delivery=_number(fields, "last-delivery"),
+        died_at=_number(fields, "time") or 0,
+        timeouts=_number(fields, "timeouts") or 0,
     )
 
 
-def _number(told: dict[str, str], name: str) -> int | None:
-    text = told.get(name, "")
+def _number(fields: dict[str, str], name: str) -> int | None:
+    text = fields.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def small_runs(records: Sequence[Record], bytes_max: int) -> list[list[Record]]:
+def split_by_size(records: Sequence[Record], bytes_max: int) -> list[list[Record]]:
     """Runs that surely fit a batch; a record that is large by itself stands alone."""
     limit = min(bytes_max, RUN_BYTES_MAX) // 2
     found: list[list[Record]] = [[]]
@@ -200,7 +200,7 @@ def small_runs(records: Sequence[Record], bytes_max: int) -> list[list[Record]]:
     return found
 
 
-def batch_of(
+def encode_batch(
     records: Sequence[Record], now: int, producer: tuple[int, int, int] = (-1, -1, -1)
 ) -> bytearray:
     """Records as they were, in a batch that is as old as now, so that it is kept its whole time."""

@@ -17,10 +17,10 @@ from goqueue.queue.ranges import ranges_of
 from goqueue.queue.records import (
     TIMEOUTS,
     Cause,
-    Died,
+    DeadMessage,
     Finished,
     Handed,
-    Letter,
+    MarkedDead,
     QueueRecord,
     Reason,
 )
@@ -103,14 +103,16 @@ def hand(
     if take.outdated and take.drops:
         done += take.outdated
     elif take.outdated:
-        letters = tuple(_unheld_letter(ledger, each, now, "expired") for each in take.outdated)
-        records.append(Died(ledger.where, letters, "outdated"))
+        letters = tuple(
+            _unleased_dead_message(ledger, each, now, "expired") for each in take.outdated
+        )
+        records.append(MarkedDead(ledger.where, letters, "outdated"))
     if take.unreadable:
         letters = tuple(
-            _unheld_letter(ledger, each, now, "unreadable", problem)
+            _unleased_dead_message(ledger, each, now, "unreadable", problem)
             for each, problem in take.unreadable.items()
         )
-        records.append(Died(ledger.where, letters, "unreadable"))
+        records.append(MarkedDead(ledger.where, letters, "unreadable"))
     if done:
         expired = len(take.outdated) if take.drops else 0
         ranges = ranges_of(sorted(done))
@@ -161,12 +163,12 @@ def _handed(
     )
 
 
-def _unheld_letter(
+def _unleased_dead_message(
     ledger: Ledger, offset: int, now: Timestamp, reason: Reason, error: str = ""
-) -> Letter:
+) -> DeadMessage:
     """The end of a message that nobody held."""
     history = ledger.history.get(offset)
-    return Letter(
+    return DeadMessage(
         offset=Offset(offset),
         reason=reason,
         error=(error or (history.error if history else ""))[:ERROR_LENGTH_MAX],
@@ -180,7 +182,7 @@ def _unheld_letter(
     )
 
 
-def letter_of(
+def dead_message(
     ledger: Ledger,
     lease: Lease,
     offset: int,
@@ -188,11 +190,11 @@ def letter_of(
     reason: Reason,
     cause: Cause | None,
     error: str,
-) -> Letter:
+) -> DeadMessage:
     """The end of a message that `lease` holds; None: its rejection, no failure of the delivery."""
     history = ledger.history.get(offset)
     told = error or (history.error if history else "")
-    return Letter(
+    return DeadMessage(
         offset=Offset(offset),
         reason=reason,
         error=told[:ERROR_LENGTH_MAX],

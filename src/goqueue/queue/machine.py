@@ -4,10 +4,9 @@
     apply(record)                                   changes it
     next_deadline() / on_deadline(now)              leases run out, waiting messages become ready
 
-Messages themselves stay in their topics.  Who holds the machine reads them, chooses (`Take`), and
-has the choice decided by `hand`; and carries out `dead`: each message there is to be written to the
-dead letters and then reported by `bury`, any number of times, before and after a crash, until it
-succeeds.
+Messages themselves stay in their topics.  The host of the machine reads them, chooses (`Take`), and
+has the choice decided by `hand`.  It also writes each message of `dead` to the dead letters, and
+reports that by `dead_letter`; both may be repeated, before and after a crash.
 """
 
 import heapq
@@ -19,7 +18,7 @@ import msgspec
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.queue import settling, snapshot
-from goqueue.queue.dead_letter import LetterBox
+from goqueue.queue.dead_letter import DeadLetterIndex
 from goqueue.queue.delivery import HandOut, Take, hand
 from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
 from goqueue.queue.group import Place, QueueGroup
@@ -28,8 +27,10 @@ from goqueue.queue.partition_state import DEAD, Ledger
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
-    Buried,
-    Died,
+    DeadLettered,
+    DeadLetterSnapshot,
+    DeadLettersRemoved,
+    DeadMessage,
     Extended,
     Finished,
     FloorMoved,
@@ -39,11 +40,8 @@ from goqueue.queue.records import (
     Handed,
     LedgerKept,
     LedgersForgotten,
-    Letter,
-    LettersKept,
-    LettersMoving,
-    LettersTaken,
     LogShortened,
+    MarkedDead,
     MemberJoined,
     MemberLeft,
     Move,
@@ -53,6 +51,7 @@ from goqueue.queue.records import (
     PinsEnded,
     QueueMember,
     QueueRecord,
+    RedriveStarted,
     Resumed,
     Returned,
     Where,
@@ -61,7 +60,7 @@ from goqueue.queue.records import (
 )
 from goqueue.queue.settings import QueueSettings
 from goqueue.queue.settling import Outcomes
-from goqueue.queue.totals import count_died, count_finished, count_returned
+from goqueue.queue.totals import count_dead, count_finished, count_returned
 
 EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
 LEASES_SKIPPED: Final = 1_000_000  # more than are made between two syncs
@@ -82,10 +81,10 @@ class QueueMachine:
 
     def __init__(self) -> None:
         self.groups: dict[GroupId, QueueGroup] = {}
-        self.letter_boxes: dict[Place, LetterBox] = {}
+        self.dead_letter_indexes: dict[Place, DeadLetterIndex] = {}
         self.next_lease_id = 1
         self.pins: dict[str, dict[Ledger, None]] = {}  # transaction to where it may have messages
-        self._dying: dict[Ledger, None] = {}  # those that have dead messages
+        self._with_dead: dict[Ledger, None] = {}  # those that have dead messages
         self._alarms: list[tuple[int, int, Ledger]] = []  # heap of (when, number, whose)
         self._serial = 0
 
@@ -104,16 +103,16 @@ class QueueMachine:
     def ledgers(self) -> Iterator[Ledger]:
         return (ledger for group in self.groups.values() for ledger in group.ledgers.values())
 
-    def dead(self) -> list[tuple[Ledger, list[Letter]]]:
+    def dead(self) -> list[tuple[Ledger, list[DeadMessage]]]:
         """Messages that are to become dead letters, and are not yet."""
-        return [(ledger, list(ledger.letters.values())) for ledger in self._dying]
+        return [(ledger, list(ledger.dead.values())) for ledger in self._with_dead]
 
     @property
     def has_dead(self) -> bool:
-        return bool(self._dying)
+        return bool(self._with_dead)
 
-    def letter_box(self, topic: TopicName, partition: int) -> LetterBox:
-        return self.letter_boxes.get((topic, partition)) or LetterBox()
+    def dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
+        return self.dead_letter_indexes.get((topic, partition)) or DeadLetterIndex()
 
     def in_flight(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
         """Receipts, as it were, for what is in flight in a range of offsets, in no transaction."""
@@ -179,7 +178,7 @@ class QueueMachine:
         found = (group.ledgers.get((topic, partition)) for group in self.groups.values())
         over = [each for each in found if each is not None and each.topic_id == topic_id]
         floors = [(each.where, each.floor) for each in over if each.reaches(end)]
-        if not floors and not self.letter_box(topic, partition).reaches(end):
+        if not floors and not self.dead_letter_index(topic, partition).reaches(end):
             return Decision((), [])
         record = LogShortened(topic, partition, topic_id, end, self.next_lease_id)
         return Decision((record,), floors)
@@ -196,7 +195,7 @@ class QueueMachine:
         return Decision((LedgersForgotten(group_id, topic),) if found else (), found)
 
     def forget_topic(self, topic: TopicName) -> Decision[QueueRecord, None]:
-        is_known = any(name == topic for name, _ in self.letter_boxes) or any(
+        is_known = any(name == topic for name, _ in self.dead_letter_indexes) or any(
             name == topic for group in self.groups.values() for name, _ in group.ledgers
         )
         return Decision((Forgotten(topic),) if is_known else (), None)
@@ -407,30 +406,30 @@ class QueueMachine:
 
     # --- dead letters -----------------------------------------------------------------------------
 
-    def bury(
+    def dead_letter(
         self, where: Where, offsets: Iterable[int], topic: TopicName, end: Offset
     ) -> Decision[QueueRecord, None]:
         """Dead messages are written to `topic`, in the same partition, durably and below `end`."""
-        return Decision((Buried(where, ranges_of(sorted(offsets)), topic, end),), None)
+        return Decision((DeadLettered(where, ranges_of(sorted(offsets)), topic, end),), None)
 
-    def move_letters(
+    def start_redrive(
         self, topic: TopicName, partition: int, moves: Iterable[Move]
     ) -> Decision[QueueRecord, tuple[Move, ...]]:
         """Dead letters are to go elsewhere; gives the moves without what is no longer there."""
-        box = self.letter_box(topic, partition)
+        box = self.dead_letter_index(topic, partition)
         possible = []
         for move in moves:
             free = ranges_of(offset for offset in each_offset(move.ranges) if box.is_free(offset))
             if free:
                 possible.append(msgspec.structs.replace(move, ranges=free))
         moving = tuple(possible)
-        return Decision((LettersMoving(topic, partition, moving),) if moving else (), moving)
+        return Decision((RedriveStarted(topic, partition, moving),) if moving else (), moving)
 
-    def take_letters(
+    def remove_dead_letters(
         self, topic: TopicName, partition: int, ranges: Ranges, floor: Offset, kept: Ranges = ()
     ) -> Decision[QueueRecord, None]:
         """Dead letters leave: those in `ranges`, and all below `floor`; `kept` were to and stay."""
-        return Decision((LettersTaken(topic, partition, ranges, floor, kept),), None)
+        return Decision((DeadLettersRemoved(topic, partition, ranges, floor, kept),), None)
 
     # --- deadlines --------------------------------------------------------------------------------
 
@@ -452,13 +451,13 @@ class QueueMachine:
             ripened = ledger.ripen(now)
             expired = self._expire(ledger, now, room)
             room -= sum(len(r.offsets) for r in expired if isinstance(r, Returned))
-            room -= sum(len(r.letters) for r in expired if isinstance(r, Died))
+            room -= sum(len(r.dead) for r in expired if isinstance(r, MarkedDead))
             records += expired
             if ripened or expired:
                 woken.add(ledger.where.group_id)
         for ledger in due:
             self.watch(ledger)
-        has_dead = any(isinstance(record, Died) for record in records)
+        has_dead = any(isinstance(record, MarkedDead) for record in records)
         return Decision(records, Due(frozenset(woken), has_dead))
 
     def _expire(self, ledger: Ledger, now: Timestamp, count: int) -> list[QueueRecord]:
@@ -479,7 +478,15 @@ class QueueMachine:
 
     def apply(self, record: QueueRecord) -> None:
         match record:
-            case Handed() | Finished() | Returned() | Extended() | Died() | Buried() | FloorMoved():
+            case (
+                Handed()
+                | Finished()
+                | Returned()
+                | Extended()
+                | MarkedDead()
+                | DeadLettered()
+                | FloorMoved()
+            ):
                 self._apply_to_ledger(record)
             case Pinned() | PinsEnded():
                 self._apply_pins(record)
@@ -518,12 +525,12 @@ class QueueMachine:
                     self.watch(ledger)
             case LogShortened():
                 self._shorten(record)
-            case LettersMoving(topic=topic, partition=partition, moves=moves):
-                self._box(topic, partition).moves.extend(moves)
-            case LettersTaken(topic=topic, partition=partition, ranges=ranges, floor=floor):
-                self._box(topic, partition).take(ranges, floor, record.kept)
-            case LettersKept(topic=topic, partition=partition):
-                box = self._box(topic, partition)
+            case RedriveStarted(topic=topic, partition=partition, moves=moves):
+                self._dead_letter_index(topic, partition).moves.extend(moves)
+            case DeadLettersRemoved(topic=topic, partition=partition, ranges=ranges, floor=floor):
+                self._dead_letter_index(topic, partition).take(ranges, floor, record.kept)
+            case DeadLetterSnapshot(topic=topic, partition=partition):
+                box = self._dead_letter_index(topic, partition)
                 box.take(record.taken, record.floor)
                 box.end = record.end
                 box.moves.extend(record.moves)
@@ -531,7 +538,8 @@ class QueueMachine:
                 self.next_lease_id = next_lease_id
 
     def _apply_to_ledger(
-        self, record: Handed | Finished | Returned | Extended | Died | Buried | FloorMoved
+        self,
+        record: Handed | Finished | Returned | Extended | MarkedDead | DeadLettered | FloorMoved,
     ) -> None:
         where = record.where
         group = self.groups[where.group_id]
@@ -555,17 +563,17 @@ class QueueMachine:
             case Extended():
                 ledger.extend(record)
                 totals.extended += len(record.offsets)
-            case Died():
-                ledger.die(record)
-                self._dying[ledger] = None
-                count_died(totals, record)
-            case Buried():
-                self._bury(ledger, record)
+            case MarkedDead():
+                ledger.mark_dead(record)
+                self._with_dead[ledger] = None
+                count_dead(totals, record)
+            case DeadLettered():
+                self._apply_dead_lettered(ledger, record)
             case FloorMoved(floor=floor, fence=fence, heeded=heeded):
                 ledger.move_floor(floor, fence)
                 if heeded != NO_TIMESTAMP:
                     ledger.heeded = heeded
-                self._note_dying(ledger)
+                self._note_dead(ledger)
         self.watch(ledger)
 
     def _apply_pins(self, record: Pinned | PinsEnded) -> None:
@@ -592,12 +600,12 @@ class QueueMachine:
         if not ledgers:
             self.pins.pop(owner, None)
 
-    def _bury(self, ledger: Ledger, record: Buried) -> None:
+    def _apply_dead_lettered(self, ledger: Ledger, record: DeadLettered) -> None:
         dead = [offset for offset in each_offset(record.ranges) if ledger.held.get(offset) == DEAD]
         ledger.finish(ranges_of(dead))
-        box = self._box(record.letters_topic, record.where.partition)
-        box.end = max(box.end, record.letters_end)
-        self._note_dying(ledger)
+        box = self._dead_letter_index(record.dead_letter_topic, record.where.partition)
+        box.end = max(box.end, record.dead_letters_end)
+        self._note_dead(ledger)
 
     def _shorten(self, record: LogShortened) -> None:
         place = record.topic, record.partition
@@ -607,19 +615,19 @@ class QueueMachine:
                 continue
             if ledger.reaches(record.end):
                 ledger.shorten(record.end, record.fence)
-                self._note_dying(ledger)
+                self._note_dead(ledger)
                 self.watch(ledger)
-        if place in self.letter_boxes:
-            self.letter_boxes[place].shorten(record.end)
+        if place in self.dead_letter_indexes:
+            self.dead_letter_indexes[place].shorten(record.end)
 
-    def _note_dying(self, ledger: Ledger) -> None:
-        if ledger.letters:
-            self._dying[ledger] = None
+    def _note_dead(self, ledger: Ledger) -> None:
+        if ledger.dead:
+            self._with_dead[ledger] = None
         else:
-            self._dying.pop(ledger, None)
+            self._with_dead.pop(ledger, None)
 
-    def _box(self, topic: TopicName, partition: int) -> LetterBox:
-        return self.letter_boxes.setdefault((topic, partition), LetterBox())
+    def _dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
+        return self.dead_letter_indexes.setdefault((topic, partition), DeadLetterIndex())
 
     def _put(self, ledger: Ledger) -> None:
         group = self.groups[ledger.where.group_id]
@@ -629,7 +637,7 @@ class QueueMachine:
         group.has_begun = True
         for owner in ledger.pinned:
             self.pins.setdefault(owner, {})[ledger] = None
-        self._note_dying(ledger)
+        self._note_dead(ledger)
         self.watch(ledger)
 
     def _drop(self, group: QueueGroup, place: Place) -> None:
@@ -639,15 +647,15 @@ class QueueMachine:
                 self._note_unpinned(owner, ledger)
             ledger.clear()
             ledger.alarm = None
-            self._dying.pop(ledger, None)
+            self._with_dead.pop(ledger, None)
 
     def _forget_topic(self, topic: TopicName) -> None:
         for group in self.groups.values():
             group.topic_totals.pop(topic, None)
             for place in [place for place in group.ledgers if place[0] == topic]:
                 self._drop(group, place)
-        for place in [place for place in self.letter_boxes if place[0] == topic]:
-            del self.letter_boxes[place]
+        for place in [place for place in self.dead_letter_indexes if place[0] == topic]:
+            del self.dead_letter_indexes[place]
 
     # --- keeping ----------------------------------------------------------------------------------
 
@@ -662,8 +670,10 @@ class QueueMachine:
             for member in group.members.values()
         ]
         boxes = [
-            LettersKept(topic, partition, box.floor, box.taken.ranges, box.end, tuple(box.moves))
-            for (topic, partition), box in self.letter_boxes.items()
+            DeadLetterSnapshot(
+                topic, partition, box.floor, box.taken.ranges, box.end, tuple(box.moves)
+            )
+            for (topic, partition), box in self.dead_letter_indexes.items()
         ]
         ledgers = [snapshot.kept(ledger) for ledger in self.ledgers()]
         return [Numbered(self.next_lease_id), *groups, *members, *boxes, *ledgers]

@@ -34,11 +34,11 @@ from goqueue.queue.lease import Lease, LeaseBook
 from goqueue.queue.message_states import Held, State, within
 from goqueue.queue.ranges import Range, Ranges, each_offset, joined, ranges_of
 from goqueue.queue.records import (
-    Died,
+    DeadMessage,
     Extended,
     Handed,
     LeaseKept,
-    Letter,
+    MarkedDead,
     Pinned,
     Returned,
     Where,
@@ -66,7 +66,7 @@ class Ledger:
         self.held = Held()
         self.lanes: dict[int, int] = {}  # of what is held, unless normal
         self.history: dict[int, History] = {}
-        self.letters: dict[int, Letter] = {}  # of those that are DEAD
+        self.dead: dict[int, DeadMessage] = {}  # of those that are DEAD
         self.keys: dict[int, int] = {}  # of what is held, when keys have order
         self.busy: dict[int, deque[int] | None] = {}  # key in flight (or waiting) to those parked
         self.parked_count = 0
@@ -398,15 +398,15 @@ class Ledger:
         leases = self.pinned.get(owner, {})
         return joined(each for lease in leases for each in self.ranges_in_lease(lease))
 
-    def die(self, record: Died) -> None:
-        for letter in record.letters:
+    def mark_dead(self, record: MarkedDead) -> None:
+        for letter in record.dead:
             offset = letter.offset
             lease = self.lease_of(offset)
             if lease is not None:
                 self._leave(lease, 1, self.lane(offset))
                 self._note_history(offset, lease).hand_outs = letter.attempts
             was, self.held[offset] = self.held.get(offset), DEAD
-            self.letters[offset] = letter
+            self.dead[offset] = letter
             self._free_key(offset, was)
 
     def move_floor(self, floor: int, fence: int) -> None:
@@ -418,7 +418,7 @@ class Ledger:
             for offset, held in self.held.items()
             if (offset < floor and held != DEAD) or (offset >= floor and is_back)
         ]
-        self._drop_all(over)  # not the dead below: they are still to be buried
+        self._drop_all(over)  # not the dead below: they are still to be written
         if is_back:
             self.fence = fence
             self.settled.clear()
@@ -559,8 +559,8 @@ class Ledger:
         for offset in within(self.history, first, last):
             del self.history[offset]
             self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
-        for offset in within(self.letters, first, last):
-            del self.letters[offset]
+        for offset in within(self.dead, first, last):
+            del self.dead[offset]
         for offset in within(self.keys, first, last):
             self._free_key(offset, was)
 
@@ -569,7 +569,7 @@ class Ledger:
         self._leave(was, 1, self.lanes.pop(offset, NORMAL))
         if self.history.pop(offset, None) is not None:
             self._remember(offset, was.lease_id if isinstance(was, Lease) else NO_LEASE)
-        self.letters.pop(offset, None)
+        self.dead.pop(offset, None)
         if self.keys:
             self._free_key(offset, was)
 

@@ -6,13 +6,13 @@ numbers.  A message's life, and the records that move it:
                         Handed               Finished
     never handed out ──────────> in flight ───────────> finished
                                   │     ^                  ^
-                         Returned │     │ Handed           │ Buried
+                         Returned │     │ Handed           │ DeadLettered
                                   v     │                  │
-                              waiting, ready ── Died ──> dead
+                          waiting, ready ── MarkedDead ──> dead
 
-`Died` is the decision that a message becomes a dead letter; it is carried out, again and again if
-need be, until `Buried`.  In between it is neither delivered nor lost.  `LettersMoving` and
-`LettersTaken` are the same for the way back.
+`MarkedDead` is the decision that a message becomes a dead letter; writing it is tried again until
+`DeadLettered`.  In between the message is neither delivered nor lost.  `RedriveStarted` and
+`DeadLettersRemoved` are the same for the way back.
 
 `Pinned` messages are acked by a transaction: they stay in flight, and do not run out, until it has
 ended (`PinsEnded`).
@@ -48,8 +48,8 @@ class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partition: int
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The story of one dead message."""
+class DeadMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Why and when one message became a dead letter."""
 
     offset: Offset
     reason: Reason
@@ -170,19 +170,19 @@ class PinsEnded(msgspec.Struct, frozen=True, tag="pins_ended"):
     at: Timestamp
 
 
-class Died(msgspec.Struct, frozen=True, tag="died"):
+class MarkedDead(msgspec.Struct, frozen=True, tag="died"):
     where: Where
-    letters: tuple[Letter, ...]
+    dead: tuple[DeadMessage, ...] = msgspec.field(name="letters")
     cause: Cause | Literal["rejected", "outdated", "unreadable"]
 
 
-class Buried(msgspec.Struct, frozen=True, tag="buried"):
-    """The messages are in the dead letters, up to `letters_end` of that partition."""
+class DeadLettered(msgspec.Struct, frozen=True, tag="buried"):
+    """The messages are in the dead letters, up to `dead_letters_end` of that partition."""
 
     where: Where
     ranges: Ranges
-    letters_topic: TopicName
-    letters_end: Offset
+    dead_letter_topic: TopicName = msgspec.field(name="letters_topic")
+    dead_letters_end: Offset = msgspec.field(name="letters_end")
 
 
 class FloorMoved(msgspec.Struct, frozen=True, tag="floor"):
@@ -229,15 +229,15 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
     behind: Offset  # the batch is not before this one
 
 
-class LettersMoving(msgspec.Struct, frozen=True, tag="moving"):
-    """These dead letters are on their way; carried out until `LettersTaken` says how it ended."""
+class RedriveStarted(msgspec.Struct, frozen=True, tag="moving"):
+    """These dead letters are moving to another topic; `DeadLettersRemoved` ends that."""
 
     topic: TopicName  # of the dead letters
     partition: int
     moves: tuple[Move, ...]
 
 
-class LettersTaken(msgspec.Struct, frozen=True, tag="taken"):
+class DeadLettersRemoved(msgspec.Struct, frozen=True, tag="taken"):
     """Dead letters that were driven back to their source, or purged."""
 
     topic: TopicName  # of the dead letters
@@ -291,11 +291,11 @@ class LedgerKept(msgspec.Struct, frozen=True, tag="ledger"):
     keys: tuple[tuple[int, int], ...]  # offset and key of what is held and not parked
     parked: tuple[tuple[int, tuple[int, ...]], ...]  # key to offsets in order
     history: tuple[HistoryKept, ...]
-    letters: tuple[Letter, ...]
+    dead: tuple[DeadMessage, ...] = msgspec.field(name="letters")
     settled: tuple[tuple[int, int], ...]
 
 
-class LettersKept(msgspec.Struct, frozen=True, tag="letters"):
+class DeadLetterSnapshot(msgspec.Struct, frozen=True, tag="letters"):
     """Of one partition of dead letters: what was taken, and up to where it was written."""
 
     topic: TopicName
@@ -322,17 +322,17 @@ QueueRecord: TypeAlias = (
     | Extended
     | Pinned
     | PinsEnded
-    | Died
-    | Buried
+    | MarkedDead
+    | DeadLettered
     | FloorMoved
     | LogShortened
     | LedgersForgotten
     | Forgotten
-    | LettersMoving
-    | LettersTaken
+    | RedriveStarted
+    | DeadLettersRemoved
     | Resumed
     | LedgerKept
-    | LettersKept
+    | DeadLetterSnapshot
     | Numbered
 )
 

@@ -21,7 +21,7 @@ import msgspec
 
 from goqueue.model.ids import Timestamp
 from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
-from goqueue.queue.delivery import letter_of
+from goqueue.queue.delivery import dead_message
 from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptInTransaction, ReceiptUnknown
 from goqueue.queue.lease import Lease
 from goqueue.queue.message_states import State, within
@@ -30,10 +30,10 @@ from goqueue.queue.ranges import joined
 from goqueue.queue.receipts import Claim
 from goqueue.queue.records import (
     Cause,
-    Died,
+    DeadMessage,
     Extended,
     Finished,
-    Letter,
+    MarkedDead,
     QueueRecord,
     Reason,
     Returned,
@@ -148,7 +148,7 @@ def fail(
     error: str = "",
 ) -> tuple[list[QueueRecord], dict[int, Verdict]]:
     """Deliveries failed: their messages come back after a while, or become dead letters."""
-    letters: list[Letter] = []
+    letters: list[DeadMessage] = []
     back: list[int] = []
     visible: list[int] = []
     verdicts: dict[int, Verdict] = {}
@@ -157,7 +157,7 @@ def fail(
         if reason is not None:
             lease = ledger.lease_of(offset)
             assert lease is not None, "only what is in flight can fail"
-            letters.append(letter_of(ledger, lease, offset, now, reason, cause, error))
+            letters.append(dead_message(ledger, lease, offset, now, reason, cause, error))
             verdicts[offset] = DEAD
             continue
         failures = ledger.failures(offset) + ledger.timeouts(offset) + 1
@@ -170,7 +170,7 @@ def fail(
         verdicts[offset] = Verdict("requeued", visible_at=visible_at or now)
     records: list[QueueRecord] = []
     if letters:
-        records.append(Died(ledger.where, tuple(letters), cause))
+        records.append(MarkedDead(ledger.where, tuple(letters), cause))
     if back:
         told = error[:ERROR_LENGTH_MAX]
         records.append(Returned(ledger.where, tuple(back), tuple(visible), cause, now, told))
@@ -198,8 +198,8 @@ def reject(
     for offset in offsets:
         lease = ledger.lease_of(offset)
         assert lease is not None, "only what is in flight can be rejected"
-        letters.append(letter_of(ledger, lease, offset, now, "rejected", None, reason))
-    return [Died(ledger.where, tuple(letters), "rejected")] if letters else []
+        letters.append(dead_message(ledger, lease, offset, now, "rejected", None, reason))
+    return [MarkedDead(ledger.where, tuple(letters), "rejected")] if letters else []
 
 
 def release(
@@ -214,7 +214,7 @@ def release(
 
     Those were handed out `deliveries_max` times; 0: no limit.
     """
-    letters: list[Letter] = []
+    letters: list[DeadMessage] = []
     back: list[int] = []
     for offset in offsets:
         if 0 < deliveries_max <= ledger.attempt(offset):
@@ -222,13 +222,13 @@ def release(
             assert lease is not None, "only what is in flight can be released"
             error = f"delivered {ledger.attempt(offset)} times"
             letters.append(
-                letter_of(ledger, lease, offset, now, "max_deliveries", "released", error)
+                dead_message(ledger, lease, offset, now, "max_deliveries", "released", error)
             )
         else:
             back.append(offset)
     records: list[QueueRecord] = []
     if letters:
-        records.append(Died(ledger.where, tuple(letters), "released"))
+        records.append(MarkedDead(ledger.where, tuple(letters), "released"))
     if back:
         visible_at = now + delay_ms if delay_ms else 0
         visible = (visible_at,) * len(back)

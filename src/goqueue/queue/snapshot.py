@@ -24,7 +24,7 @@ def kept(ledger: Ledger) -> LedgerKept:
         keys=tuple((o, key) for o, key in ledger.keys.items() if held[o] != PARKED),
         parked=tuple((key, tuple(parked)) for key, parked in ledger.busy.items() if parked),
         history=tuple(history.kept(offset) for offset, history in ledger.history.items()),
-        letters=tuple(ledger.letters.values()),
+        dead=tuple(ledger.dead.values()),
         settled=tuple(ledger.settled.items()),
     )
 
@@ -48,9 +48,9 @@ def restored(record: LedgerKept, book: LeaseBook) -> Ledger:
     ledger.cursors = list(record.cursors)
     ledger.lanes = dict(record.lanes)
     ledger.history = {each.offset: _history(each) for each in record.history}
-    ledger.letters = {letter.offset: letter for letter in record.letters}
+    ledger.dead = {letter.offset: letter for letter in record.dead}
     ledger.settled = dict(record.settled)
-    for offset in ledger.letters:
+    for offset in ledger.dead:
         ledger.held[offset] = DEAD
     for lease in record.leases:
         ledger.restore_lease(lease)

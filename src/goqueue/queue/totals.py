@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from goqueue.queue.records import Died, Finished, Returned
+from goqueue.queue.records import Finished, MarkedDead, Returned
 from goqueue.queue.replies import Totals
 
 _NUMBERS: Final = tuple(name for name in Totals.__struct_fields__ if name != "dead")
@@ -39,19 +39,19 @@ def count_returned(totals: Totals, record: Returned) -> None:
             totals.released += count
 
 
-def count_died(totals: Totals, record: Died) -> None:
-    for letter in record.letters:
-        totals.dead[letter.reason] = totals.dead.get(letter.reason, 0) + 1
+def count_dead(totals: Totals, record: MarkedDead) -> None:
+    for message in record.dead:
+        totals.dead[message.reason] = totals.dead.get(message.reason, 0) + 1
     match record.cause:
         case "nacked":
-            totals.nacked += len(record.letters)
+            totals.nacked += len(record.dead)
         case "timed_out" | "lost" | "expired":
-            totals.timed_out += len(record.letters)
+            totals.timed_out += len(record.dead)
         case "rejected":
-            totals.rejected += len(record.letters)
+            totals.rejected += len(record.dead)
         case "released":
-            totals.released += len(record.letters)
+            totals.released += len(record.dead)
         case "outdated":
-            totals.expired += len(record.letters)
+            totals.expired += len(record.dead)
         case "unreadable":
             pass

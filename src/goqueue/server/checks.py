@@ -52,7 +52,7 @@ def _partitions(broker: Broker) -> str | None:
 
 
 def _dead_letters(broker: Broker) -> str | None:
-    found = broker.queues.unplaced_letters()
+    found = broker.queues.unwritten_dead_letters()
     problems = [
         f"{each.count} of {each.where.topic}-{each.where.partition} (group {each.where.group_id})"
         f" cannot be written: {each.problem}"

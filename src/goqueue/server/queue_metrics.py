@@ -16,8 +16,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
-from goqueue.broker.dlq.writer import UnplacedLetters
-from goqueue.queue import GroupStats, LaneStats, Totals, letters_topic
+from goqueue.broker.dlq.writer import UnwrittenDeadLetters
+from goqueue.queue import GroupStats, LaneStats, Totals, dead_letter_topic
 
 GROUPS_SHOWN_MAX: Final = 200
 TOPICS_SHOWN_MAX: Final = 500  # pairs of a group and a topic
@@ -71,7 +71,7 @@ class QueueMetrics:
     async def _letters(self) -> dict[str, int]:
         letters = self._broker.queues.dead_letters
         topics = [topic.name for topic in self._broker.topics()]
-        sources = [name for name in topics if self._broker.has_topic(letters_topic(name))]
+        sources = [name for name in topics if self._broker.has_topic(dead_letter_topic(name))]
         return {name: await letters.count(name) for name in sources[:TOPICS_SHOWN_MAX]}
 
     @contextlib.contextmanager
@@ -105,7 +105,7 @@ class QueueCollector(Collector):
         yield from _totals(totals)
         yield _dead(totals)
         yield _letters(self.letters)
-        yield _unplaced(self._broker.queues.unplaced_letters())
+        yield _unwritten_dead_letters(self._broker.queues.unwritten_dead_letters())
         lanes = _lanes(shown)
         yield from _lane_gauges(lanes)
         yield _delivered(lanes)
@@ -150,7 +150,7 @@ def _letters(counts: dict[str, int]) -> Metric:
     return family
 
 
-def _unplaced(found: Sequence[UnplacedLetters]) -> Metric:
+def _unwritten_dead_letters(found: Sequence[UnwrittenDeadLetters]) -> Metric:
     family = GaugeMetricFamily(
         "goqueue_dead_letters_unplaced",
         "Dead messages that cannot be written to the dead letters, by source topic.",

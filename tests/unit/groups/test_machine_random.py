@@ -75,16 +75,16 @@ class ConsumerWorld(RuleBasedStateMachine):
             client.epoch, client.owned = 0, frozenset()
             client.beat()
         except FencedInstance:
-            self.bury(client)
+            self.dead_letter(client)
 
-    def bury(self, client: ConsumerClient) -> None:
+    def dead_letter(self, client: ConsumerClient) -> None:
         self.alive.remove(client)
         client.owned = frozenset()
 
     @rule(client=consumes(clients))
     def leave(self, client: ConsumerClient) -> None:
         if client in self.alive:
-            self.bury(client)
+            self.dead_letter(client)
             with contextlib.suppress(GroupError):
                 client.leave()
 
@@ -92,7 +92,7 @@ class ConsumerWorld(RuleBasedStateMachine):
     def die(self, client: ConsumerClient) -> None:
         """Falls silent; what it believes no longer matters."""
         if client in self.alive:
-            self.bury(client)
+            self.dead_letter(client)
 
     @rule(target=clients, client=consumes(clients))
     def restart_static(self, client: ConsumerClient) -> ConsumerClient:
@@ -103,7 +103,7 @@ class ConsumerWorld(RuleBasedStateMachine):
             return client
         owned = client.owned
         client.leave(epoch=-2)
-        self.bury(client)
+        self.dead_letter(client)
         reborn = ConsumerClient(self.host, "orders", "payments", instance_id=client.instance_id)
         self.alive.append(reborn)
         group = self.host.group()

@@ -140,17 +140,17 @@ class Bench:
             assert len(self.log) > before or self.machine.next_deadline() != deadline
         self.now = Timestamp(target)
 
-    def bury(self) -> list[int]:
-        buried: list[int] = []
+    def dead_letter(self) -> list[int]:
+        written: list[int] = []
         for ledger, letters in self.machine.dead():
             offsets = [letter.offset for letter in letters]
-            buried += offsets
-            self._bury(ledger.where, offsets)
-        return buried
+            written += offsets
+            self._write_dead_letters(ledger.where, offsets)
+        return written
 
-    def _bury(self, where: Where, offsets: list[Offset]) -> None:
+    def _write_dead_letters(self, where: Where, offsets: list[Offset]) -> None:
         end = Offset(len(offsets))
-        self.submit(lambda machine: machine.bury(where, offsets, TopicName("jobs.dlq"), end))
+        self.submit(lambda machine: machine.dead_letter(where, offsets, TopicName("jobs.dlq"), end))
 
 
 def offset_of(text: str) -> int:
@@ -177,7 +177,7 @@ def picture(machine: QueueMachine) -> dict[str, Any]:
         },
         "letters": {
             place: (box.floor, box.taken.ranges, box.end, box.moves)
-            for place, box in machine.letter_boxes.items()
+            for place, box in machine.dead_letter_indexes.items()
         },
         "dead": sorted((led.where.topic, len(letters)) for led, letters in machine.dead()),
         "ledgers": {led.where: ledger_picture(led) for led in machine.ledgers()},
@@ -206,7 +206,7 @@ def ledger_picture(ledger: Ledger) -> dict[str, Any]:
         "keys": dict(sorted(ledger.keys.items())),
         "busy": {key: list(parked or ()) for key, parked in sorted(ledger.busy.items())},
         "parked_count": ledger.parked_count,
-        "letters": dict(sorted(ledger.letters.items())),
+        "letters": dict(sorted(ledger.dead.items())),
         "settled": list(ledger.settled.items()),
         "in_flight": ledger.in_flight,
         "pinned": {owner: ledger.pinned_ranges(owner) for owner in sorted(ledger.pinned)},

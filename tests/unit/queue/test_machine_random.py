@@ -197,10 +197,10 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 self._came_back(message, offset)
 
     @rule()
-    def bury(self) -> None:
-        buried = self.bench.bury()
+    def dead_letter(self) -> None:
+        written = self.bench.dead_letter()
         dead = [o for o, message in enumerate(self.messages) if message.state == "dead"]
-        assert sorted(buried) == dead
+        assert sorted(written) == dead
         for offset in dead:
             self.messages[offset].state = "done"
             self.messages[offset].receipt = ""
@@ -309,7 +309,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         for _ in range(20):
             self.bench.pass_time(100_000)
             self.bench.ack(self.bench.hand("finisher", 100_000))
-            self.bench.bury()
+            self.bench.dead_letter()
         assert not self.bench.ledger.held, ledger_picture(self.bench.ledger)
         assert self.bench.ledger.floor == len(self.messages)
 

@@ -154,7 +154,7 @@ def test_records_that_knew_one_count_are_read():
     read = queue.machine.decode(b"\1" + msgspec.msgpack.encode(old))
     assert isinstance(read, LedgerKept)
     assert (read.history[0].hand_outs, read.history[0].timeouts) == (1, 0)
-    assert (read.letters[0].died_at, read.letters[0].timeouts) == (3, 0)
+    assert (read.dead[0].died_at, read.dead[0].timeouts) == (3, 0)
 
 
 def test_very_many_leases_that_run_out_together_are_dealt_with_in_portions():

@@ -1,6 +1,6 @@
 """Dead letters: looking at them, driving them back to where they came from, purging.
 
-They lie in the topic `{topic}.dlq`, like any message; `undertaker.py` puts them there.  One that
+They lie in the topic `{topic}.dlq`, like any message; `writer.py` puts them there.  One that
 was driven back or purged is noted as taken and not shown again, though a reader of that topic may
 still see it until retention, or a purge of everything, removes it.
 """
@@ -19,7 +19,13 @@ from goqueue.cluster import Topic
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
-from goqueue.queue.dead_letter import Story, letters_topic, original, small_runs, story_of
+from goqueue.queue.dead_letter import (
+    FailureHistory,
+    dead_letter_topic,
+    original,
+    read_failure_history,
+    split_by_size,
+)
 from goqueue.queue.header_fields import header_value
 from goqueue.queue.ranges import Ranges, ranges_of
 
@@ -36,10 +42,10 @@ class DeadLetter(msgspec.Struct, frozen=True):
     partition: int  # of the source and of the dead letters alike
     letter_offset: Offset  # in the dead letters
     record: Record  # as it was: offset, key, value, headers, timestamp
-    story: Story | None  # None for what somebody else put there
+    history: FailureHistory | None  # None for what somebody else put there
 
 
-class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters; what is None does not matter."""
 
     partition: int | None = None
@@ -65,7 +71,9 @@ class DeadLetters:
         total = 0
         for partition in await self._partitions(topic):
             await partition.flush_visible()
-            box = self._queues.machine.letter_box(TopicName(partition.topic), partition.index)
+            box = self._queues.machine.dead_letter_index(
+                TopicName(partition.topic), partition.index
+            )
             total += box.count(partition.log.start_offset, partition.log.stable_offset)
         return total
 
@@ -73,7 +81,9 @@ class DeadLetters:
         """Of each partition: the offset below which all were taken out, and what was above it."""
         found: list[tuple[int, Offset, Ranges]] = []
         for partition in await self._partitions(topic):
-            box = self._queues.machine.letter_box(TopicName(partition.topic), partition.index)
+            box = self._queues.machine.dead_letter_index(
+                TopicName(partition.topic), partition.index
+            )
             floor = Offset(max(box.floor, partition.log.start_offset))
             found.append((partition.index, floor, box.taken.ranges))
         return found
@@ -82,13 +92,13 @@ class DeadLetters:
         self,
         topic: str,
         *,
-        which: LetterFilter | None = None,
+        which: DeadLetterFilter | None = None,
         limit: int = 100,
         after: tuple[int, int] | None = None,
     ) -> list[DeadLetter]:
         """By partition and offset, behind `after` (partition, letter offset); no side effects."""
         found: list[DeadLetter] = []
-        async for letter in self._letters(topic, which or LetterFilter(), after):
+        async for letter in self._letters(topic, which or DeadLetterFilter(), after):
             if len(found) >= limit:
                 break
             found.append(letter)
@@ -98,7 +108,7 @@ class DeadLetters:
         self,
         topic: str,
         *,
-        which: LetterFilter | None = None,
+        which: DeadLetterFilter | None = None,
         limit: int | None = None,
         target: str | None = None,
         rate: float | None = None,
@@ -113,7 +123,7 @@ class DeadLetters:
         moved = 0
         some: list[DeadLetter] = []
         at_once = REDRIVEN_AT_ONCE if rate is None else max(1, min(REDRIVEN_AT_ONCE, int(rate / 4)))
-        async for letter in self._letters(topic, which or LetterFilter()):
+        async for letter in self._letters(topic, which or DeadLetterFilter()):
             if limit is not None and moved + len(some) >= limit:
                 break
             if some and (len(some) >= at_once or some[-1].partition != letter.partition):
@@ -122,10 +132,10 @@ class DeadLetters:
             some.append(letter)
         return moved + await self._move(some, target, rate, moved, progress)
 
-    async def purge(self, topic: str, *, which: LetterFilter | None = None) -> int:
+    async def purge(self, topic: str, *, which: DeadLetterFilter | None = None) -> int:
         """Take them out for good; gives how many."""
         count = 0
-        if which is not None and which != LetterFilter():
+        if which is not None and which != DeadLetterFilter():
             letters = await self.browse(topic, which=which, limit=2**62)
             for index in sorted({letter.partition for letter in letters}):
                 mine = [letter for letter in letters if letter.partition == index]
@@ -138,7 +148,7 @@ class DeadLetters:
                 partition.index,
                 partition.log.stable_offset,
             )
-            box = self._queues.machine.letter_box(name, index)
+            box = self._queues.machine.dead_letter_index(name, index)
             count += box.count(partition.log.start_offset, end)
             await self._take(name, index, (), end)
             await self._ground.delete_records(partition, end)
@@ -147,7 +157,7 @@ class DeadLetters:
     # --- reading ----------------------------------------------------------------------------------
 
     async def _partitions(self, topic: str) -> list[Partition]:
-        name = letters_topic(topic)
+        name = dead_letter_topic(topic)
         if not self._ground.has_topic(name):
             self._ground.topic(topic)  # or there is no such topic
             return []
@@ -155,7 +165,7 @@ class DeadLetters:
         return [await self._ground.partition(name, index) for index in range(count)]
 
     async def _letters(
-        self, topic: str, which: LetterFilter, after: tuple[int, int] | None = None
+        self, topic: str, which: DeadLetterFilter, after: tuple[int, int] | None = None
     ) -> AsyncIterator[DeadLetter]:
         for partition in await self._partitions(topic):
             if which.partition not in (None, partition.index):
@@ -174,13 +184,13 @@ class DeadLetters:
         stock = Stock(partition)
         end = stock.limit  # what comes later is for the next one who asks
         name, index = TopicName(partition.topic), partition.index
-        offset = max(first, self._queues.machine.letter_box(name, index).floor)
+        offset = max(first, self._queues.machine.dead_letter_index(name, index).floor)
         while lots := await stock.lots_from(offset):
             offset = lots[-1].next_offset
             for record in [record for lot in lots for record in lot.records]:
                 if record.offset >= end:
                     return
-                if self._queues.machine.letter_box(name, index).is_free(record.offset):
+                if self._queues.machine.dead_letter_index(name, index).is_free(record.offset):
                     yield _letter(record, topic, index)
 
     # --- moving -----------------------------------------------------------------------------------
@@ -199,7 +209,7 @@ class DeadLetters:
         wanted = []
         for some, topic in _by_topic(letters, target):
             wanted += await self._batches(some, self._ground.topic(topic))
-        place = TopicName(letters_topic(letters[0].topic)), letters[0].partition
+        place = TopicName(dead_letter_topic(letters[0].topic)), letters[0].partition
         count = await self._redriver.move(place, wanted)
         if progress is not None:
             progress(moved + count)
@@ -215,14 +225,14 @@ class DeadLetters:
         for index, some in by_partition.items():
             target = await self._ground.partition(topic.name, index)
             rest = iter(some)
-            runs = small_runs([each.record for each in some], topic.settings.max_message_bytes)
+            runs = split_by_size([each.record for each in some], topic.settings.max_message_bytes)
             for run in runs:
                 mine = itertools.islice(rest, len(run))
                 found.append(Wanted({each.letter_offset: each.record for each in mine}, target))
         return found
 
     async def _note_taken(self, letters: Sequence[DeadLetter]) -> None:
-        name = TopicName(letters_topic(letters[0].topic))
+        name = TopicName(dead_letter_topic(letters[0].topic))
         index = letters[0].partition
         start = (await self._ground.partition(name, index)).log.start_offset
         ranges = ranges_of(sorted(letter.letter_offset for letter in letters))
@@ -230,20 +240,20 @@ class DeadLetters:
 
     async def _take(self, name: TopicName, index: int, ranges: Ranges, floor: Offset) -> None:
         await self._queues.host.submit(
-            lambda machine: machine.take_letters(name, index, ranges, floor)
+            lambda machine: machine.remove_dead_letters(name, index, ranges, floor)
         )
 
 
 def _letter(record: Record, topic: str, index: int) -> DeadLetter:
-    story = story_of(record)
+    history = read_failure_history(record)
     own = original(record)
-    if story is not None:
-        own = msgspec.structs.replace(own, offset=story.offset)
-    return DeadLetter(topic, index, Offset(record.offset), own, story)
+    if history is not None:
+        own = msgspec.structs.replace(own, offset=history.offset)
+    return DeadLetter(topic, index, Offset(record.offset), own, history)
 
 
-def _matches(letter: DeadLetter, which: LetterFilter) -> bool:
-    story = letter.story
+def _matches(letter: DeadLetter, which: DeadLetterFilter) -> bool:
+    history = letter.history
     if which.letter_offsets is not None and letter.letter_offset not in which.letter_offsets:
         return False
     if which.key is not None and letter.record.key != which.key:
@@ -255,11 +265,11 @@ def _matches(letter: DeadLetter, which: LetterFilter) -> bool:
     if which.reason is None and which.group is None and which.died_from is which.died_to is None:
         return True
     return (
-        story is not None
-        and which.reason in (None, story.reason)
-        and which.group in (None, story.group_id)
-        and (which.died_from is None or story.died_at >= which.died_from)
-        and (which.died_to is None or story.died_at < which.died_to)
+        history is not None
+        and which.reason in (None, history.reason)
+        and which.group in (None, history.group_id)
+        and (which.died_from is None or history.died_at >= which.died_from)
+        and (which.died_to is None or history.died_at < which.died_to)
     )
 
 
@@ -268,7 +278,7 @@ def _by_topic(
 ) -> list[tuple[list[DeadLetter], str]]:
     found: dict[str, list[DeadLetter]] = {}
     for letter in letters:
-        source = letter.story.topic if letter.story is not None else letter.topic
+        source = letter.history.topic if letter.history is not None else letter.topic
         found.setdefault(target or source, []).append(letter)
     return [(some, topic) for topic, some in found.items()]
 

@@ -26,7 +26,7 @@ from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import GoQueueError, ShuttingDown, TopicNotFound
 from goqueue.model.ids import Offset, TopicId, TopicName
 from goqueue.model.record import Record
-from goqueue.queue.dead_letter import batch_of, original
+from goqueue.queue.dead_letter import encode_batch, original
 from goqueue.queue.group import Place
 from goqueue.queue.ranges import Ranges, each_offset, ranges_of
 from goqueue.queue.records import Move
@@ -91,7 +91,7 @@ class Redriver:
         """What a crash interrupted, in the order it was decided in."""
         pending = [
             (move.producer_id, move.producer_epoch, place, move)
-            for place, box in self._queues.machine.letter_boxes.items()
+            for place, box in self._queues.machine.dead_letter_indexes.items()
             for move in box.moves
         ]
         for *_, place, move in sorted(pending, key=lambda each: each[:2]):
@@ -104,7 +104,7 @@ class Redriver:
         async with self._deciding:  # epochs are written in their order
             moves = [await self._planned(each) for each in wanted]
             moving, _ = self._queues.host.submit_now(
-                lambda machine: machine.move_letters(topic, partition, moves)
+                lambda machine: machine.start_redrive(topic, partition, moves)
             )
             if not moving:
                 return 0
@@ -191,7 +191,7 @@ class Redriver:
         letters = await self._ground.partition(topic, partition)
         start = letters.log.start_offset
         await self._queues.host.submit(
-            lambda machine: machine.take_letters(topic, partition, taken, start, kept)
+            lambda machine: machine.remove_dead_letters(topic, partition, taken, start, kept)
         )
 
     async def _write(self, job: Job, move: Move) -> Committed:
@@ -208,7 +208,7 @@ class Redriver:
             return None  # retention was faster
         now = self._clock.now()
         producer = (move.producer_id, move.producer_epoch, 0)
-        appended = self._ground.append(target, batch_of(records, now, producer))
+        appended = self._ground.append(target, encode_batch(records, now, producer))
         return target.committed(appended.last_offset)
 
     async def _records(self, job: Job, move: Move) -> list[Record]:

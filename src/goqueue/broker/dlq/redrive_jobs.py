@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import structlog
 
-from goqueue.broker.dlq.browse import LetterFilter
+from goqueue.broker.dlq.browse import DeadLetterFilter
 from goqueue.model.errors import GoQueueError, Overloaded
 from goqueue.model.ids import Timestamp
 from goqueue.queue import RedriveNotFound
@@ -65,7 +65,7 @@ class Redrives:
         self,
         topic: str,
         *,
-        which: LetterFilter,
+        which: DeadLetterFilter,
         limit: int | None,
         target: str | None,
         rate: float | None,
@@ -93,7 +93,7 @@ class Redrives:
     async def _run(
         self,
         redrive: Redrive,
-        which: LetterFilter,
+        which: DeadLetterFilter,
         limit: int | None,
         target: str | None,
         rate: float | None,

@@ -1,15 +1,15 @@
 """Dead messages go to `{topic}.dlq`, each once, whatever happens in between.
 
-    Died, durable ──> append to the dead letters, durable ──> Buried
-                            ^
-                            └── after a crash or an error: look what is there already
+    MarkedDead, durable ──> append to the dead letters, durable ──> DeadLettered
+                                  ^
+                                  └── after a crash or an error: look what is there already
 
-Those that cannot be written stay as they are, neither delivered nor lost: `unplaced` tells of them,
-and they are tried again, ever more seldom, and whenever a topic is changed.
+A message that cannot be written is neither delivered nor lost: `unwritten` lists it, and the write
+is tried again with growing delays, and whenever a topic is changed.
 
-One task does it all, in order.  So whatever was written to a partition of dead letters and is not
-noted as such lies behind everything that is (`LetterBox.end`): to look from there on, once, for the
-ids of what is still to be buried, is enough never to write a letter twice.
+One task writes, in order.  So letters that were written and not noted lie behind all noted ones
+(`DeadLetterIndex.end`): a scan from there for the ids of what is still to be written prevents that
+a letter is written twice.
 """
 
 import asyncio
@@ -28,15 +28,22 @@ from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
-from goqueue.queue.dead_letter import batch_of, letter_id, letters_topic, small_runs, story_of, told
+from goqueue.queue.dead_letter import (
+    dead_letter_topic,
+    encode_batch,
+    letter_id,
+    read_failure_history,
+    split_by_size,
+    to_dead_letter,
+)
 from goqueue.queue.partition_state import Ledger
-from goqueue.queue.records import Letter, Where
+from goqueue.queue.records import DeadMessage, Where
 
 if TYPE_CHECKING:
     from goqueue.broker.queues.service import Queues
 
 RETENTION_MS: Final = 336 * HOUR_MS
-STORY_BYTES_MAX: Final = 64 * 1024  # room for the story beside the largest message
+HISTORY_BYTES_MAX: Final = 64 * 1024  # room for our headers beside the largest message
 LETTERS_AT_ONCE: Final = 100
 RETRY_SECONDS: Final = 1.0  # twice as long after each failure, up to …
 RETRY_SECONDS_MAX: Final = 30.0
@@ -44,7 +51,7 @@ RETRY_SECONDS_MAX: Final = 30.0
 _log = structlog.get_logger("goqueue.queues")
 
 
-class UnplacedLetters(msgspec.Struct, frozen=True):
+class UnwrittenDeadLetters(msgspec.Struct, frozen=True):
     """Dead messages of one group in one partition that cannot be written to the dead letters."""
 
     where: Where
@@ -58,7 +65,7 @@ class _Failure(msgspec.Struct):
     retry_at: int  # instant
 
 
-class Undertaker:
+class DeadLetterWriter:
     def __init__(self, ground: Ground, queues: "Queues") -> None:
         self._ground = ground
         self._clock = ground.doors.clock
@@ -68,7 +75,7 @@ class Undertaker:
         self._failures: dict[Ledger, _Failure] = {}
 
     def wake(self) -> None:
-        """Somebody may have died."""
+        """There may be messages to write to the dead letters."""
         self._wanted.set()
 
     def retry(self) -> None:
@@ -77,11 +84,11 @@ class Undertaker:
             failure.retry_at = 0
         self.wake()
 
-    def unplaced(self) -> list[UnplacedLetters]:
+    def unwritten(self) -> list[UnwrittenDeadLetters]:
         return [
-            UnplacedLetters(ledger.where, len(ledger.letters), failure.problem)
+            UnwrittenDeadLetters(ledger.where, len(ledger.dead), failure.problem)
             for ledger, failure in self._failures.items()
-            if ledger.letters
+            if ledger.dead
         ]
 
     def problem(self, ledger: Ledger) -> str:
@@ -92,7 +99,7 @@ class Undertaker:
     async def run(self) -> None:
         while True:  # at first for what a crash interrupted
             self._wanted.clear()
-            await self.bury_all()
+            await self.write_all()
             await self._wait()
 
     async def _wait(self) -> None:
@@ -106,8 +113,8 @@ class Undertaker:
         except TimeoutError:
             return
 
-    async def bury_all(self) -> None:
-        """Bury whoever is dead by now, but for those that failed just now."""
+    async def write_all(self) -> None:
+        """Write all messages that are dead by now, but for those whose write failed just now."""
         dead = self._queues.machine.dead()
         known = {ledger for ledger, _ in dead}
         self._failures = {each: why for each, why in self._failures.items() if each in known}
@@ -117,8 +124,8 @@ class Undertaker:
                 continue
             try:
                 for some in _slices(letters):
-                    await self._queues.host.settled()  # nobody is buried whom a crash revives
-                    await self._bury(ledger, some)
+                    await self._queues.host.settled()  # or a crash would deliver the message again
+                    await self._write_some(ledger, some)
             except GoQueueError as error:
                 self._note_failure(ledger, str(error))
             else:
@@ -126,7 +133,7 @@ class Undertaker:
 
     def _note_failure(self, ledger: Ledger, problem: str) -> None:
         where, before = ledger.where, self._failures.get(ledger)
-        self._sure.discard((letters_topic(where.topic), where.partition))
+        self._sure.discard((dead_letter_topic(where.topic), where.partition))
         seconds = RETRY_SECONDS
         if before is not None:
             seconds = min(2 * before.retry_seconds, RETRY_SECONDS_MAX)
@@ -138,7 +145,7 @@ class Undertaker:
                 group=where.group_id,
                 topic=where.topic,
                 partition=where.partition,
-                count=len(ledger.letters),
+                count=len(ledger.dead),
                 problem=problem,
             )
 
@@ -147,19 +154,21 @@ class Undertaker:
             where = ledger.where
             _log.info("dead letters written", topic=where.topic, partition=where.partition)
 
-    async def _bury(self, ledger: Ledger, letters: Sequence[Letter]) -> None:
+    async def _write_some(self, ledger: Ledger, letters: Sequence[DeadMessage]) -> None:
         where = ledger.where
         records = await self._records(ledger, letters)
-        topic = TopicName(letters_topic(where.topic))
+        topic = TopicName(dead_letter_topic(where.topic))
         end = Offset(0)
         if records:
             target = await self._target(where, topic)
             end = await self._write(target, where, letters, records)
         await self._queues.host.submit(
-            lambda machine: machine.bury(where, [each.offset for each in letters], topic, end)
+            lambda machine: machine.dead_letter(
+                where, [each.offset for each in letters], topic, end
+            )
         )
 
-    async def _records(self, ledger: Ledger, letters: Sequence[Letter]) -> dict[int, Record]:
+    async def _records(self, ledger: Ledger, letters: Sequence[DeadMessage]) -> dict[int, Record]:
         """The messages themselves, as far as they are still there."""
         where = ledger.where
         try:
@@ -182,7 +191,7 @@ class Undertaker:
     async def _target(self, where: Where, name: TopicName) -> Partition:
         source = self._ground.topic(where.topic)
         if not self._ground.has_topic(name):
-            bytes_max = source.settings.max_message_bytes + STORY_BYTES_MAX
+            bytes_max = source.settings.max_message_bytes + HISTORY_BYTES_MAX
             bytes_max = min(bytes_max, MESSAGE_BYTES_MAX)
             settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
             with contextlib.suppress(TopicExists):  # made by somebody else just now
@@ -197,7 +206,7 @@ class Undertaker:
         self,
         target: Partition,
         where: Where,
-        letters: Sequence[Letter],
+        letters: Sequence[DeadMessage],
         records: dict[int, Record],
     ) -> Offset:
         """Append those that are not there yet; gives the offset behind all of them, durable."""
@@ -207,7 +216,7 @@ class Undertaker:
             await target.flush_visible()
             written = await self._written(target)
         missing = [
-            told(where, letter, records[letter.offset])
+            to_dead_letter(where, letter, records[letter.offset])
             for letter in letters
             if letter.offset in records and letter_id(where, letter.offset) not in written
         ]
@@ -223,25 +232,25 @@ class Undertaker:
     def _append(self, target: Partition, letters: list[Record]) -> Offset:
         now = self._clock.now()
         last = Offset(-1)
-        for some in small_runs(letters, target.log.settings.max_message_bytes):
-            data = batch_of(some, now)
+        for some in split_by_size(letters, target.log.settings.max_message_bytes):
+            data = encode_batch(some, now)
             last = target.append(data, batches.verified_headers(data), now).last_offset
         return last
 
     async def _written(self, target: Partition) -> set[str]:
         """The ids of letters that were written and not noted as such."""
         stock = Stock(target)
-        box = self._queues.machine.letter_box(TopicName(target.topic), target.index)
+        box = self._queues.machine.dead_letter_index(TopicName(target.topic), target.index)
         offset = int(box.end) if box.end <= stock.limit else 0
         found: set[str] = set()
         while lots := await stock.lots_from(offset):
             offset = lots[-1].next_offset
             for lot in lots:
-                stories = (story_of(record) for record in lot.records)
-                found.update(story.letter_id for story in stories if story is not None)
+                histories = map(read_failure_history, lot.records)
+                found.update(each.letter_id for each in histories if each is not None)
         return found
 
 
-def _slices(letters: Sequence[Letter]) -> Iterator[Sequence[Letter]]:
+def _slices(letters: Sequence[DeadMessage]) -> Iterator[Sequence[DeadMessage]]:
     for start in range(0, len(letters), LETTERS_AT_ONCE):
         yield letters[start : start + LETTERS_AT_ONCE]

@@ -8,7 +8,7 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision
 from goqueue.queue import QueueError, QueueMachine, QueueRecord, Settled, SettleOutcome
-from goqueue.queue.dead_letter import letters_topic
+from goqueue.queue.dead_letter import dead_letter_topic
 from goqueue.queue.receipts import Claims
 from goqueue.queue.settling import Outcomes, Verdict
 
@@ -109,6 +109,6 @@ def told(machine: QueueMachine, claims: Claims, outcomes: Outcomes) -> list[Sett
                 in_flight,
                 verdict.visible_at,
                 verdict.deadline,
-                letters_topic(topic) if is_dead else None,
+                dead_letter_topic(topic) if is_dead else None,
             )
     return [result for result in results if result is not None]

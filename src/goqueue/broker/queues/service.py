@@ -18,7 +18,7 @@ import structlog
 from goqueue.broker.dlq.browse import DeadLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
-from goqueue.broker.dlq.writer import Undertaker, UnplacedLetters
+from goqueue.broker.dlq.writer import DeadLetterWriter, UnwrittenDeadLetters
 from goqueue.broker.machine_host import Committed, MachineHost, Written
 from goqueue.broker.queues import stats
 from goqueue.broker.queues.acknowledgement import (
@@ -90,7 +90,7 @@ class Queues:
         self._clock = ground.doors.clock
         self._host: MachineHost[QueueMachine] | None = None
         self._counters: dict[GroupId, Counter] = {}
-        self._undertaker = Undertaker(ground, self)
+        self._dead_letter_writer = DeadLetterWriter(ground, self)
         self._floors = Floors(ground, self)
         self._sources = Sources(ground, self, self._floors)
         self._redriver = Redriver(ground, self)
@@ -104,7 +104,7 @@ class Queues:
     async def attach(self, host: MachineHost[QueueMachine]) -> None:
         self._host = host
         for group in host.machine.groups.values():
-            group.topic_totals.clear()  # they are of this process, not of its forebears
+            group.topic_totals.clear()  # counters restart with the process
         await host.submit_or_defer(lambda machine: machine.resume(self._clock.steady()))
         self._redriver.inherit()
 
@@ -118,29 +118,29 @@ class Queues:
         return self.host.machine
 
     async def run(self) -> None:
-        """Bury the dead, move their letters, commit floors, let go of what is not used."""
+        """Background loops: DLQ writer, redrive, offset sync, cache eviction."""
         async with asyncio.TaskGroup() as tasks:
             self.redrives.attach(tasks)
             tasks.create_task(self.host.run())
-            tasks.create_task(self._undertaker.run())
+            tasks.create_task(self._dead_letter_writer.run())
             tasks.create_task(self._redriver.run())
             tasks.create_task(self._floors.run())
             tasks.create_task(self._sources.run(self._counters))
 
     def retry_dead_letters(self) -> None:
         """A topic was changed: what could not be written may fit now."""
-        self._undertaker.retry()
+        self._dead_letter_writer.retry()
 
-    def unplaced_letters(self) -> list[UnplacedLetters]:
+    def unwritten_dead_letters(self) -> list[UnwrittenDeadLetters]:
         """Dead messages that cannot be written to the dead letters, and why."""
-        return self._undertaker.unplaced()
+        return self._dead_letter_writer.unwritten()
 
     def on_deadline(self, due: Due, _: Committed) -> None:
         """The host tells of messages that became ready, or that died."""
         for group_id in due.groups:
             self._ring(group_id)
         if due.has_dead:
-            self._undertaker.wake()
+            self._dead_letter_writer.wake()
 
     def stop(self) -> None:
         """Nobody waits any more."""
@@ -393,7 +393,7 @@ class Queues:
             visibility_ms=wanted.visibility_ms,
             whole_batches=wanted.whole_batches,
         )
-        self._look_for_dead()
+        self._write_dead_letters()
         return served
 
     async def _handed(self, parcels: list[Parcel], committed: Committed) -> list[Parcel]:
@@ -543,7 +543,7 @@ class Queues:
             )
         )
         self._ring(group_id)
-        self._look_for_dead()
+        self._write_dead_letters()
         return count
 
     def let_go(self, group_id: GroupId, consumer: str, *, deliveries_max: int) -> None:
@@ -561,7 +561,7 @@ class Queues:
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost consumer not released", problem=str(error))
         self._ring(group_id)
-        self._look_for_dead()
+        self._write_dead_letters()
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
@@ -589,7 +589,7 @@ class Queues:
             else:
                 counter.ring_for_room()
         if isinstance(ending, Nack | Reject | Release):
-            self._look_for_dead()
+            self._write_dead_letters()
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -606,7 +606,7 @@ class Queues:
         if group is not None:
             groups = [self._group(GroupId(group))]
         now = self._clock.steady()
-        problem = self._undertaker.problem
+        problem = self._dead_letter_writer.problem
         return [await stats.group_stats(each, self._sources, now, problem) for each in groups]
 
     def consumers(self, group_id: GroupId) -> dict[str, tuple[str, ...]]:
@@ -645,9 +645,9 @@ class Queues:
         if counter is not None:
             counter.ring_for_room()
 
-    def _look_for_dead(self) -> None:
+    def _write_dead_letters(self) -> None:
         if self.machine.has_dead:
-            self._undertaker.wake()
+            self._dead_letter_writer.wake()
 
 
 def _group_id(name: str) -> GroupId:

@@ -106,7 +106,7 @@ async def _partition_stats(
         ready=sum(lane.ready for lane in lanes),
         in_flight=sum(ledger.in_flight),
         waiting=sum(waiting),
-        dead=len(ledger.letters),
+        dead=len(ledger.dead),
         lanes=lanes,
     )
 

@@ -6,7 +6,7 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from goqueue.broker.dlq.browse import LetterFilter
+from goqueue.broker.dlq.browse import DeadLetterFilter
 from goqueue.broker.dlq.redrive import holds
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.errors import BatchTooLarge, PolicyViolation, TopicNotFound
@@ -39,7 +39,7 @@ def test_a_rejected_message_is_a_dead_letter_at_once_with_its_whole_story():
         topic = bench.broker.topic("jobs.dlq")
         assert (topic.partitions, topic.settings.retention_ms) == (3, 336 * HOUR_MS)
         (letter,) = await bench.queues.dead_letters.browse("jobs")
-        record, story = letter.record, letter.story
+        record, story = letter.record, letter.history
         assert (record.key, record.value, record.headers) == (ODD.key, ODD.value, ODD.headers)
         assert record.timestamp == ODD.timestamp
         assert story is not None
@@ -84,17 +84,17 @@ def test_redrive_some_by_filter_or_elsewhere_or_slowly():
         await bench.publish("jobs", OutgoingMessage(b"9", headers=(("kind", b"odd"),)))
         await reject_all(bench, "second")
         await bench.broker.create_topic("other", partitions=2)
-        assert await letters.redrive("jobs", which=LetterFilter(key=b"k3")) == 1
-        assert await letters.redrive("jobs", which=LetterFilter(key=b"k3")) == 0
-        odd = LetterFilter(header=("kind", b"odd"))
+        assert await letters.redrive("jobs", which=DeadLetterFilter(key=b"k3")) == 1
+        assert await letters.redrive("jobs", which=DeadLetterFilter(key=b"k3")) == 0
+        odd = DeadLetterFilter(header=("kind", b"odd"))
         assert await letters.redrive("jobs", which=odd, target="other") == 1
-        assert await letters.redrive("jobs", which=LetterFilter(died_from=middle)) == 0
-        assert await letters.redrive("jobs", which=LetterFilter(reason="expired")) == 0
-        one = LetterFilter(partition=0, letter_offsets=frozenset({5}))
+        assert await letters.redrive("jobs", which=DeadLetterFilter(died_from=middle)) == 0
+        assert await letters.redrive("jobs", which=DeadLetterFilter(reason="expired")) == 0
+        one = DeadLetterFilter(partition=0, letter_offsets=frozenset({5}))
         assert await letters.redrive("jobs", which=one) == 1
         assert sorted(await bench.drain()) == [b"3", b"5"]
         assert await bench.drain("other") == [b"9"]
-        assert await letters.purge("jobs", which=LetterFilter(key=b"k0")) == 1
+        assert await letters.purge("jobs", which=DeadLetterFilter(key=b"k0")) == 1
         started = bench.broker.doors.clock.instant()
         assert await letters.redrive("jobs", rate=2, limit=4) == 4
         assert (bench.broker.doors.clock.instant() - started) / 1e9 >= 2
@@ -177,7 +177,7 @@ def test_who_asked_may_leave_meanwhile():
         await bench.publish("jobs", *numbered(10))
         await reject_all(bench)
         asking = asyncio.create_task(letters.redrive("jobs"))  # rule-ok: who leaves
-        while not any(box.moves for box in bench.queues.machine.letter_boxes.values()):
+        while not any(box.moves for box in bench.queues.machine.dead_letter_indexes.values()):
             await bench.sleep(0.0001)
         asking.cancel()
         await bench.sleep(1)
@@ -265,7 +265,7 @@ def test_a_dead_letter_that_cannot_be_written_is_kept_told_and_written_when_it_c
             await bench.sleep(60)
         told = [each for each in logs if each["event"] == "dead letters not written yet"]
         assert [each["problem"] for each in told] == ["no room for jobs.dlq"]
-        (unplaced,) = bench.queues.unplaced_letters()
+        (unplaced,) = bench.queues.unwritten_dead_letters()
         assert (unplaced.where.topic, unplaced.count) == ("jobs", 2)
         assert unplaced.problem == "no room for jobs.dlq"
         (stats,) = await bench.queues.stats("workers")
@@ -277,6 +277,6 @@ def test_a_dead_letter_that_cannot_be_written_is_kept_told_and_written_when_it_c
         await bench.broker.create_topic("elsewhere")  # somebody acts: it is tried at once
         await bench.sleep(0.5)
         assert await bench.queues.dead_letters.count("jobs") == 2
-        assert bench.queues.unplaced_letters() == []
+        assert bench.queues.unwritten_dead_letters() == []
 
     play(scenario, settings=QueueSettings(visibility_ms=HOUR_MS))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from goqueue.broker.dlq.browse import LetterFilter
+from goqueue.broker.dlq.browse import DeadLetterFilter
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import GroupId, Offset, TopicName
@@ -158,7 +158,7 @@ def test_dead_letters_written_after_their_log_lost_its_end_are_there():
         some = await bench.receive(max_messages=4)
         await bench.queues.reject([each.receipt for each in some], reason="bad")
         await bench.sleep(1)
-        every = LetterFilter(reason="rejected")
+        every = DeadLetterFilter(reason="rejected")
         assert await bench.queues.dead_letters.purge("jobs", which=every) == 4
 
     async def look(bench: Bench) -> None:

@@ -80,7 +80,7 @@ def test_what_cannot_be_decoded_is_one_dead_letter_and_stops_nobody(kind: str):
         await bench.publish("jobs", b"after")
         assert await bench.drain() == [b"before", b"after"]
         (letter,) = await letters(bench)
-        story = letter.story
+        story = letter.history
         assert story is not None
         assert (story.reason, story.offset) == ("unreadable", 1)
         assert f"offsets 1 to {count} cannot be decoded" in story.error
@@ -101,7 +101,7 @@ def test_records_that_claim_the_offsets_of_another_batch_do_not_get_them():
         await bench.ack(received[:1])
         await bench.ack(received[1:])
         (letter,) = await letters(bench)
-        story = letter.story
+        story = letter.history
         assert story is not None
         assert "offsets 1 to 2 cannot be decoded" in story.error
 
@@ -114,8 +114,8 @@ def test_a_batch_that_claims_more_messages_than_it_has_gives_those_it_has():
         await append(bench, assembled(block, 9))
         assert await bench.drain() == [b"v" * 99]
         (letter,) = await letters(bench)
-        assert letter.story is not None
-        assert "offsets 1 to 8 cannot be decoded" in letter.story.error
+        assert letter.history is not None
+        assert "offsets 1 to 8 cannot be decoded" in letter.history.error
 
     play(scenario)
 

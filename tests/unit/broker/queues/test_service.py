@@ -69,7 +69,7 @@ def test_nack_returns_after_the_backoff_and_the_last_failure_is_the_end():
         await bench.sleep(1)
         assert await bench.receive() == []
         (letter,) = await bench.queues.dead_letters.browse("jobs")
-        story = letter.story
+        story = letter.history
         assert story is not None
         assert (story.reason, story.error, story.attempts) == ("max_failures", "no 3", 3)
         assert (letter.record.value, letter.record.offset) == (b"bad", 0)
@@ -216,8 +216,8 @@ def test_a_message_past_its_time_to_live_is_not_delivered():
         assert await bench.drain() == [b"forever"]
         await bench.sleep(1)
         (letter,) = await bench.queues.dead_letters.browse("jobs")
-        assert letter.story is not None
-        assert (letter.record.value, letter.story.reason) == (b"short", "expired")
+        assert letter.history is not None
+        assert (letter.record.value, letter.history.reason) == (b"short", "expired")
         await bench.queues.configure("workers", QueueSettings(expired="drop", ttl_ms=500))
         await bench.publish("jobs", b"a", b"b")
         assert len(await bench.receive(max_messages=1, visibility_ms=600)) == 1
@@ -241,7 +241,10 @@ def test_a_topic_says_how_long_its_messages_live_and_how_they_end():
         assert await bench.drain() == [b"own"]
         await bench.sleep(1)
         (letter,) = await bench.queues.dead_letters.browse("jobs")
-        assert (letter.record.value, letter.story and letter.story.reason) == (b"short", "expired")
+        assert (letter.record.value, letter.history and letter.history.reason) == (
+            b"short",
+            "expired",
+        )
 
         await bench.broker.change_settings("jobs", {**settings, "goqueue.expired": "drop"})
         await bench.publish("jobs", b"dropped", own(b"1000"))

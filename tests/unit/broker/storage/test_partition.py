@@ -13,10 +13,10 @@ from goqueue.model.ids import Offset
 from goqueue.testing.sim import SimDisk, run
 from tests.unit.broker.brokers import LonePartition, append, texts, values_in
 
-Story = Callable[[SimDisk], Awaitable[None]]
+FailureHistory = Callable[[SimDisk], Awaitable[None]]
 
 
-def told(story: Story, seed: int = 0) -> None:
+def told(story: FailureHistory, seed: int = 0) -> None:
     async def main() -> None:
         await story(SimDisk(seed))
 

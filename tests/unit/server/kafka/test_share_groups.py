@@ -271,9 +271,9 @@ async def test_a_record_that_is_released_again_and_again_is_a_dead_letter_in_the
     assert ranges(await ann.fetch(max_records=10)) == [(1, 1, 1)]
     await dead_letters(broker, 1)
     (letter,) = await broker.queues.dead_letters.browse("orders")
-    assert letter.story is not None
-    assert (letter.story.reason, letter.story.attempts) == ("max_deliveries", 5)
-    assert (letter.story.failures, letter.story.timeouts) == (0, 0)
+    assert letter.history is not None
+    assert (letter.history.reason, letter.history.attempts) == ("max_deliveries", 5)
+    assert (letter.history.failures, letter.history.timeouts) == (0, 0)
 
 
 async def test_what_members_that_are_cut_off_held_counts_as_delivered(broker, topic):

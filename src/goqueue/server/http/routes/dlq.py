@@ -11,11 +11,11 @@ from litestar import Request, Response, delete, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
-from goqueue.broker.dlq.browse import DeadLetter, DeadLetters, LetterFilter
+from goqueue.broker.dlq.browse import DeadLetter, DeadLetterFilter, DeadLetters
 from goqueue.broker.dlq.redrive_jobs import Redrive as RedriveState
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
-from goqueue.queue import DeadLetterNotFound, Story, letters_topic
+from goqueue.queue import DeadLetterNotFound, FailureHistory, dead_letter_topic
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues
 from goqueue.server.http.parsing import INT64_MAX, TIME_PATTERN, parse_time, time_text
 from goqueue.server.http.routes.group_bodies import (
@@ -267,7 +267,7 @@ async def browse_letters(
     last = found[-1] if found and len(found) == limit else None
     return DeadLettersBody(
         name,
-        letters_topic(name),
+        dead_letter_topic(name),
         await letters.count(name),
         [_letter(each, encoding) for each in found],
         None if last is None else f"{last.partition}:{last.letter_offset}",
@@ -289,12 +289,12 @@ async def taken_letters(broker: TheBroker, queues: TheQueues, topic: TopicPath) 
         TakenPartition(partition, floor, list(ranges))
         for partition, floor, ranges in await queues.dead_letters.taken(name)
     ]
-    return TakenBody(name, letters_topic(name), taken)
+    return TakenBody(name, dead_letter_topic(name), taken)
 
 
-async def _reasons(letters: DeadLetters, name: str, which: LetterFilter) -> dict[str, int]:
+async def _reasons(letters: DeadLetters, name: str, which: DeadLetterFilter) -> dict[str, int]:
     found = await letters.browse(name, which=which, limit=COUNTED_MAX)
-    return dict(Counter("" if each.story is None else each.story.reason for each in found))
+    return dict(Counter("" if each.history is None else each.history.reason for each in found))
 
 
 def _place(text: str | None) -> tuple[int, int] | None:
@@ -325,7 +325,7 @@ async def get_letter(
     broker.topic(name)
     found: list[DeadLetter] = []
     if 0 <= partition <= INT32_MAX and 0 <= offset <= INT64_MAX:
-        which = LetterFilter(partition=partition, letter_offsets=frozenset({offset}))
+        which = DeadLetterFilter(partition=partition, letter_offsets=frozenset({offset}))
         found = await queues.dead_letters.browse(name, which=which, limit=1)
     if not found:
         raise DeadLetterNotFound(f"topic {name!r} has no dead letter {partition}/{offset}")
@@ -334,7 +334,7 @@ async def get_letter(
 
 def _letter(letter: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
     body = message_body(letter.record, letter.partition, encoding)
-    story = letter.story
+    history = letter.history
     return DeadLetterBody(
         letter.partition,
         letter.letter_offset,
@@ -343,28 +343,28 @@ def _letter(letter: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
         body.value,
         body.headers,
         body.priority,
-        **_told(story),
+        **_told(history),
         encoding=body.encoding,
     )
 
 
-def _told(story: Story | None) -> dict[str, Any]:
-    if story is None:
+def _told(history: FailureHistory | None) -> dict[str, Any]:
+    if history is None:
         times = dict.fromkeys(("source_offset", "first_delivery", "last_delivery", "died_at"))
         texts = dict.fromkeys(("reason", "error", "group", "consumer"), "")
         return {**times, **texts, "attempts": 0, "failures": 0, "timeouts": 0}
     return {
-        "source_offset": story.offset,
-        "reason": story.reason,
-        "error": story.error,
-        "attempts": story.attempts,
-        "failures": story.failures,
-        "timeouts": story.timeouts,
-        "group": story.group_id,
-        "consumer": story.consumer,
-        "first_delivery": _time(story.first_delivery),
-        "last_delivery": _time(story.last_delivery),
-        "died_at": _time(story.died_at),
+        "source_offset": history.offset,
+        "reason": history.reason,
+        "error": history.error,
+        "attempts": history.attempts,
+        "failures": history.failures,
+        "timeouts": history.timeouts,
+        "group": history.group_id,
+        "consumer": history.consumer,
+        "first_delivery": _time(history.first_delivery),
+        "last_delivery": _time(history.last_delivery),
+        "died_at": _time(history.died_at),
     }
 
 
@@ -511,11 +511,11 @@ async def purge_letters(
     return PurgedBody(name, await queues.dead_letters.purge(name, which=_filter(which)))
 
 
-def _filter(which: WhichLetters) -> LetterFilter:
+def _filter(which: WhichLetters) -> DeadLetterFilter:
     if which.offsets is not None and which.partition is None:
         raise InvalidRequest("offsets: give the partition, too")
     header = which.header
-    return LetterFilter(
+    return DeadLetterFilter(
         partition=which.partition,
         letter_offsets=None if which.offsets is None else frozenset(which.offsets),
         key=None if which.key is None else which.key.encode(),
