@@ -18,7 +18,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings, Settled
 from goqueue.queue.dead_letter import read_failure_history
@@ -154,8 +154,8 @@ class Audit:
             return found
         for index in range(broker.topic(f"{TOPIC}.dlq").partitions):
             partition = await broker.partition(f"{TOPIC}.dlq", index)
-            stock, offset = Stock(partition), 0
-            while lots := await stock.lots_from(offset):
+            reader, offset = PartitionReader(partition), 0
+            while lots := await reader.read_blocks(offset):
                 offset = lots[-1].next_offset
                 for record in [record for lot in lots for record in lot.records]:
                     story = read_failure_history(record)

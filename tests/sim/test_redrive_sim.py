@@ -12,7 +12,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
@@ -98,8 +98,8 @@ async def values_in(broker: Broker, topic: str) -> Counter[bytes]:
         for index in range(broker.topic(topic).partitions):
             partition = await broker.partition(topic, index)
             await partition.flush_visible()
-            stock, offset = Stock(partition), 0
-            while lots := await stock.lots_from(offset):
+            reader, offset = PartitionReader(partition), 0
+            while lots := await reader.read_blocks(offset):
                 offset = lots[-1].next_offset
                 found.update(record.value or b"" for lot in lots for record in lot.records)
     return found

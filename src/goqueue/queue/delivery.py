@@ -36,7 +36,7 @@ class Take:
         self.fresh: list[tuple[int, int, int]] = []  # first, last, lane
         self.again: list[int] = []
         self.passed: list[tuple[int, int]] = []
-        self.parked: list[tuple[int, int, int]] = []
+        self.deferred: list[tuple[int, int, int]] = []
         self.keys: dict[int, int] = {}  # key to offset, of what was chosen
         self.outdated: list[int] = []  # past their time to live
         self.drops = False  # those, instead of making them dead letters
@@ -79,7 +79,7 @@ class Take:
         return bool(
             self.chosen
             or self.passed
-            or self.parked
+            or self.deferred
             or self.outdated
             or self.unreadable
             or self.gone
@@ -117,7 +117,7 @@ def hand(
         expired = len(take.outdated) if take.drops else 0
         ranges = ranges_of(sorted(done))
         records.append(Finished(ledger.where, ranges, is_ack=False, expired=expired))
-    if take.chosen or take.passed or take.parked:
+    if take.chosen or take.passed or take.deferred:
         records.append(_handed(take, lease_id, consumer, now, deadline))
     elif take.cursors != ledger.cursors:
         records.append(Finished(ledger.where, (), is_ack=False, cursors=tuple(take.cursors)))
@@ -158,7 +158,7 @@ def _handed(
         again=tuple(take.again),
         cursors=tuple(take.cursors),
         passed=tuple(take.passed),
-        parked=tuple(take.parked),
+        deferred=tuple(take.deferred),
         keys=tuple((offset, key) for key, offset in take.keys.items()),
     )
 

@@ -4,7 +4,7 @@
     ──────────────|──────────────────────────────────────|──────────────────────>
       finished      finished, except what is held:         never handed out:
                     in flight, waiting, ready,             costs no memory
-                    parked, dead
+                    deferred, dead
 
 Nothing is kept of a finished message, nor of one that was never handed out: an offset between the
 floor and its lane's cursor that is not held is finished.  So memory follows what is in flight: a
@@ -15,7 +15,7 @@ What is held is one of
 
     a Lease       in flight; the lease says whose, and until when
     a time        waits for its retry, and is ready from then on (READY: at once)
-    PARKED        passed over because another message of its key is held
+    DEFERRED      passed over because another message of its key is held
     DEAD          on its way to the dead letters
 
 Only `apply` in `machine.py` calls what is under "changing".  The heaps are derived from `held`, and
@@ -45,7 +45,7 @@ from goqueue.queue.records import (
 )
 
 READY: Final = 0
-PARKED: Final = -1
+DEFERRED: Final = -1
 DEAD: Final = -2
 
 NEVER: Final = Timestamp(2**63 - 1)
@@ -68,8 +68,8 @@ class Ledger:
         self.history: dict[int, History] = {}
         self.dead: dict[int, DeadMessage] = {}  # of those that are DEAD
         self.keys: dict[int, int] = {}  # of what is held, when keys have order
-        self.busy: dict[int, deque[int] | None] = {}  # key in flight (or waiting) to those parked
-        self.parked_count = 0
+        self.busy: dict[int, deque[int] | None] = {}  # key in flight (or waiting) to those deferred
+        self.deferred_count = 0
         self.settled: dict[int, int] = {}  # finished offset to its last lease, oldest first
         self.leases: dict[Lease, None] = {}
         self.pinned: dict[str, dict[Lease, None]] = {}  # those that wait for a transaction's end
@@ -183,7 +183,7 @@ class Ledger:
         """Messages that wait for their retry or their key; for figures, so it takes its time."""
         counts = [0] * LANES
         for offset, held in self.held.waiting():
-            if held == PARKED or held > now:
+            if held == DEFERRED or held > now:
                 counts[self.lane(offset)] += 1
         return counts
 
@@ -287,19 +287,19 @@ class Ledger:
         for offset, lane in record.passed:
             self._note_lane(offset, lane)
             self._make_ready(offset)
-        for offset, lane, key in record.parked:
+        for offset, lane, key in record.deferred:
             self._note_lane(offset, lane)
             self.keys[offset] = key
             if key not in self.busy:  # freed since that was planned
                 self.busy[key] = None
                 self._make_ready(offset)
                 continue
-            parked = self.busy[key]
-            if parked is None:
-                parked = self.busy[key] = deque()
-            parked.append(offset)
-            self.held[offset] = PARKED
-            self.parked_count += 1
+            deferred = self.busy[key]
+            if deferred is None:
+                deferred = self.busy[key] = deque()
+            deferred.append(offset)
+            self.held[offset] = DEFERRED
+            self.deferred_count += 1
 
     def finish(self, ranges: Ranges) -> None:
         """These are done with, whatever they were."""
@@ -540,11 +540,11 @@ class Ledger:
 
     def _drop_all(self, offsets: Iterable[int]) -> None:
         """As `_drop`; those first that wait for a key, so that none of them is its next."""
-        parked: list[int] = []
+        deferred: list[int] = []
         others: list[int] = []
         for offset in sorted(offsets):
-            (parked if self.held.get(offset) == PARKED else others).append(offset)
-        self._drop(ranges_of(parked))
+            (deferred if self.held.get(offset) == DEFERRED else others).append(offset)
+        self._drop(ranges_of(deferred))
         self._drop(ranges_of(others))
 
     def _forget(self, first: int, last: int, was: State) -> None:
@@ -584,16 +584,16 @@ class Ledger:
         key = self.keys.pop(offset, None)
         if key is None:
             return
-        parked = self.busy[key]
-        if not parked:
+        deferred = self.busy[key]
+        if not deferred:
             del self.busy[key]
             return
-        self.parked_count -= 1
-        if was == PARKED:
-            parked.remove(offset)
+        self.deferred_count -= 1
+        if was == DEFERRED:
+            deferred.remove(offset)
         else:
-            self._make_ready(parked.popleft())
-        if not parked:
+            self._make_ready(deferred.popleft())
+        if not deferred:
             self.busy[key] = None
 
     def _advance(self) -> None:

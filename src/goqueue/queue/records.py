@@ -115,7 +115,9 @@ class Handed(msgspec.Struct, frozen=True, tag="handed"):
     again: tuple[int, ...]  # came back, or were passed over
     cursors: Cursors  # of the lanes, after this
     passed: tuple[tuple[int, int], ...] = ()  # offset and lane; passed over and ready
-    parked: tuple[tuple[int, int, int], ...] = ()  # offset, lane, key; passed over: key in flight
+    deferred: tuple[tuple[int, int, int], ...] = msgspec.field(  # offset, lane, key in flight
+        default=(), name="parked"
+    )
     keys: tuple[tuple[int, int], ...] = ()  # offset and key of fresh ones, when keys have order
 
 
@@ -288,8 +290,9 @@ class LedgerKept(msgspec.Struct, frozen=True, tag="ledger"):
     leases: tuple[LeaseKept, ...]
     waiting: tuple[tuple[int, int], ...]  # offset and when it is visible; 0 for at once
     lanes: tuple[tuple[int, int], ...]  # of what is held, unless normal
-    keys: tuple[tuple[int, int], ...]  # offset and key of what is held and not parked
-    parked: tuple[tuple[int, tuple[int, ...]], ...]  # key to offsets in order
+    keys: tuple[tuple[int, int], ...]  # offset and key of what is held and not deferred
+    # key to offsets in order
+    deferred: tuple[tuple[int, tuple[int, ...]], ...] = msgspec.field(name="parked")
     history: tuple[HistoryKept, ...]
     dead: tuple[DeadMessage, ...] = msgspec.field(name="letters")
     settled: tuple[tuple[int, int], ...]

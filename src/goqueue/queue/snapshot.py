@@ -4,7 +4,7 @@ from collections import deque
 
 from goqueue.queue.history import History
 from goqueue.queue.lease import Lease, LeaseBook
-from goqueue.queue.partition_state import DEAD, PARKED, READY, Ledger
+from goqueue.queue.partition_state import DEAD, DEFERRED, READY, Ledger
 from goqueue.queue.ranges import joined
 from goqueue.queue.records import HistoryKept, LeaseKept, LedgerKept
 
@@ -21,8 +21,8 @@ def kept(ledger: Ledger) -> LedgerKept:
         leases=tuple(_lease_kept(ledger, lease) for lease in ledger.leases),
         waiting=tuple((o, h) for o, h in held.waiting() if h >= READY),
         lanes=tuple(ledger.lanes.items()),
-        keys=tuple((o, key) for o, key in ledger.keys.items() if held[o] != PARKED),
-        parked=tuple((key, tuple(parked)) for key, parked in ledger.busy.items() if parked),
+        keys=tuple((o, key) for o, key in ledger.keys.items() if held[o] != DEFERRED),
+        deferred=tuple((key, tuple(deferred)) for key, deferred in ledger.busy.items() if deferred),
         history=tuple(history.kept(offset) for offset, history in ledger.history.items()),
         dead=tuple(ledger.dead.values()),
         settled=tuple(ledger.settled.items()),
@@ -59,12 +59,12 @@ def restored(record: LedgerKept, book: LeaseBook) -> Ledger:
     for offset, key in record.keys:
         ledger.keys[offset] = key
         ledger.busy[key] = None
-    for key, offsets in record.parked:
+    for key, offsets in record.deferred:
         ledger.busy[key] = deque(offsets)
-        ledger.parked_count += len(offsets)
+        ledger.deferred_count += len(offsets)
         ledger.keys.update(dict.fromkeys(offsets, key))
         for offset in offsets:
-            ledger.held[offset] = PARKED
+            ledger.held[offset] = DEFERRED
     return ledger
 
 

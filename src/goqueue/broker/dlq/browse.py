@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.broker.dlq.redrive import Redriver, Wanted
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.services import Ground
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
@@ -181,13 +181,13 @@ class DeadLetters:
         self, partition: Partition, topic: str, first: int
     ) -> AsyncIterator[DeadLetter]:
         await partition.flush_visible()
-        stock = Stock(partition)
-        end = stock.limit  # what comes later is for the next one who asks
+        reader = PartitionReader(partition)
+        end = reader.limit  # what comes later is for the next one who asks
         name, index = TopicName(partition.topic), partition.index
         offset = max(first, self._queues.machine.dead_letter_index(name, index).floor)
-        while lots := await stock.lots_from(offset):
-            offset = lots[-1].next_offset
-            for record in [record for lot in lots for record in lot.records]:
+        while blocks := await reader.read_blocks(offset):
+            offset = blocks[-1].next_offset
+            for record in [record for block in blocks for record in block.records]:
                 if record.offset >= end:
                     return
                 if self._queues.machine.dead_letter_index(name, index).is_free(record.offset):

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from goqueue.broker.machine_host import Committed
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.services import Ground
 from goqueue.broker.storage.partition import Partition
 from goqueue.log.producers import EPOCH_MAX
@@ -216,7 +216,7 @@ class Redriver:
         if job.letters is not None:
             return [job.letters[offset] for offset in offsets]
         letters = await self._ground.partition(*job.place)
-        found = await Stock(letters).find(offsets)
+        found = await PartitionReader(letters).find(offsets)
         return [original(found[offset]) for offset in offsets if offset in found]
 
 

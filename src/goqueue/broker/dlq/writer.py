@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.services import Ground
 from goqueue.broker.storage.partition import Partition
 from goqueue.model import batch as batches
@@ -177,8 +177,8 @@ class DeadLetterWriter:
             return {}
         if source.topic_id != ledger.topic_id:
             return {}
-        stock = Stock(source, committed_only=False)  # whatever was delivered is there
-        found = await stock.find(sorted(letter.offset for letter in letters))
+        reader = PartitionReader(source, committed_only=False)  # whatever was delivered is there
+        found = await reader.find(sorted(letter.offset for letter in letters))
         if len(found) < len(letters):
             _log.warning(
                 "dead messages are gone from the log",
@@ -239,14 +239,14 @@ class DeadLetterWriter:
 
     async def _written(self, target: Partition) -> set[str]:
         """The ids of letters that were written and not noted as such."""
-        stock = Stock(target)
+        reader = PartitionReader(target)
         box = self._queues.machine.dead_letter_index(TopicName(target.topic), target.index)
-        offset = int(box.end) if box.end <= stock.limit else 0
+        offset = int(box.end) if box.end <= reader.limit else 0
         found: set[str] = set()
-        while lots := await stock.lots_from(offset):
-            offset = lots[-1].next_offset
-            for lot in lots:
-                histories = map(read_failure_history, lot.records)
+        while blocks := await reader.read_blocks(offset):
+            offset = blocks[-1].next_offset
+            for block in blocks:
+                histories = map(read_failure_history, block.records)
                 found.update(each.letter_id for each in histories if each is not None)
         return found
 

@@ -1,4 +1,4 @@
-"""The counter at which one group is served: whose turn it is, and who waits.
+"""One group's dispatcher: which messages a consumer gets, and which consumers wait.
 
 Choosing goes over the group's partitions, beginning with another one each time, and over its lanes
 as their weights say.  One consumer is served at a time (reading may have to wait for the disk);
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.consumers import Consumers
-from goqueue.broker.queues.partition_reader import Stock
-from goqueue.broker.queues.prefetch import Budget, Moment, Shelf
-from goqueue.broker.queues.wait_queue import Bell
+from goqueue.broker.queues.partition_reader import PartitionReader
+from goqueue.broker.queues.prefetch import Budget, Moment, PrefetchBuffer
+from goqueue.broker.queues.wait_queue import WaitQueue
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.machine import Decision
 from goqueue.queue import Peeked, QueueMachine
@@ -26,12 +26,12 @@ from goqueue.queue.records import QueueRecord
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
-Source = tuple[Ledger, Stock]
+Source = tuple[Ledger, PartitionReader]
 Served = tuple[list[Parcel], Committed]
-Takes = dict[Shelf, Take]  # in the order of their turns
+Takes = dict[PrefetchBuffer, Take]  # in the order of their turns
 
 
-class Counter:
+class Dispatcher:
     def __init__(self, clock: Clock, host: MachineHost[QueueMachine], group: QueueGroup) -> None:
         self.group = group
         self.crowded = 0  # consumers that wait until they hold less
@@ -41,8 +41,8 @@ class Counter:
         self._clock = clock
         self._host = host
         self._lock = asyncio.Lock()
-        self._shelves: dict[Ledger, Shelf] = {}
-        self._bells: dict[tuple[str, ...], Bell] = {}
+        self._buffers: dict[Ledger, PrefetchBuffer] = {}
+        self._wait_queues: dict[tuple[str, ...], WaitQueue] = {}
         self._turns = Turns()
         self._turns_of: QueueSettings | None = None
         self._turn = 0
@@ -50,43 +50,45 @@ class Counter:
     # --- waiting ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def bell(self, topics: Sequence[str], partitions: Sequence[Partition]) -> Iterator[Bell]:
-        """Something to wait by, for who is ready to wait."""
+    def wait_queue(
+        self, topics: Sequence[str], partitions: Sequence[Partition]
+    ) -> Iterator[WaitQueue]:
+        """The wait queue of consumers that want the same topics."""
         key = tuple(sorted(topics))
-        bell = self._bells.get(key)
-        if bell is None:
-            bell = self._bells[key] = Bell()
-        bell.users += 1
-        bell.hang(partitions)
+        wait_queue = self._wait_queues.get(key)
+        if wait_queue is None:
+            wait_queue = self._wait_queues[key] = WaitQueue()
+        wait_queue.users += 1
+        wait_queue.attach(partitions)
         try:
-            yield bell
+            yield wait_queue
         finally:
-            bell.users -= 1
-            if not bell.users:
-                bell.take_down()
-                self._bells.pop(key, None)
+            wait_queue.users -= 1
+            if not wait_queue.users:
+                wait_queue.detach()
+                self._wait_queues.pop(key, None)
 
-    def ring(self) -> None:
+    def notify_one(self) -> None:
         self.news += 1
-        for bell in self._bells.values():
-            bell.ring()
+        for wait_queue in self._wait_queues.values():
+            wait_queue.notify_one()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         """The broker stops: everybody is to look."""
-        for bell in self._bells.values():
-            bell.ring_all()
+        for wait_queue in self._wait_queues.values():
+            wait_queue.notify_all()
 
-    def ring_for_room(self) -> None:
+    def notify_room(self) -> None:
         """Messages were finished: only who waits for that need know."""
         self.news += 1
         if self.crowded or self.group.settings.ordering == "key":
-            self.ring()
+            self.notify_one()
 
     # --- serving ----------------------------------------------------------------------------------
 
     async def serve(
         self,
-        stocks: Sequence[Source],
+        sources: Sequence[Source],
         consumer: str,
         *,
         count: int,
@@ -105,7 +107,7 @@ class Counter:
                 budget = Budget(min(count, room), size, spare)
                 takes: Takes = {}
                 try:
-                    await self._choose(self._in_turn(stocks), takes, budget)
+                    await self._choose(self._in_turn(sources), takes, budget)
                     handed, committed = self._decide(takes, consumer, visibility_ms)
                 except BaseException:
                     _undo(takes)
@@ -114,24 +116,24 @@ class Counter:
                     return self._parcels(takes, handed), committed
                 _undo(takes)
 
-    def has_some(self, stocks: Sequence[Source]) -> bool:
+    def has_some(self, sources: Sequence[Source]) -> bool:
         """Whether it is worth while to be served now."""
         if self._lock.locked():
             return True  # who is being served may leave some
         now, machine = self._clock.steady(), self._host.machine
         has_some = False
-        for shelf in map(self._shelf, stocks):
-            has_some = has_some or not shelf.is_current() or bool(shelf.offers(now))
-            machine.watch(shelf.ledger)
+        for buffer in map(self._buffer, sources):
+            has_some = has_some or not buffer.is_current() or bool(buffer.offers(now))
+            machine.watch(buffer.ledger)
         self._host.notice_deadline()  # looking may have set one
         return has_some
 
-    async def peek(self, stocks: Sequence[Source], count: int) -> list[Peeked]:
+    async def peek(self, sources: Sequence[Source], count: int) -> list[Peeked]:
         async with self._lock:
             takes: Takes = {}
             turns, self._turns_of = (self._turns_of, self._turns), None  # who looks takes no turn
             try:
-                await self._choose(self._in_turn(stocks), takes, Budget(count, 2**62))
+                await self._choose(self._in_turn(sources), takes, Budget(count, 2**62))
                 return [
                     Peeked(record, where.topic, where.partition, attempt - 1, NAMES[lane])
                     for take in takes.values()
@@ -142,34 +144,34 @@ class Counter:
                 _undo(takes)
                 self._turns_of, self._turns = turns
 
-    def _in_turn(self, stocks: Sequence[Source]) -> list[Shelf]:
-        shelves = list(map(self._shelf, stocks))
+    def _in_turn(self, sources: Sequence[Source]) -> list[PrefetchBuffer]:
+        buffers = list(map(self._buffer, sources))
         self._turn += 1
-        first = self._turn % len(shelves) if shelves else 0
-        return shelves[first:] + shelves[:first]
+        first = self._turn % len(buffers) if buffers else 0
+        return buffers[first:] + buffers[:first]
 
-    def _shelf(self, source: Source) -> Shelf:
-        ledger, stock = source
-        shelf = self._shelves.get(ledger)
-        if shelf is None or shelf.stock is not stock:
-            shelf = self._shelves[ledger] = Shelf(ledger, stock)
-        return shelf
+    def _buffer(self, source: Source) -> PrefetchBuffer:
+        ledger, reader = source
+        buffer = self._buffers.get(ledger)
+        if buffer is None or buffer.reader is not reader:
+            buffer = self._buffers[ledger] = PrefetchBuffer(ledger, reader)
+        return buffer
 
-    async def _choose(self, shelves: list[Shelf], takes: Takes, budget: Budget) -> None:
-        """Fill `takes` for the shelves that have something to offer."""
+    async def _choose(self, buffers: list[PrefetchBuffer], takes: Takes, budget: Budget) -> None:
+        """Fill `takes` from the buffers that have something to offer."""
         settings = self.group.settings
-        for shelf in shelves:
-            await shelf.refresh()
+        for buffer in buffers:
+            await buffer.refresh()
         now = self._clock.steady()
         turns = self._current_turns(settings)
         lanes = set[int]()
-        for shelf in shelves:
-            offered = shelf.offers(now)
+        for buffer in buffers:
+            offered = buffer.offers(now)
             if offered:
                 lanes |= offered
-                takes[shelf] = Take(shelf.ledger)
+                takes[buffer] = Take(buffer.ledger)
             else:
-                self._host.machine.watch(shelf.ledger)
+                self._host.machine.watch(buffer.ledger)
         if len(lanes) > 1:
             budget.spare = 0  # or a large batch of one lane would take the others' shares
         for lane in turns.begin(lanes, now, settings.starvation_ms):
@@ -183,9 +185,9 @@ class Counter:
             turns.served(lane, count, now, is_alone=is_alone)
             if count < share:
                 lanes.discard(lane)
-        for shelf, take in takes.items():
-            take.cursors = shelf.cursors()
-            self._host.machine.watch(shelf.ledger)
+        for buffer, take in takes.items():
+            take.cursors = buffer.cursors()
+            self._host.machine.watch(buffer.ledger)
 
     def _current_turns(self, settings: QueueSettings) -> Turns:
         if self._turns_of is not settings:
@@ -197,9 +199,9 @@ class Counter:
         count = 0
         settings = self.group.settings
         now = Moment(self._clock.steady(), self._clock.now())
-        for shelf, take in takes.items():
+        for buffer, take in takes.items():
             if count < share and not budget.is_spent:
-                count += await shelf.take(lane, share - count, take, budget, settings, now)
+                count += await buffer.take(lane, share - count, take, budget, settings, now)
         return count
 
     def _decide(
@@ -218,11 +220,11 @@ class Counter:
 
     def _parcels(self, takes: Takes, handed: HandOut) -> list[Parcel]:
         parcels: list[Parcel] = []
-        for shelf, take in takes.items():
+        for buffer, take in takes.items():
             if take.chosen:
                 where, chosen = take.ledger.where, take.chosen
                 parcels.append(Parcel(where, handed.lease_id, handed.deadline, chosen))
-                shelf.stock.partition.messages_out += take.count
+                buffer.reader.partition.messages_out += take.count
         self.used_at = self._clock.instant()
         return parcels
 
@@ -230,15 +232,15 @@ class Counter:
 
     @property
     def is_idle(self) -> bool:
-        return not self._bells and not self._lock.locked()
+        return not self._wait_queues and not self._lock.locked()
 
     def rest(self) -> None:
         """Let go of what can be read again."""
-        self._shelves.clear()
+        self._buffers.clear()
 
 
 def _undo(takes: Takes) -> None:
     """Nothing was chosen after all."""
-    for shelf, take in takes.items():
+    for buffer, take in takes.items():
         take.ledger.put_back([*take.again, *take.outdated, *take.unreadable, *take.gone])
-        shelf.reset()
+        buffer.reset()

@@ -1,13 +1,13 @@
-"""A partition as queues read it: lots of records, and where each priority lies.
+"""A partition as queues read it: blocks of records, and where each priority lies.
 
-    log bytes ──> chunk (kept: the lanes and the reader want the same one) ──> lots
+    log bytes ──> chunk (kept: the lanes and the reader want the same one) ──> blocks
                      └──> lane index, up to the last committed record
 
-A batch that does not hold the text `gq-ttl-ms` is a plain lot: its records need not be looked at
+A batch that does not hold the text `gq-ttl-ms` is a plain block: its records need not be looked at
 one by one.  One that holds nothing of the lane that is asked for is not even decoded.  Aborted and
-control records, and what compaction took, are in no lot.
+control records, and what compaction took, are in no block.
 
-A batch may hold far more records than its size suggests, so it is decoded in slices, a lot each.
+A batch may hold far more records than its size suggests, so it is decoded in slices, a block each.
 From the first record that cannot be decoded to its end, a batch is one `Unreadable` record.
 """
 
@@ -56,7 +56,7 @@ class Unreadable(Record, frozen=True, gc=False, kw_only=True):
     problem: str
 
 
-class Lot:
+class RecordBlock:
     """Some records of a batch in order, and the first offset behind what was looked at."""
 
     __slots__ = ("batch", "is_plain", "next_offset", "records", "size")
@@ -72,12 +72,12 @@ class Lot:
     ) -> None:
         self.records = records
         self.next_offset = next_offset
-        self.batch = batch  # the bytes of all its records, and of those in lots beside it
+        self.batch = batch  # the bytes of all its records, and of those in blocks beside it
         self.is_plain = is_plain  # no record has a time to live of its own
         self.size = size  # the bytes of its records, about
 
 
-class Stock:
+class PartitionReader:
     """Shared by all groups of one isolation; only the event loop's thread touches it."""
 
     def __init__(self, partition: Partition, *, committed_only: bool = True) -> None:
@@ -160,8 +160,8 @@ class Stock:
 
     # --- records ----------------------------------------------------------------------------------
 
-    async def lots_from(self, offset: int, lane: int | None = None) -> list[Lot]:
-        """The next records at or after `offset`, in lots; empty at the end.
+    async def read_blocks(self, offset: int, lane: int | None = None) -> list[RecordBlock]:
+        """The next records at or after `offset`, in blocks; empty at the end.
 
         With a `lane`, only its records, from where the next one is, as far as the lanes are known.
         """
@@ -173,21 +173,21 @@ class Stock:
             return []
         data, next_offset = await self._read(Offset(offset), READ_BYTES)
         aborted = self._aborted(offset, next_offset)
-        lots: list[Lot] = []
+        blocks: list[RecordBlock] = []
         unfolded = 0
         for header in _headers(data):
             if header.last_offset < offset or (lane is not None and header.next_offset > limit):
                 continue
-            lot, size = await self._lot(data, header, offset, aborted, lane)
-            lots.append(lot)
+            block, size = await self._read_block(data, header, offset, aborted, lane)
+            blocks.append(block)
             unfolded += size
-            if lot.next_offset < header.next_offset or unfolded > max(READ_BYTES, len(data)):
-                return lots  # there is more in these bytes, for the next time
+            if block.next_offset < header.next_offset or unfolded > max(READ_BYTES, len(data)):
+                return blocks  # there is more in these bytes, for the next time
         if lane is not None:
             next_offset = min(next_offset, limit)
-        if not lots or lots[-1].next_offset < next_offset:
-            lots.append(Lot([], next_offset))
-        return lots
+        if not blocks or blocks[-1].next_offset < next_offset:
+            blocks.append(RecordBlock([], next_offset))
+        return blocks
 
     async def find(self, offsets: list[int]) -> dict[int, Record]:
         """These records, ascending offsets; what is missing is gone from the log."""
@@ -227,38 +227,38 @@ class Stock:
         found = self.index.next(lane, offset)
         return self.index.end if found is None else found
 
-    async def _lot(
+    async def _read_block(
         self,
         data: bytes,
         header: BatchHeader,
         offset: int,
         aborted: list[AbortedRange],
         lane: int | None,
-    ) -> tuple[Lot, int]:
+    ) -> tuple[RecordBlock, int]:
         """The batch's next records from `offset` on, and how many bytes they were found in."""
         if header.is_control or _is_aborted(header, aborted):
-            return Lot([], header.next_offset), header.size
+            return RecordBlock([], header.next_offset), header.size
         wanted, others = self._of_lane(header, offset, lane)
         if wanted is not None and not wanted:
-            return Lot([], header.next_offset), header.size
+            return RecordBlock([], header.next_offset), header.size
         reader: RecordReader | None = None
         try:
             reader = await self._reader_of(data, header, offset)
             records = reader.read(offset, wanted=wanted)
         except UNREADABLE as error:
             if wanted is not None:  # the normal lane tells of it
-                return Lot([], header.next_offset), header.size
-            return self._unreadable_lot(data, header, offset, reader, error), header.size
+                return RecordBlock([], header.next_offset), header.size
+            return self._unreadable_block(data, header, offset, reader, error), header.size
         has_more = not reader.is_done and (wanted is None or len(records) < len(wanted))
         self._reader = reader if has_more and reader.size <= READER_BYTES_MAX else None
-        lot = Lot(
+        block = RecordBlock(
             [each for each in records if each.offset not in others] if others else records,
             reader.next_offset if has_more else header.next_offset,
             memoryview(data)[header.position : header.end],
             is_plain=header.codec == 0 and data.find(TTL_MARK, header.position, header.end) < 0,
             size=header.size * len(records) // header.count if has_more else header.size,
         )
-        return lot, reader.size
+        return block, reader.size
 
     def _of_lane(
         self, header: BatchHeader, offset: int, lane: int | None
@@ -282,14 +282,14 @@ class Stock:
             return reader
         return await self.partition.record_reader(data, header)
 
-    def _unreadable_lot(
+    def _unreadable_block(
         self,
         data: bytes,
         header: BatchHeader,
         offset: int,
         reader: RecordReader | None,
         error: GoQueueError,
-    ) -> Lot:
+    ) -> RecordBlock:
         first = max(offset, _first_unread(header, reader))
         _log.error(
             "messages that cannot be decoded become one dead letter",
@@ -299,7 +299,7 @@ class Stock:
             problem=str(error),
         )
         record = _unreadable(data, header, first, error)
-        return Lot([record], header.next_offset, is_plain=False)
+        return RecordBlock([record], header.next_offset, is_plain=False)
 
     def _aborted(self, first: int, end: int) -> list[AbortedRange]:
         aborted = self.partition.log.aborted

@@ -1,18 +1,23 @@
-"""One group's shelf for one partition: records that are loaded and not handed out yet.
+"""One group's prefetch buffer of one partition: records that are loaded and not delivered yet.
 
                  lane cursor (durable)        position
     ─────────────────|─────────────────────────|──────────────>  the lane in the log
-       handed out      lots on the shelf         not loaded
+       delivered       blocks in the buffer      not loaded
 
-A shelf can be cleared at any time: the ledger's cursors say where to load from.  What came back is
-not on the shelf; it is found in the log once more when its turn comes.  What was passed over is
-laid aside, as far as there is room, since its turn is near.
+A buffer can be cleared at any time: the ledger's cursors say where to load from.  A message that
+came back is not in the buffer; it is read from the log once more when its turn comes.  A message
+that was passed over is stashed, as far as there is room, since its turn is near.
 """
 
 from collections import deque
 from typing import Final, NamedTuple
 
-from goqueue.broker.queues.partition_reader import SCAN_BYTES_AT_ONCE, Lot, Stock, Unreadable
+from goqueue.broker.queues.partition_reader import (
+    SCAN_BYTES_AT_ONCE,
+    PartitionReader,
+    RecordBlock,
+    Unreadable,
+)
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
@@ -24,13 +29,13 @@ from goqueue.queue.partition_state import Ledger
 from goqueue.queue.settings import QueueSettings
 
 OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
-ASIDE_BYTES_MAX: Final = 16 * 1024 * 1024  # of records that were passed over, about
+STASHED_BYTES_MAX: Final = 16 * 1024 * 1024  # of records that were passed over, about
 RECORD_BYTES: Final = 300  # of a record in memory beside its key and value, about
 HEADER_BYTES: Final = 100  # of a header in memory beside its name and value, about
 READY_AT_ONCE: Final = 100  # messages that came back and are found in the log in one go
 VALUES_MAX: Final = 10_000  # of a fairness header whose last turn is remembered
 
-_NOBODYS: Final = (QueueSettings(), TopicSettings(), QueueSettings())
+_NO_SETTINGS: Final = (QueueSettings(), TopicSettings(), QueueSettings())
 
 
 class Moment(NamedTuple):
@@ -66,43 +71,43 @@ class Budget:
         self._is_whole = False
 
 
-class Lane:
-    """The part of a shelf that belongs to one lane."""
+class LaneBuffer:
+    """The part of a buffer that belongs to one lane."""
 
     def __init__(self, position: int) -> None:
         self.position = position  # the next offset to load
-        self.lots: deque[Lot] = deque()
-        self.place = 0  # in the first lot
+        self.blocks: deque[RecordBlock] = deque()
+        self.place = 0  # in the first block
 
     def reset(self, position: int) -> None:
         self.position = position
-        self.lots.clear()
+        self.blocks.clear()
         self.place = 0
 
     def tidy(self) -> bool:
-        """Drop lots that are used up; whether anything is left."""
-        while self.lots and self.place >= len(self.lots[0].records):
-            self.lots.popleft()
+        """Drop blocks that are used up; whether anything is left."""
+        while self.blocks and self.place >= len(self.blocks[0].records):
+            self.blocks.popleft()
             self.place = 0
-        return bool(self.lots)
+        return bool(self.blocks)
 
     def next_offset(self) -> int:
         """Everything of the lane below it was taken."""
-        return self.lots[0].records[self.place].offset if self.tidy() else self.position
+        return self.blocks[0].records[self.place].offset if self.tidy() else self.position
 
 
-class Shelf:
-    def __init__(self, ledger: Ledger, stock: Stock) -> None:
+class PrefetchBuffer:
+    def __init__(self, ledger: Ledger, reader: PartitionReader) -> None:
         self.ledger = ledger
-        self.stock = stock
+        self.reader = reader
         self._moves = ledger.moves
-        self._lanes = [Lane(cursor) for cursor in ledger.cursors]
+        self._lanes = [LaneBuffer(cursor) for cursor in ledger.cursors]
         self._start = -1  # of the log, when the lanes last heeded it
-        self._aside: dict[int, Record] = {}
-        self._aside_bytes = 0
+        self._stashed: dict[int, Record] = {}
+        self._stashed_bytes = 0
         self._served: dict[bytes | None, int] = {}  # fairness value to the number of its last turn
         self._turn = 0
-        self._settings = _NOBODYS  # the group's and the topic's, and both together
+        self._settings = _NO_SETTINGS  # the group's and the topic's, and both together
 
     def reset(self) -> None:
         """Forget what is loaded."""
@@ -114,39 +119,39 @@ class Shelf:
     async def refresh(self) -> None:
         """Know what there is, and the lanes as far as can be waited for."""
         if not self.is_current():
-            await self.stock.scan(SCAN_BYTES_AT_ONCE)
+            await self.reader.scan(SCAN_BYTES_AT_ONCE)
 
     def is_current(self) -> bool:
         """Heed what happened to the log and the ledger; False when there is more in the log."""
         if self._moves != self.ledger.moves:
             self.reset()
-        start = self.stock.start
+        start = self.reader.start
         if self._start < start:
             self._start = start
             for lane in self._lanes:
                 lane.position = max(lane.position, start)
-        self.stock.begin_at(self.ledger.floor)
-        return self.stock.index.end >= self.stock.limit
+        self.reader.begin_at(self.ledger.floor)
+        return self.reader.index.end >= self.reader.limit
 
     def offers(self, now: int) -> set[int]:
         """The lanes that may have something to hand out."""
         lanes = self.ledger.ready_lanes(now)
-        normal, limit = self._lanes[NORMAL], min(self.stock.limit, self.stock.index.end)
+        normal, limit = self._lanes[NORMAL], min(self.reader.limit, self.reader.index.end)
         if normal.position < limit or normal.tidy():
             lanes.add(NORMAL)
-        if self.stock.index.size:
+        if self.reader.index.size:
             lanes.update(lane for lane in OTHERS if self._has_fresh(lane, limit))
         return lanes
 
     def _has_fresh(self, lane: int, limit: int) -> bool:
         if self._lanes[lane].tidy():
             return True
-        found = self.stock.index.next(lane, self._lanes[lane].position)
+        found = self.reader.index.next(lane, self._lanes[lane].position)
         return found is not None and found < limit
 
     def cursors(self) -> list[int]:
         """Where the lanes stand now; never before where they stood."""
-        index = self.stock.index
+        index = self.reader.index
         stand = [index.end] * LANES
         stand[NORMAL] = self._lanes[NORMAL].next_offset()
         if index.size:
@@ -157,7 +162,7 @@ class Shelf:
     def _cursor(self, lane: int) -> int:
         if self._lanes[lane].tidy():
             return self._lanes[lane].next_offset()
-        index = self.stock.index
+        index = self.reader.index
         found = index.next(lane, self._lanes[lane].position)
         return index.end if found is None else found
 
@@ -181,26 +186,26 @@ class Shelf:
             await self._take_fairly(lane, least, take, budget, settings, now)
             return before - budget.count
         await self._take_ready(lane, least, take, budget, settings, now)
-        shelf = self._lanes[lane]
+        buffer = self._lanes[lane]
         while budget.count > least and not budget.is_spent:
-            if not shelf.tidy() and not await self._load(lane):
+            if not buffer.tidy() and not await self._load(lane):
                 break
-            if not shelf.tidy():
+            if not buffer.tidy():
                 continue
-            lot = shelf.lots[0]
-            if not budget.admits(_size(lot.records[shelf.place])):
+            block = buffer.blocks[0]
+            if not budget.admits(_size(block.records[buffer.place])):
                 break
-            wanted = budget.count - least  # and the spare ones as far as this lot goes
-            if lot.is_plain and settings.ordering == "none" and not settings.ttl_ms:
+            wanted = budget.count - least  # and the spare ones as far as this block goes
+            if block.is_plain and settings.ordering == "none" and not settings.ttl_ms:
                 most = wanted + budget.spare
-                shelf.place += _take_plain(lot, shelf.place, most, lane, take, budget)
+                buffer.place += _take_plain(block, buffer.place, most, lane, take, budget)
             elif not self._take_each(lane, wanted, take, budget, settings, now):
                 break
         return before - budget.count
 
     def _in_topic(self, settings: QueueSettings) -> QueueSettings:
         """The group's settings, and the topic's where it leaves it to the topic."""
-        topic = self.stock.partition.log.settings
+        topic = self.reader.partition.log.settings
         if self._settings[0] is not settings or self._settings[1] is not topic:
             self._settings = settings, topic, settings.within(topic)
         return self._settings[2]
@@ -244,7 +249,7 @@ class Shelf:
         settings: QueueSettings,
         now: Moment,
     ) -> None:
-        self._pick_up(offset, size)
+        self._unstash(offset, size)
         if record is None:
             take.gone.append(offset)
         elif isinstance(record, Unreadable):
@@ -264,18 +269,18 @@ class Shelf:
         settings: QueueSettings,
         now: Moment,
     ) -> bool:
-        """Take from the first lot, looking at each; False when no more may be taken."""
-        shelf = self._lanes[lane]
-        records = shelf.lots[0].records
+        """Take from the first block, looking at each; False when no more may be taken."""
+        buffer = self._lanes[lane]
+        records = buffer.blocks[0].records
         least = budget.count - wanted
-        for place in range(shelf.place, len(records)):
+        for place in range(buffer.place, len(records)):
             record = records[place]
             size = _size(record)
             if budget.count <= least or not budget.admits(size):
                 return True
             if not self._take_one(record, size, lane, take, budget, settings, now):
                 return False
-            shelf.place = place + 1
+            buffer.place = place + 1
         return True
 
     def _take_one(
@@ -298,24 +303,24 @@ class Shelf:
         key = ordering_key(record) if settings.ordering == "key" else None
         if key is not None:
             if key in take.keys or key in self.ledger.busy:
-                return self._park(record, size, lane, key, take, settings)
+                return self._defer(record, size, lane, key, take, settings)
             take.keys[key] = record.offset
         take.add_fresh(record, lane)
         budget.spend(1, size)
         return True
 
-    def _park(
+    def _defer(
         self, record: Record, size: int, lane: int, key: int, take: Take, settings: QueueSettings
     ) -> bool:
         """Pass over a message whose key is in flight; False when too many were already."""
-        if not self._may_park(take, settings):
+        if not self._may_defer(take, settings):
             return False
-        take.parked.append((record.offset, lane, key))
-        self._lay_aside(record, size)
+        take.deferred.append((record.offset, lane, key))
+        self._stash(record, size)
         return True
 
-    def _may_park(self, take: Take, settings: QueueSettings) -> bool:
-        return self.ledger.parked_count + len(take.parked) < settings.key_window
+    def _may_defer(self, take: Take, settings: QueueSettings) -> bool:
+        return self.ledger.deferred_count + len(take.deferred) < settings.key_window
 
     # --- fairness ---------------------------------------------------------------------------------
 
@@ -331,7 +336,7 @@ class Shelf:
         """Of the window's messages, those of the header's values in turn.
 
         What is passed over is from then on ready, and so in the window until its turn comes; or
-        parked, when its key is busy.
+        deferred, when its key is busy.
         """
         while budget.count > least and not budget.is_spent:
             if not await self._take_of_window(lane, least, take, budget, settings, now):
@@ -369,7 +374,7 @@ class Shelf:
         may_go_on = (
             bool(fresh)
             and all(record.offset in picked for record in first)
-            and self._may_park(take, settings)
+            and self._may_defer(take, settings)
         )
         self._pass_over(lane, fresh[-1].offset if may_go_on else last, picked, take, settings)
         return may_go_on
@@ -430,85 +435,87 @@ class Shelf:
         self._served[value] = self._turn
 
     async def _window(self, lane: int, count: int) -> list[Record]:
-        """Up to `count` fresh records of the lane, which stay on the shelf."""
-        shelf = self._lanes[lane]
-        while _loaded(shelf) < count and await self._load(lane):
+        """Up to `count` fresh records of the lane, which stay in the buffer."""
+        buffer = self._lanes[lane]
+        while _loaded(buffer) < count and await self._load(lane):
             pass
-        records = [record for lot in shelf.lots for record in lot.records]
-        return records[shelf.place : shelf.place + count] if count > 0 else []
+        records = [record for block in buffer.blocks for record in block.records]
+        return records[buffer.place : buffer.place + count] if count > 0 else []
 
     def _pass_over(
         self, lane: int, last: int, picked: set[int], take: Take, settings: QueueSettings
     ) -> None:
-        """The shelf moves on to behind `last`."""
-        shelf = self._lanes[lane]
-        while shelf.tidy() and shelf.lots[0].records[shelf.place].offset <= last:
-            record = shelf.lots[0].records[shelf.place]
+        """The buffer moves on to behind `last`."""
+        buffer = self._lanes[lane]
+        while buffer.tidy() and buffer.blocks[0].records[buffer.place].offset <= last:
+            record = buffer.blocks[0].records[buffer.place]
             if record.offset not in picked:
                 self._pass_one_over(record, lane, take, settings)
-            shelf.place += 1
+            buffer.place += 1
 
     def _pass_one_over(
         self, record: Record, lane: int, take: Take, settings: QueueSettings
     ) -> None:
         """It is ready; with order by key, only as the first of its key, which waits for it."""
-        self._lay_aside(record, _size(record))
+        self._stash(record, _size(record))
         key = ordering_key(record) if settings.ordering == "key" else None
         if key is None:
             take.passed.append((record.offset, lane))
         elif key in take.keys or key in self.ledger.busy:
-            take.parked.append((record.offset, lane, key))
+            take.deferred.append((record.offset, lane, key))
         else:
             take.keys[key] = record.offset
             take.passed.append((record.offset, lane))
 
     # --- what was passed over ---------------------------------------------------------------------
 
-    def _lay_aside(self, record: Record, size: int) -> None:
+    def _stash(self, record: Record, size: int) -> None:
         size += RECORD_BYTES
-        if self._aside_bytes + size <= ASIDE_BYTES_MAX and record.offset not in self._aside:
-            self._aside[record.offset] = record
-            self._aside_bytes += size
+        if self._stashed_bytes + size <= STASHED_BYTES_MAX and record.offset not in self._stashed:
+            self._stashed[record.offset] = record
+            self._stashed_bytes += size
 
     async def _find(self, offsets: list[int]) -> dict[int, Record]:
-        """These records, from what was laid aside or from the log."""
-        aside = self._aside
-        found = {offset: aside[offset] for offset in offsets if offset in aside}
+        """These records, from what was stashed or from the log."""
+        stashed = self._stashed
+        found = {offset: stashed[offset] for offset in offsets if offset in stashed}
         if len(found) < len(offsets):
-            found |= await self.stock.find([offset for offset in offsets if offset not in found])
+            found |= await self.reader.find([offset for offset in offsets if offset not in found])
         return found
 
-    def _pick_up(self, offset: int, size: int) -> None:
+    def _unstash(self, offset: int, size: int) -> None:
         """It is handed out, or over."""
-        if self._aside.pop(offset, None) is not None:
-            self._aside_bytes -= size + RECORD_BYTES
+        if self._stashed.pop(offset, None) is not None:
+            self._stashed_bytes -= size + RECORD_BYTES
 
     # --- loading ----------------------------------------------------------------------------------
 
     async def _load(self, lane: int) -> bool:
-        """Put the next records on the shelf; False when there are none."""
-        shelf, moves = self._lanes[lane], self.ledger.moves
-        known = min(self.stock.limit, self.stock.index.end)
-        lots = await self.stock.lots_from(shelf.position, lane)
+        """Put the next records into the buffer; False when there are none."""
+        buffer, moves = self._lanes[lane], self.ledger.moves
+        known = min(self.reader.limit, self.reader.index.end)
+        blocks = await self.reader.read_blocks(buffer.position, lane)
         if self.ledger.moves != moves:
             return False
-        if not lots:  # nothing of the lane in all that is known, so it offers nothing of that
-            shelf.position = max(shelf.position, known)
+        if not blocks:  # nothing of the lane in all that is known, so it offers nothing of that
+            buffer.position = max(buffer.position, known)
             return False
-        shelf.lots.extend(lots)
-        shelf.position = lots[-1].next_offset
+        buffer.blocks.extend(blocks)
+        buffer.position = blocks[-1].next_offset
         return True
 
 
-def _take_plain(lot: Lot, place: int, wanted: int, lane: int, take: Take, budget: Budget) -> int:
-    """Take some of a lot at once; nobody need look at them."""
-    records = lot.records[place : place + wanted]
-    if lot.size > budget.size:
+def _take_plain(
+    block: RecordBlock, place: int, wanted: int, lane: int, take: Take, budget: Budget
+) -> int:
+    """Take some of a block at once; nobody need look at them."""
+    records = block.records[place : place + wanted]
+    if block.size > budget.size:
         records = _fitting(records, budget.size)
         size = sum(_size(record) for record in records)
     else:
-        size = lot.size * len(records) // len(lot.records)
-    take.add_run(Run(records, lane, lot.batch))
+        size = block.size * len(records) // len(block.records)
+    take.add_run(Run(records, lane, block.batch))
     budget.spend(len(records), size)
     return len(records)
 
@@ -529,5 +536,5 @@ def _size(record: Record) -> int:
     return size
 
 
-def _loaded(lane: Lane) -> int:
-    return sum(len(lot.records) for lot in lane.lots) - lane.place
+def _loaded(lane: LaneBuffer) -> int:
+    return sum(len(block.records) for block in lane.blocks) - lane.place

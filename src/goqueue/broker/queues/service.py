@@ -34,7 +34,7 @@ from goqueue.broker.queues.acknowledgement import (
     decide,
     told,
 )
-from goqueue.broker.queues.dispatcher import Counter, Served, Source
+from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
 from goqueue.broker.queues.offset_sync import Floors
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.broker.queues.subscriptions import Sources
@@ -89,7 +89,7 @@ class Queues:
         self._ground = ground
         self._clock = ground.doors.clock
         self._host: MachineHost[QueueMachine] | None = None
-        self._counters: dict[GroupId, Counter] = {}
+        self._dispatchers: dict[GroupId, Dispatcher] = {}
         self._dead_letter_writer = DeadLetterWriter(ground, self)
         self._floors = Floors(ground, self)
         self._sources = Sources(ground, self, self._floors)
@@ -125,7 +125,7 @@ class Queues:
             tasks.create_task(self._dead_letter_writer.run())
             tasks.create_task(self._redriver.run())
             tasks.create_task(self._floors.run())
-            tasks.create_task(self._sources.run(self._counters))
+            tasks.create_task(self._sources.run(self._dispatchers))
 
     def retry_dead_letters(self) -> None:
         """A topic was changed: what could not be written may fit now."""
@@ -138,7 +138,7 @@ class Queues:
     def on_deadline(self, due: Due, _: Committed) -> None:
         """The host tells of messages that became ready, or that died."""
         for group_id in due.groups:
-            self._ring(group_id)
+            self._notify(group_id)
         if due.has_dead:
             self._dead_letter_writer.wake()
 
@@ -146,8 +146,8 @@ class Queues:
         """Nobody waits any more."""
         self._stopping = True
         self._redriver.stop()
-        for counter in self._counters.values():
-            counter.ring_all()
+        for dispatcher in self._dispatchers.values():
+            dispatcher.notify_all()
 
     async def finish(self) -> None:
         """Before the logs are closed: let the committed offsets say what the floors say."""
@@ -182,7 +182,7 @@ class Queues:
         group_id = _group_id(group)
         self.check(settings)
         await self.host.submit(lambda machine: machine.configure(group_id, settings))
-        self._ring(group_id)
+        self._notify(group_id)
         return settings
 
     def check(self, settings: QueueSettings) -> None:
@@ -207,7 +207,7 @@ class Queues:
         """Delete the group's ledgers and settings; what was in flight is void."""
         group_id = _group_id(group)
         await self.host.submit(lambda machine: machine.forget_group(group_id))
-        self._counters.pop(group_id, None)
+        self._dispatchers.pop(group_id, None)
 
     async def forget_ledgers(self, group: str, topic: str) -> list[int]:
         """Let the group begin anew in a topic; gives the partitions it had begun in."""
@@ -229,7 +229,7 @@ class Queues:
             )
         where = found[partition][0].where
         await self.host.submit(lambda machine: machine.move_floor(where, Offset(offset)))
-        self._ring(group_id)
+        self._notify(group_id)
 
     # --- receiving --------------------------------------------------------------------------------
 
@@ -313,8 +313,8 @@ class Queues:
 
     def _hear(self, wanted: Wanted, wait_ms: int) -> None:
         until = self._clock.instant() + (wait_ms + self._active_ms) * 1_000_000
-        counter = self._counter(wanted.group_id)
-        counter.consumers.hear(wanted.consumer, tuple(wanted.topics), until)
+        dispatcher = self._dispatcher(wanted.group_id)
+        dispatcher.consumers.hear(wanted.consumer, tuple(wanted.topics), until)
 
     async def _wait_and_attempt(
         self, wanted: Wanted, wait_ms: int, known: tuple[object, ...]
@@ -322,35 +322,37 @@ class Queues:
         """`known`: how it was before the last look, which was in vain."""
         deadline = self._clock.instant() + wait_ms * 1_000_000
         sources = await self._sources_of(wanted)
-        counter = self._counter(wanted.group_id)
-        with counter.bell(wanted.topics, [stock.partition for _, stock in sources]) as bell:
+        dispatcher = self._dispatcher(wanted.group_id)
+        with dispatcher.wait_queue(
+            wanted.topics, [reader.partition for _, reader in sources]
+        ) as wait_queue:
             has_news = self._state(wanted.group_id, sources) != known
             parcels, committed = list[Parcel](), None
             while True:
-                seen = bell.rings
+                seen = wait_queue.notifications
                 if has_news:
                     try:
                         sources = await self._sources_of(wanted)
                         parcels, committed = await self._serve(wanted, sources)
                     except BaseException:
-                        bell.pass_on()  # it does not take what it was woken for
+                        wait_queue.notify_next()  # it does not take what it was woken for
                         raise
                     if parcels:
                         break
                 has_news = True  # from the next turn on
-                is_crowded = counter.group.room(wanted.consumer) <= 0
+                is_crowded = dispatcher.group.room(wanted.consumer) <= 0
                 if is_crowded or self._is_partial(wanted):
-                    bell.pass_on()  # others may have room, or look elsewhere
+                    wait_queue.notify_next()  # others may have room, or look elsewhere
                 seconds = (deadline - self._clock.instant()) / 1e9
                 if seconds <= 0:
                     return []
-                counter.crowded += is_crowded
+                dispatcher.crowded += is_crowded
                 try:
-                    await bell.wait_for_ring(seen, seconds)
+                    await wait_queue.wait_after(seen, seconds)
                 finally:
-                    counter.crowded -= is_crowded
-            if self._is_partial(wanted) or counter.has_some(sources):
-                bell.pass_on()  # only then: to be woken for nothing costs as much as to be served
+                    dispatcher.crowded -= is_crowded
+            if self._is_partial(wanted) or dispatcher.has_some(sources):
+                wait_queue.notify_next()  # only then: a wake-up for nothing costs as much
         return await self._handed(parcels, committed)
 
     async def _sources_of(self, wanted: Wanted) -> list[Source]:
@@ -372,8 +374,12 @@ class Queues:
 
     def _state(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
         """While this is the same, so is what can be handed out."""
-        counter = self._counter(group_id)
-        return counter, counter.news, *((stock.limit, stock.index.end) for _, stock in sources)
+        dispatcher = self._dispatcher(group_id)
+        return (
+            dispatcher,
+            dispatcher.news,
+            *((reader.limit, reader.index.end) for _, reader in sources),
+        )
 
     async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[Parcel]:
         """Serve the consumer with what is there now, durably."""
@@ -382,10 +388,10 @@ class Queues:
     async def _serve(self, wanted: Wanted, sources: Sequence[Source]) -> Served:
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
-        counter = self._counter(wanted.group_id)
-        if counter.group.room(wanted.consumer) <= 0 or not counter.has_some(sources):
+        dispatcher = self._dispatcher(wanted.group_id)
+        if dispatcher.group.room(wanted.consumer) <= 0 or not dispatcher.has_some(sources):
             return [], None
-        served = await counter.serve(
+        served = await dispatcher.serve(
             sources,
             wanted.consumer,
             count=wanted.count,
@@ -420,7 +426,7 @@ class Queues:
             )
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost caller not released", problem=str(error))
-        self._ring(parcels[0].where.group_id)
+        self._notify(parcels[0].where.group_id)
 
     async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
         """What would be handed out next; nothing changes."""
@@ -428,9 +434,9 @@ class Queues:
         check_number(count, "count", 1, MESSAGES_MAX)
         sources = await self._sources.as_seen(self._ground.topic(topic), group_id)
         if all(self.machine.ledger(ledger.where) is ledger for ledger, _ in sources):
-            return await self._counter(group_id).peek(sources, count)
+            return await self._dispatcher(group_id).peek(sources, count)
         visitor = QueueGroup(group_id, self.settings(group))  # it has not begun there
-        return await Counter(self._clock, self.host, visitor).peek(sources, count)
+        return await Dispatcher(self._clock, self.host, visitor).peek(sources, count)
 
     # --- settling: an outcome for each receipt, in order ------------------------------------------
 
@@ -542,7 +548,7 @@ class Queues:
                 now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
             )
         )
-        self._ring(group_id)
+        self._notify(group_id)
         self._write_dead_letters()
         return count
 
@@ -560,7 +566,7 @@ class Queues:
             )
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost consumer not released", problem=str(error))
-        self._ring(group_id)
+        self._notify(group_id)
         self._write_dead_letters()
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
@@ -581,13 +587,13 @@ class Queues:
     def _tell_others(self, claims: Claims, ending: Ending) -> None:
         """Somebody may wait for what came back, or for room."""
         for group_id in {where.group_id for where, _ in claims}:
-            counter = self._counters.get(group_id)
-            if counter is None:
+            dispatcher = self._dispatchers.get(group_id)
+            if dispatcher is None:
                 continue
             if isinstance(ending, Nack | Release):
-                counter.ring()
+                dispatcher.notify_one()
             else:
-                counter.ring_for_room()
+                dispatcher.notify_room()
         if isinstance(ending, Nack | Reject | Release):
             self._write_dead_letters()
 
@@ -613,37 +619,37 @@ class Queues:
         """Who is at work in the group, joined or not, and for which topics it asked last."""
         if group_id not in self.machine.groups:
             return {}
-        counter = self._counter(group_id)
-        return counter.consumers.at_work(counter.group.book, self._clock.instant())
+        dispatcher = self._dispatcher(group_id)
+        return dispatcher.consumers.at_work(dispatcher.group.book, self._clock.instant())
 
     def forget_consumer(self, group_id: GroupId, consumer: str) -> None:
         """The consumer has left: it is not at work unless it asks again."""
-        counter = self._counters.get(group_id)
-        if counter is not None:
-            counter.consumers.forget(consumer)
+        dispatcher = self._dispatchers.get(group_id)
+        if dispatcher is not None:
+            dispatcher.consumers.forget(consumer)
 
     # --- helpers ----------------------------------------------------------------------------------
 
     def _group(self, group_id: GroupId) -> QueueGroup:
         return self.machine.group(group_id)
 
-    def _counter(self, group_id: GroupId) -> Counter:
+    def _dispatcher(self, group_id: GroupId) -> Dispatcher:
         group = self._group(group_id)
-        counter = self._counters.get(group_id)
-        if counter is None or counter.group is not group:
-            counter = self._counters[group_id] = Counter(self._clock, self.host, group)
-        return counter
+        dispatcher = self._dispatchers.get(group_id)
+        if dispatcher is None or dispatcher.group is not group:
+            dispatcher = self._dispatchers[group_id] = Dispatcher(self._clock, self.host, group)
+        return dispatcher
 
-    def _ring(self, group_id: GroupId) -> None:
-        counter = self._counters.get(group_id)
-        if counter is not None:
-            counter.ring()
+    def _notify(self, group_id: GroupId) -> None:
+        dispatcher = self._dispatchers.get(group_id)
+        if dispatcher is not None:
+            dispatcher.notify_one()
 
     def has_room(self, group_id: GroupId) -> None:
         """Messages were finished otherwise: somebody may wait for room, or for their keys."""
-        counter = self._counters.get(group_id)
-        if counter is not None:
-            counter.ring_for_room()
+        dispatcher = self._dispatchers.get(group_id)
+        if dispatcher is not None:
+            dispatcher.notify_room()
 
     def _write_dead_letters(self) -> None:
         if self.machine.has_dead:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.subscriptions import Sources
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
@@ -70,10 +70,10 @@ async def group_stats(
 ) -> GroupStats:
     partitions = []
     for ledger in list(group.ledgers.values()):
-        stock = await sources.stock_of(ledger)
-        if stock is not None:
+        reader = await sources.reader_of(ledger)
+        if reader is not None:
             rates = sources.handed(ledger).a_second
-            stats = await _partition_stats(ledger, stock, now, rates)
+            stats = await _partition_stats(ledger, reader, now, rates)
             partitions.append(replace(stats, dead_problem=dead_problem(ledger)))
     book = group.book
     return GroupStats(
@@ -87,14 +87,14 @@ async def group_stats(
 
 
 async def _partition_stats(
-    ledger: Ledger, stock: Stock, now: Timestamp, handed: list[float]
+    ledger: Ledger, reader: PartitionReader, now: Timestamp, handed: list[float]
 ) -> PartitionStats:
-    stock.begin_at(ledger.floor)
-    await stock.scan_all()
+    reader.begin_at(ledger.floor)
+    await reader.scan_all()
     back, waiting = ledger.ready_by_lane(now), ledger.waiting_by_lane(now)
     lanes = tuple(
         [
-            await _lane_stats(ledger, stock, lane, back[lane], waiting[lane], now, handed[lane])
+            await _lane_stats(ledger, reader, lane, back[lane], waiting[lane], now, handed[lane])
             for lane in range(LANES)
         ]
     )
@@ -102,7 +102,7 @@ async def _partition_stats(
         topic=ledger.where.topic,
         partition=ledger.where.partition,
         floor=ledger.floor,
-        end=stock.limit,
+        end=reader.limit,
         ready=sum(lane.ready for lane in lanes),
         in_flight=sum(ledger.in_flight),
         waiting=sum(waiting),
@@ -113,36 +113,38 @@ async def _partition_stats(
 
 async def _lane_stats(
     ledger: Ledger,
-    stock: Stock,
+    reader: PartitionReader,
     lane: int,
     back: int,
     waiting: int,
     now: Timestamp,
     handed_a_second: float,
 ) -> LaneStats:
-    fresh = stock.index.count(lane, max(ledger.cursors[lane], stock.start), stock.limit)
+    fresh = reader.index.count(lane, max(ledger.cursors[lane], reader.start), reader.limit)
     return LaneStats(
         priority=NAMES[lane],
         ready=back + fresh,
         in_flight=ledger.in_flight[lane],
         waiting=waiting,
         handed=ledger.handed[lane],
-        published_a_second=stock.published.a_second[lane],
+        published_a_second=reader.published.a_second[lane],
         handed_a_second=handed_a_second,
-        oldest=await _oldest(ledger, stock, lane, now) if back + fresh else None,
+        oldest=await _oldest(ledger, reader, lane, now) if back + fresh else None,
     )
 
 
-async def _oldest(ledger: Ledger, stock: Stock, lane: int, now: Timestamp) -> Timestamp | None:
+async def _oldest(
+    ledger: Ledger, reader: PartitionReader, lane: int, now: Timestamp
+) -> Timestamp | None:
     offset = ledger.first_ready(lane, now)
     if offset is None and lane == NORMAL:
-        for lot in await stock.lots_from(ledger.cursors[lane]):
-            if lot.records:
-                return Timestamp(lot.records[0].timestamp)
+        for block in await reader.read_blocks(ledger.cursors[lane]):
+            if block.records:
+                return Timestamp(block.records[0].timestamp)
         return None
     if offset is None:
-        offset = stock.index.next(lane, ledger.cursors[lane])
+        offset = reader.index.next(lane, ledger.cursors[lane])
     if offset is None:
         return None
-    found = await stock.find([offset])
+    found = await reader.find([offset])
     return Timestamp(found[offset].timestamp) if offset in found else None

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from goqueue.broker.queues.dispatcher import Counter, Source
+from goqueue.broker.queues.dispatcher import Dispatcher, Source
 from goqueue.broker.queues.offset_sync import Floors
-from goqueue.broker.queues.partition_reader import Stock
+from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.rates import Rates
 from goqueue.broker.services import Ground
 from goqueue.broker.storage.partition import Partition
@@ -33,7 +33,7 @@ FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
 KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
 
 Known = tuple[list[Topic], list[Source]]
-StockKey = tuple[str, int, bool]  # topic, partition, and whether only of what is committed
+ReaderKey = tuple[str, int, bool]  # topic, partition, and whether only of what is committed
 
 _log = structlog.get_logger("goqueue.queues")
 
@@ -44,7 +44,7 @@ class Sources:
         self._queues = queues
         self._floors = floors
         self._clock = ground.doors.clock
-        self._stocks: dict[StockKey, Stock] = {}
+        self._readers: dict[ReaderKey, PartitionReader] = {}
         self._handed: dict[Ledger, Rates] = {}  # of those that handed out anything
         self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
 
@@ -70,16 +70,16 @@ class Sources:
         if group is None:
             return None
         now, committed_only = self._clock.instant(), _committed_only(group.settings)
-        for ledger, stock in sources:
+        for ledger, reader in sources:
             where = ledger.where
             topic, partition = where.topic, where.partition
             if group.ledgers.get((topic, partition)) is not ledger:
                 return None
-            if self._stocks.get((topic, partition, committed_only)) is not stock:
+            if self._readers.get((topic, partition, committed_only)) is not reader:
                 return None
-            if stock.partition.log.abandoned:
+            if reader.partition.log.abandoned:
                 return None
-            stock.used_at = now
+            reader.used_at = now
         return sources
 
     async def _of_topic(self, topic: Topic, group_id: GroupId) -> list[Source]:
@@ -92,7 +92,7 @@ class Sources:
             ledger = self._queues.machine.ledger(where)
             if ledger is None or ledger.topic_id != topic.topic_id:
                 ledger = await self._begin(where, topic, partition)
-            sources.append((ledger, self._stock(partition, group_id)))
+            sources.append((ledger, self._reader(partition, group_id)))
         return sources
 
     async def as_seen(self, topic: Topic, group_id: GroupId) -> list[Source]:
@@ -105,7 +105,7 @@ class Sources:
             if ledger is None or ledger.topic_id != topic.topic_id:
                 floor, _ = await self._start(where, partition)
                 ledger = Ledger(where, topic.topic_id, floor, LeaseBook())
-            sources.append((ledger, self._stock(partition, group_id)))
+            sources.append((ledger, self._reader(partition, group_id)))
         return sources
 
     async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:
@@ -131,17 +131,17 @@ class Sources:
         log = partition.log
         return Offset(min(max(floor, log.start_offset), log.end_offset)), heeded
 
-    def _stock(self, partition: Partition, group_id: GroupId) -> Stock:
+    def _reader(self, partition: Partition, group_id: GroupId) -> PartitionReader:
         """The partition as the group's isolation lets it be seen."""
         committed_only = _committed_only(self._queues.settings(group_id))
         key = partition.topic, partition.index, committed_only
-        stock = self._stocks.get(key)
-        if stock is None or stock.partition is not partition:
-            stock = self._stocks[key] = Stock(partition, committed_only=committed_only)
-        stock.used_at = self._clock.instant()
-        return stock
+        reader = self._readers.get(key)
+        if reader is None or reader.partition is not partition:
+            reader = self._readers[key] = PartitionReader(partition, committed_only=committed_only)
+        reader.used_at = self._clock.instant()
+        return reader
 
-    async def stock_of(self, ledger: Ledger) -> Stock | None:
+    async def reader_of(self, ledger: Ledger) -> PartitionReader | None:
         """The partition of a ledger; None when its topic is gone."""
         try:
             partition = await self._ground.partition(ledger.where.topic, ledger.where.partition)
@@ -149,7 +149,7 @@ class Sources:
             return None
         if partition.topic_id != ledger.topic_id:
             return None
-        return self._stock(partition, ledger.where.group_id)
+        return self._reader(partition, ledger.where.group_id)
 
     async def flush(self, topics: Sequence[str]) -> bool:
         """Make visible what is written and nobody waited for; whether there was anything."""
@@ -164,22 +164,22 @@ class Sources:
         return bool(written)
 
     def forget(self, topic: str) -> None:
-        for key in [key for key in self._stocks if key[0] == topic]:
-            del self._stocks[key]
+        for key in [key for key in self._readers if key[0] == topic]:
+            del self._readers[key]
 
     # --- upkeep -----------------------------------------------------------------------------------
 
-    async def run(self, counters: dict[GroupId, Counter]) -> None:
+    async def run(self, dispatchers: dict[GroupId, Dispatcher]) -> None:
         """Know the lanes to the end, and let go of what is not needed."""
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
-            for stock in list(self._stocks.values()):
-                await self._keep_up(stock)
+            for reader in list(self._readers.values()):
+                await self._keep_up(reader)
             now = self._clock.instant()
             self._look_at_rates(now)
-            for counter in counters.values():
-                if counter.is_idle and now - counter.used_at > IDLE_SECONDS * 1e9:
-                    counter.rest()
+            for dispatcher in dispatchers.values():
+                if dispatcher.is_idle and now - dispatcher.used_at > IDLE_SECONDS * 1e9:
+                    dispatcher.rest()
 
     def handed(self, ledger: Ledger) -> Rates:
         return self._handed.get(ledger) or Rates()
@@ -190,14 +190,14 @@ class Sources:
         for ledger, rates in self._handed.items():
             rates.observe(ledger.handed, now)
 
-    async def _keep_up(self, stock: Stock) -> None:
-        idle = (self._clock.instant() - stock.used_at) / 1e9
-        partition = stock.partition
+    async def _keep_up(self, reader: PartitionReader) -> None:
+        idle = (self._clock.instant() - reader.used_at) / 1e9
+        partition = reader.partition
         if partition.log.abandoned or idle > FORGET_SECONDS:
-            self._stocks.pop((partition.topic, partition.index, stock.committed_only), None)
+            self._readers.pop((partition.topic, partition.index, reader.committed_only), None)
             return
         if idle > IDLE_SECONDS:
-            stock.rest()
+            reader.rest()
         floors = [
             ledger.floor
             for group in self._queues.machine.groups.values()
@@ -205,11 +205,11 @@ class Sources:
             if ledger is not None
         ]
         if floors:
-            stock.index.prune(min(floors))
+            reader.index.prune(min(floors))
         try:
-            if stock.index.end < stock.limit:
-                await stock.scan_all()
-            stock.look_at_rates(self._clock.instant())
+            if reader.index.end < reader.limit:
+                await reader.scan_all()
+            reader.look_at_rates(self._clock.instant())
         except GoQueueError as error:
             _log.error("priorities not known", partition=str(partition), problem=str(error))
 

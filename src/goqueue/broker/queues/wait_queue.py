@@ -1,8 +1,8 @@
 """Consumers that wait for messages: woken one at a time, in the order they came.
 
-Whatever may bring a message rings: a partition that has more to read, a message that comes back, a
-key that is free.  A ring wakes one consumer; one that leaves something, or cannot take it, wakes
-the next (`pass_on`).  So a message costs one wake-up, however many consumers wait.
+Whatever may bring a message notifies: a partition that has more to read, a message that comes back,
+a key that is free.  A notification wakes one consumer; a consumer that leaves something, or cannot
+take it, wakes the next (`notify_next`).  So a message costs one wake-up, however many wait.
 """
 
 import asyncio
@@ -11,71 +11,71 @@ from collections.abc import Iterable
 from goqueue.broker.storage.partition import Partition, Waiter
 
 
-class Bell(Waiter):
+class WaitQueue(Waiter):
     """For the consumers of one group that wait for the same topics."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rings = 0
+        self.notifications = 0
         self.users = 0
-        self._parked: dict[asyncio.Future[None], int] = {}  # to the last ring it knows of
+        self._waiters: dict[asyncio.Future[None], int] = {}  # to the last notification it knows of
         self._partitions: set[Partition] = set()
 
-    # --- who may ring -----------------------------------------------------------------------------
+    # --- notifying -------------------------------------------------------------------------------
 
-    def hang(self, partitions: Iterable[Partition]) -> None:
-        """Ring when one of these has more to read."""
+    def attach(self, partitions: Iterable[Partition]) -> None:
+        """Notify when one of these has more to read."""
         for partition in partitions:
             if partition not in self._partitions:
                 self._partitions.add(partition)
                 partition.subscribe(self)  # asks for a sync too, if one is missing
 
-    def take_down(self) -> None:
+    def detach(self) -> None:
         for partition in self._partitions:
             partition.unsubscribe(self)
         self._partitions.clear()
 
     def wake(self) -> None:
-        """A partition rings."""
-        self.ring()
+        """A partition has more to read."""
+        self.notify_one()
 
-    def ring(self) -> None:
-        self.rings += 1
-        self.pass_on()
+    def notify_one(self) -> None:
+        self.notifications += 1
+        self.notify_next()
 
-    def ring_all(self) -> None:
-        self.rings += 1
-        for future in self._parked:
+    def notify_all(self) -> None:
+        self.notifications += 1
+        for future in self._waiters:
             if not future.done():
                 future.set_result(None)
 
-    def pass_on(self) -> None:
-        """Wake the next one that has not looked since the last ring."""
-        for future, seen in self._parked.items():
-            if seen < self.rings and not future.done():
+    def notify_next(self) -> None:
+        """Wake the next consumer that has not looked since the last notification."""
+        for future, seen in self._waiters.items():
+            if seen < self.notifications and not future.done():
                 future.set_result(None)
                 return
 
-    # --- who waits --------------------------------------------------------------------------------
+    # --- waiting ----------------------------------------------------------------------------------
 
-    async def wait_for_ring(self, seen: int, seconds: float) -> None:
-        """Return when it rings after the ring numbered `seen`, or the time is over."""
-        if self.rings != seen or seconds <= 0:
+    async def wait_after(self, seen: int, seconds: float) -> None:
+        """Return after a notification later than number `seen`, or when the time is over."""
+        if self.notifications != seen or seconds <= 0:
             return
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._parked[future] = seen
+        self._waiters[future] = seen
         time_is_up = loop.call_later(seconds, _end_wait, future)
         try:
             await future
         except BaseException:
-            del self._parked[future]
+            del self._waiters[future]
             if future.done() and not future.cancelled():
-                self.pass_on()  # who goes away just when it is woken lets the next one know
+                self.notify_next()  # who goes away just when it is woken lets the next one know
             raise
         finally:
             time_is_up.cancel()
-            self._parked.pop(future, None)
+            self._waiters.pop(future, None)
 
 
 def _end_wait(future: asyncio.Future[None]) -> None:
