@@ -3,14 +3,15 @@
 `machine` has the verbs; start there.  Then, by protocol:
 
     classic: the state              consumer: the state
-    classic_join, classic_sync      consumer_beat: the one request
-    classic_phases: what follows    targets, assignors, balance: who should have what
-                                    reconcile: how a member gets there
-                                    standings: members that the broker walks there
-    conversion, mixed: both protocols in one group
+    classic_join, classic_sync      consumer_heartbeat: the one request
+    classic_phases: what follows    targets, assignors, balance: which member should own what
+                                    reconcile: a member's next step to its target
+                                    member_assignment: where a member is on its way there
+    conversion, classic_in_consumer: both protocols in one group
     offsets, commits: positions     descriptions, settings: for administrators
 
-`draft`, `desk`, `lobby` and `timers` are what they share; `records` is what is on disk.
+`pending_change`, `context`, `parked_requests` and `timers` are what all protocols share; `records`
+is what is on disk.
 """
 
 from goqueue.groups.classic_join import JoinRequest
@@ -23,15 +24,15 @@ from goqueue.groups.commits import (
     PartitionResult,
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
-from goqueue.groups.consumer_heartbeat import BeatRequest
+from goqueue.groups.consumer_heartbeat import HeartbeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
 from goqueue.groups.machine import GroupMachine
-from goqueue.groups.member_assignment import Changes, Standing
+from goqueue.groups.member_assignment import Changes, MemberAssignment
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol, ReaderTraits
 from goqueue.groups.replies import (
-    Beat,
     GroupDecision,
+    HeartbeatResponse,
     Joined,
     JoinedMember,
     Left,
@@ -49,8 +50,6 @@ __all__ = [
     "NO_PARTITIONS",
     "UNSET",
     "AssignmentPace",
-    "Beat",
-    "BeatRequest",
     "Changes",
     "CommitRequest",
     "CommittedOffset",
@@ -63,10 +62,13 @@ __all__ = [
     "GroupRecord",
     "GroupSettings",
     "GroupsConfig",
+    "HeartbeatRequest",
+    "HeartbeatResponse",
     "JoinRequest",
     "Joined",
     "JoinedMember",
     "Left",
+    "MemberAssignment",
     "MemberDescription",
     "MemberIdentity",
     "OffsetToCommit",
@@ -77,7 +79,6 @@ __all__ = [
     "Protocol",
     "ReaderTraits",
     "RebalanceStatistics",
-    "Standing",
     "Statistics",
     "SyncRequest",
     "Synced",

@@ -152,7 +152,7 @@ class ClassicGroup:
 
     # --- records ----------------------------------------------------------------------------------
 
-    def phase(self, state: ClassicState, now: Timestamp) -> ClassicPhaseChanged:
+    def phase_record(self, state: ClassicState, now: Timestamp) -> ClassicPhaseChanged:
         """The record that moves to `state` and leaves all else as it is."""
         return ClassicPhaseChanged(
             self.group_id,
@@ -169,4 +169,4 @@ class ClassicGroup:
             yield ClassicMemberSaved(self.group_id, member)
         if self.assignments:
             yield ClassicAssigned(self.group_id, dict(self.assignments), self.changed_at)
-        yield self.phase(self.state, self.changed_at)
+        yield self.phase_record(self.state, self.changed_at)

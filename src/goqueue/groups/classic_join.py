@@ -1,7 +1,7 @@
-"""JoinGroup: a member comes, comes back, or comes with other wishes.
+"""JoinGroup: a member joins, joins again, or joins with another subscription.
 
 no id, dynamic ──▶ MemberIdRequired with a new id ──▶ joins with it
-no id, static  ──▶ takes the place of the instance's former process, if there was one
+no id, static  ──▶ replaces the instance's former process, if there was one
 known id       ──▶ in a join phase: waits with the others
                    else, nothing new: is told the present generation (its answer got lost)
                    else: opens a rebalance
@@ -14,11 +14,11 @@ from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_phases import (
     check_member,
     complete_if_all_joined,
-    dismiss,
-    joined,
-    prepare,
+    join_response,
+    prepare_rebalance,
+    reject_parked,
 )
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     FencedInstance,
     GroupMaxSizeReached,
@@ -30,7 +30,7 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.groups.parked_requests import Waiting
-from goqueue.groups.pending_change import Draft
+from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import (
     ClassicMember,
     ClassicMemberReplaced,
@@ -69,8 +69,8 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def check_request(desk: Desk, request: JoinRequest) -> None:
-    config = desk.config
+def check_request(context: CoordinatorContext, request: JoinRequest) -> None:
+    config = context.config
     if not request.group_id:
         raise InvalidGroupId("a group has a name")
     least, most = config.session_timeout_ms_min, config.session_timeout_ms_max
@@ -82,31 +82,35 @@ def check_request(desk: Desk, request: JoinRequest) -> None:
         raise InconsistentGroupProtocol("a member names a protocol type and its protocols")
     said = sum(len(each.name) + len(each.metadata) for each in request.protocols)
     ids = (request.member_id, request.instance_id, request.client_id, request.protocol_type)
-    desk.check_member_bytes(said + sum(len(each or "") for each in ids))
+    context.check_member_bytes(said + sum(len(each or "") for each in ids))
 
 
 def join(
-    desk: Desk, draft: Draft, now: Timestamp, request: JoinRequest, new_member_id: str
+    context: CoordinatorContext,
+    change: PendingChange,
+    now: Timestamp,
+    request: JoinRequest,
+    new_member_id: str,
 ) -> Joined | Parked:
     """`new_member_id` is used if the member has none; the caller made it unique."""
-    _check_protocols(draft, request)
+    _check_protocols(change, request)
     if not request.member_id:
-        return _join_without_id(desk, draft, now, request, new_member_id)
-    room = desk.peek(draft.group_id)
-    if request.member_id in room.pending:
-        room.pending.discard(request.member_id)
-        desk.timers.clear(Timer(TimerKind.PENDING, draft.group_id, request.member_id))
-        return _add(desk, draft, now, request, request.member_id)
-    if draft.group is None:
-        raise UnknownMember(f"no group {draft.group_id!r}")
-    check_member(draft.classic, request.member_id, request.instance_id)
-    return _rejoin(desk, draft, now, request)
+        return _join_without_id(context, change, now, request, new_member_id)
+    waiters = context.peek_waiters(change.group_id)
+    if request.member_id in waiters.pending:
+        waiters.pending.discard(request.member_id)
+        context.timers.clear(Timer(TimerKind.PENDING, change.group_id, request.member_id))
+        return _add(context, change, now, request, request.member_id)
+    if change.group is None:
+        raise UnknownMember(f"no group {change.group_id!r}")
+    check_member(change.classic, request.member_id, request.instance_id)
+    return _rejoin(context, change, now, request)
 
 
-def _check_protocols(draft: Draft, request: JoinRequest) -> None:
-    if draft.group is None or draft.classic.is_empty:
+def _check_protocols(change: PendingChange, request: JoinRequest) -> None:
+    if change.group is None or change.classic.is_empty:
         return
-    group = draft.classic
+    group = change.classic
     if request.protocol_type != group.protocol_type:
         raise InconsistentGroupProtocol(
             f"protocol type {request.protocol_type!r} in a group of type {group.protocol_type!r}"
@@ -118,87 +122,107 @@ def _check_protocols(draft: Draft, request: JoinRequest) -> None:
 
 
 def _join_without_id(
-    desk: Desk, draft: Draft, now: Timestamp, request: JoinRequest, new_member_id: str
+    context: CoordinatorContext,
+    change: PendingChange,
+    now: Timestamp,
+    request: JoinRequest,
+    new_member_id: str,
 ) -> Joined | Parked:
     if request.instance_id is not None:
-        if draft.group is not None and request.instance_id in draft.classic.static:
-            return _replace(desk, draft, now, request, new_member_id)
-        return _add(desk, draft, now, request, new_member_id)
+        if change.group is not None and request.instance_id in change.classic.static:
+            return _replace(context, change, now, request, new_member_id)
+        return _add(context, change, now, request, new_member_id)
     if not request.requires_member_id:
-        return _add(desk, draft, now, request, new_member_id)
-    _check_size(desk, draft)
-    desk.room(draft.group_id).pending.add(new_member_id)
-    pending = Timer(TimerKind.PENDING, draft.group_id, new_member_id)
-    desk.timers.set(pending, Timestamp(now + request.session_timeout_ms))
+        return _add(context, change, now, request, new_member_id)
+    _check_size(context, change)
+    context.waiters(change.group_id).pending.add(new_member_id)
+    pending = Timer(TimerKind.PENDING, change.group_id, new_member_id)
+    context.timers.set(pending, Timestamp(now + request.session_timeout_ms))
     raise MemberIdRequired(new_member_id)
 
 
-def _check_size(desk: Desk, draft: Draft) -> None:
-    size = 0 if draft.group is None else len(draft.classic.members)
-    size += len(desk.peek(draft.group_id).pending)
-    if size >= desk.config.members_max:
-        raise GroupMaxSizeReached(f"{size} members, {desk.config.members_max} allowed")
+def _check_size(context: CoordinatorContext, change: PendingChange) -> None:
+    size = 0 if change.group is None else len(change.classic.members)
+    size += len(context.peek_waiters(change.group_id).pending)
+    if size >= context.config.members_max:
+        raise GroupMaxSizeReached(f"{size} members, {context.config.members_max} allowed")
 
 
-def _add(desk: Desk, draft: Draft, now: Timestamp, request: JoinRequest, member_id: str) -> Parked:
-    _check_size(desk, draft)
-    draft.write(ClassicMemberSaved(draft.group_id, request.member(member_id)))
-    desk.room(draft.group_id).newcomers = True
-    return _wait(desk, draft, now, member_id, "member joined")
+def _add(
+    context: CoordinatorContext,
+    change: PendingChange,
+    now: Timestamp,
+    request: JoinRequest,
+    member_id: str,
+) -> Parked:
+    _check_size(context, change)
+    change.write(ClassicMemberSaved(change.group_id, request.member(member_id)))
+    context.waiters(change.group_id).newcomers = True
+    return _wait(context, change, now, member_id, "member joined")
 
 
-def _rejoin(desk: Desk, draft: Draft, now: Timestamp, request: JoinRequest) -> Joined | Parked:
-    group = draft.classic
+def _rejoin(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: JoinRequest
+) -> Joined | Parked:
+    group = change.classic
     before = group.members[request.member_id]
     after = request.member(request.member_id)
     unchanged = before.protocols == after.protocols
     match group.state:
         case ClassicState.COMPLETING if unchanged:
-            return _answer_now(desk, draft, now, after)
+            return _answer_now(context, change, now, after)
         case ClassicState.STABLE if unchanged and group.leader != request.member_id:
-            return _answer_now(desk, draft, now, after)
+            return _answer_now(context, change, now, after)
         case _:
             reason = "leader rejoined" if unchanged else "member changed"
             if before != after:
-                draft.write(ClassicMemberSaved(draft.group_id, after))
-            return _wait(desk, draft, now, request.member_id, reason)
+                change.write(ClassicMemberSaved(change.group_id, after))
+            return _wait(context, change, now, request.member_id, reason)
 
 
-def _answer_now(desk: Desk, draft: Draft, now: Timestamp, member: ClassicMember) -> Joined:
-    desk.touch(draft.group_id, member.member_id, member.session_timeout_ms, now)
-    return joined(draft.classic, member)
+def _answer_now(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, member: ClassicMember
+) -> Joined:
+    context.restart_session(change.group_id, member.member_id, member.session_timeout_ms, now)
+    return join_response(change.classic, member)
 
 
-def _wait(desk: Desk, draft: Draft, now: Timestamp, member_id: str, reason: str) -> Parked:
+def _wait(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, member_id: str, reason: str
+) -> Parked:
     """Park the joiner, then see whether that was the last one."""
-    dismiss(desk, draft, member_id, RebalanceInProgress("asked again by a later request"))
-    parked = desk.park(draft.group_id, member_id, Waiting.JOIN)
-    if draft.classic.state is ClassicState.PREPARING:
-        complete_if_all_joined(desk, draft, now)
+    reject_parked(context, change, member_id, RebalanceInProgress("asked again by a later request"))
+    parked = context.park(change.group_id, member_id, Waiting.JOIN)
+    if change.classic.state is ClassicState.PREPARING:
+        complete_if_all_joined(context, change, now)
     else:
-        prepare(desk, draft, now, reason)
+        prepare_rebalance(context, change, now, reason)
     return parked
 
 
 def _replace(
-    desk: Desk, draft: Draft, now: Timestamp, request: JoinRequest, new_member_id: str
+    context: CoordinatorContext,
+    change: PendingChange,
+    now: Timestamp,
+    request: JoinRequest,
+    new_member_id: str,
 ) -> Joined | Parked:
     """A static member restarted.  If it wants the same, the group need not notice."""
-    group = draft.classic
+    group = change.classic
     old = group.members[group.static[request.instance_id or ""]]
     new = request.member(new_member_id)
     was_leader = group.leader == old.member_id
-    dismiss(desk, draft, old.member_id, FencedInstance(f"restarted as {new_member_id!r}"))
-    desk.timers.clear(Timer(TimerKind.SESSION, draft.group_id, old.member_id))
-    room = desk.room(draft.group_id)
-    if old.member_id in room.unsynced:
-        room.unsynced.remove(old.member_id)
-        room.unsynced.add(new_member_id)
-    draft.write(ClassicMemberReplaced(draft.group_id, old.member_id, new))
-    if group.state is not ClassicState.STABLE or not _wants_the_same(draft.classic, old, new):
-        return _wait(desk, draft, now, new_member_id, "static member changed")
-    desk.touch(draft.group_id, new_member_id, new.session_timeout_ms, now)
-    answer = joined(draft.classic, new, skip_assignment=was_leader)
+    reject_parked(context, change, old.member_id, FencedInstance(f"restarted as {new_member_id!r}"))
+    context.timers.clear(Timer(TimerKind.SESSION, change.group_id, old.member_id))
+    waiters = context.waiters(change.group_id)
+    if old.member_id in waiters.unsynced:
+        waiters.unsynced.remove(old.member_id)
+        waiters.unsynced.add(new_member_id)
+    change.write(ClassicMemberReplaced(change.group_id, old.member_id, new))
+    if group.state is not ClassicState.STABLE or not _keeps_subscription(change.classic, old, new):
+        return _wait(context, change, now, new_member_id, "static member changed")
+    context.restart_session(change.group_id, new_member_id, new.session_timeout_ms, now)
+    answer = join_response(change.classic, new, skip_assignment=was_leader)
     if was_leader and not request.skips_assignment:
         # An old client that hears it leads would divide anew and be refused: let it follow.
         return msgspec.structs.replace(
@@ -207,7 +231,7 @@ def _replace(
     return answer
 
 
-def _wants_the_same(group: ClassicGroup, old: ClassicMember, new: ClassicMember) -> bool:
+def _keeps_subscription(group: ClassicGroup, old: ClassicMember, new: ClassicMember) -> bool:
     """Same protocol after a vote, and, where the bytes can be read, the same topics.
 
     The bytes themselves differ after every restart: they carry what the process owned.

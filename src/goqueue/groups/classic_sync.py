@@ -9,9 +9,9 @@ from goqueue.groups.classic_phases import (
     check_member,
     is_preparing,
     rebalance_after_removal,
-    remove,
+    remove_members,
 )
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     FencedInstance,
     GroupError,
@@ -20,8 +20,8 @@ from goqueue.groups.errors import (
     RebalanceInProgress,
     UnknownMember,
 )
-from goqueue.groups.parked_requests import Place, Waiting
-from goqueue.groups.pending_change import Draft
+from goqueue.groups.parked_requests import ParkedRequest, Waiting
+from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import ClassicAssigned, ClassicMember, ClassicState
 from goqueue.groups.replies import Left, Parked, Synced
 from goqueue.groups.timers import Timer, TimerKind
@@ -45,22 +45,26 @@ class MemberIdentity(msgspec.Struct, frozen=True):
     instance_id: str | None = None
 
 
-def sync(desk: Desk, draft: Draft, now: Timestamp, request: SyncRequest) -> Synced | Parked:
-    group = draft.classic
+def sync(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: SyncRequest
+) -> Synced | Parked:
+    group = change.classic
     member = check_speaker(group, request.member_id, request.instance_id, request.generation)
     _check_protocol(group, request)
-    desk.check_member_bytes(max(map(len, request.assignments.values()), default=0))
+    context.check_member_bytes(max(map(len, request.assignments.values()), default=0))
     match group.state:
         case ClassicState.COMPLETING:
-            return _sync_completing(desk, draft, now, request)
+            return _sync_completing(context, change, now, request)
         case ClassicState.STABLE:
-            desk.room(draft.group_id).unsynced.discard(member.member_id)
-            desk.touch(draft.group_id, member.member_id, member.session_timeout_ms, now)
-            return _synced(group, member.member_id)
+            context.waiters(change.group_id).unsynced.discard(member.member_id)
+            context.restart_session(
+                change.group_id, member.member_id, member.session_timeout_ms, now
+            )
+            return _sync_response(group, member.member_id)
         case ClassicState.PREPARING:
             raise RebalanceInProgress("the group waits for its members to join again")
         case ClassicState.EMPTY:
-            raise UnknownMember(f"group {draft.group_id!r} is empty")
+            raise UnknownMember(f"group {change.group_id!r} is empty")
 
 
 def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
@@ -73,36 +77,38 @@ def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
 
 
 def _sync_completing(
-    desk: Desk, draft: Draft, now: Timestamp, request: SyncRequest
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: SyncRequest
 ) -> Synced | Parked:
-    group = draft.classic
+    group = change.classic
     member_id = request.member_id
-    desk.room(draft.group_id).unsynced.discard(member_id)
+    context.waiters(change.group_id).unsynced.discard(member_id)
     if member_id != group.leader:
-        place = Place(draft.group_id, member_id, Waiting.SYNC)
-        draft.wake(desk.lobby.leave(place), RebalanceInProgress("asked again"))
-        return desk.park(draft.group_id, member_id, Waiting.SYNC)
+        parked = ParkedRequest(change.group_id, member_id, Waiting.SYNC)
+        change.wake(context.parked_requests.leave(parked), RebalanceInProgress("asked again"))
+        return context.park(change.group_id, member_id, Waiting.SYNC)
     given = {known: request.assignments.get(known, b"") for known in group.members}
-    draft.write(ClassicAssigned(draft.group_id, given, now))
-    group = draft.classic
-    for place in desk.lobby.waiting_in(draft.group_id, Waiting.SYNC):
-        draft.wake(desk.lobby.leave(place), _synced(group, place.member_id))
-        _touch(desk, group.members[place.member_id], draft.group_id, now)
-    _touch(desk, group.members[member_id], draft.group_id, now)
-    desk.statistics.rebalance_finished(draft.group_id, now)
-    return _synced(group, member_id)
+    change.write(ClassicAssigned(change.group_id, given, now))
+    group = change.classic
+    for parked in context.parked_requests.waiting_in(change.group_id, Waiting.SYNC):
+        change.wake(context.parked_requests.leave(parked), _sync_response(group, parked.member_id))
+        _restart_session(context, group.members[parked.member_id], change.group_id, now)
+    _restart_session(context, group.members[member_id], change.group_id, now)
+    context.statistics.rebalance_finished(change.group_id, now)
+    return _sync_response(group, member_id)
 
 
-def _synced(group: ClassicGroup, member_id: str) -> Synced:
+def _sync_response(group: ClassicGroup, member_id: str) -> Synced:
     return Synced(group.protocol_type, group.protocol, group.assignments.get(member_id, b""))
 
 
-def _touch(desk: Desk, member: ClassicMember, group_id: GroupId, now: Timestamp) -> None:
-    desk.touch(group_id, member.member_id, member.session_timeout_ms, now)
+def _restart_session(
+    context: CoordinatorContext, member: ClassicMember, group_id: GroupId, now: Timestamp
+) -> None:
+    context.restart_session(group_id, member.member_id, member.session_timeout_ms, now)
 
 
 def heartbeat(
-    desk: Desk,
+    context: CoordinatorContext,
     group: ClassicGroup,
     now: Timestamp,
     member_id: str,
@@ -111,8 +117,8 @@ def heartbeat(
 ) -> None:
     """Prolong the session; raises `RebalanceInProgress` when the member has to join again."""
     member = check_speaker(group, member_id, instance_id, generation)
-    if not desk.peek(group.group_id).is_waiting(member_id):
-        _touch(desk, member, group.group_id, now)
+    if not context.peek_waiters(group.group_id).is_waiting(member_id):
+        _restart_session(context, member, group.group_id, now)
     if group.state is ClassicState.PREPARING:
         raise RebalanceInProgress("the group waits for its members to join again")
 
@@ -129,39 +135,46 @@ def check_speaker(
 
 
 def leave(
-    desk: Desk, draft: Draft, now: Timestamp, leavers: Sequence[MemberIdentity]
+    context: CoordinatorContext,
+    change: PendingChange,
+    now: Timestamp,
+    leavers: Sequence[MemberIdentity],
 ) -> tuple[Left, ...]:
     """Each leaver's own result; one rebalance for all that went."""
-    results = tuple(_leave_one(desk, draft, now, leaver) for leaver in leavers)
-    if draft.records or is_preparing(draft):  # an id given back may be the one all waited for
-        rebalance_after_removal(desk, draft, now, "member left")
+    results = tuple(_leave_one(context, change, now, leaver) for leaver in leavers)
+    if change.records or is_preparing(change):  # an id given back may be the one all waited for
+        rebalance_after_removal(context, change, now, "member left")
     return results
 
 
-def _leave_one(desk: Desk, draft: Draft, now: Timestamp, leaver: MemberIdentity) -> Left:
-    room = desk.peek(draft.group_id)
-    if leaver.member_id in room.pending:
-        room.pending.discard(leaver.member_id)
-        desk.timers.clear(Timer(TimerKind.PENDING, draft.group_id, leaver.member_id))
+def _leave_one(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, leaver: MemberIdentity
+) -> Left:
+    waiters = context.peek_waiters(change.group_id)
+    if leaver.member_id in waiters.pending:
+        waiters.pending.discard(leaver.member_id)
+        context.timers.clear(Timer(TimerKind.PENDING, change.group_id, leaver.member_id))
         return Left(leaver.member_id, leaver.instance_id)
     try:
-        member_id = _find(draft.classic, leaver) if draft.group else _nobody(leaver)
+        member_id = _find(change.classic, leaver) if change.group else _raise_unknown_member(leaver)
     except GroupError as error:
         return Left(leaver.member_id, leaver.instance_id, error)
-    remove(desk, draft, [member_id], now, UnknownMember("left the group"))
+    remove_members(context, change, [member_id], now, UnknownMember("left the group"))
     return Left(leaver.member_id, leaver.instance_id)
 
 
 def _find(group: ClassicGroup, leaver: MemberIdentity) -> str:
     if leaver.instance_id is None:
-        return leaver.member_id if leaver.member_id in group.members else _nobody(leaver)
+        return (
+            leaver.member_id if leaver.member_id in group.members else _raise_unknown_member(leaver)
+        )
     known = group.static.get(leaver.instance_id)
     if known is None:
-        return _nobody(leaver)
+        return _raise_unknown_member(leaver)
     if leaver.member_id and leaver.member_id != known:
         raise FencedInstance(f"{known!r} has joined as instance {leaver.instance_id!r} since")
     return known
 
 
-def _nobody(leaver: MemberIdentity) -> str:
+def _raise_unknown_member(leaver: MemberIdentity) -> str:
     raise UnknownMember(f"no member {leaver.member_id or leaver.instance_id!r}")

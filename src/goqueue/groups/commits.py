@@ -17,7 +17,7 @@ from goqueue.groups.classic_sync import check_speaker
 from goqueue.groups.config import GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_members import find_member
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     GroupError,
     GroupNotEmpty,
@@ -74,29 +74,29 @@ class PartitionResult(msgspec.Struct, frozen=True):
 
 
 def commit(
-    desk: Desk, now: Timestamp, request: CommitRequest
+    context: CoordinatorContext, now: Timestamp, request: CommitRequest
 ) -> GroupDecision[tuple[PartitionResult, ...]]:
     """A result a partition; only metadata that is too long is refused one by one."""
-    check_commit(desk, now, request)
+    check_commit(context, now, request)
     committed, results = [], []
     for wanted in request.offsets:
-        error = _too_large(desk.config, wanted)
+        error = _metadata_error(context.config, wanted)
         results.append(PartitionResult(wanted.topic, wanted.partition, error))
         if error is None:
-            at = _commit_time(desk, request.group_id, wanted, now)
-            committed.append(_committed(wanted, at, request.retention_ms))
+            at = _commit_time(context, request.group_id, wanted, now)
+            committed.append(_committed_offset(wanted, at, request.retention_ms))
     records: tuple[OffsetRecord, ...] = ()
     if committed:
         records = (OffsetsCommitted(request.group_id, tuple(committed)),)
-        desk.check_offsets_later(request.group_id, now)
+        context.check_offsets_later(request.group_id, now)
     return Decision(records, Outcome(tuple(results)))
 
 
 def is_too_large(config: GroupsConfig, wanted: OffsetToCommit) -> bool:
-    return _too_large(config, wanted) is not None
+    return _metadata_error(config, wanted) is not None
 
 
-def _too_large(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTooLarge | None:
+def _metadata_error(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTooLarge | None:
     size, most = len(wanted.metadata.encode()), config.offset_metadata_bytes_max
     if size <= most:
         return None
@@ -104,16 +104,18 @@ def _too_large(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTo
 
 
 def _commit_time(
-    desk: Desk, group_id: GroupId, wanted: OffsetToCommit, now: Timestamp
+    context: CoordinatorContext, group_id: GroupId, wanted: OffsetToCommit, now: Timestamp
 ) -> Timestamp:
     """No two commits in a partition have the same time: it tells one from the other."""
-    before = desk.offsets.of(group_id).get((wanted.topic, wanted.partition))
+    before = context.offsets.of(group_id).get((wanted.topic, wanted.partition))
     if before is None or before.committed_at < now:
         return now
     return Timestamp(before.committed_at + 1)
 
 
-def _committed(wanted: OffsetToCommit, now: Timestamp, retention_ms: int | None) -> CommittedOffset:
+def _committed_offset(
+    wanted: OffsetToCommit, now: Timestamp, retention_ms: int | None
+) -> CommittedOffset:
     return CommittedOffset(
         topic=wanted.topic,
         partition=wanted.partition,
@@ -125,11 +127,11 @@ def _committed(wanted: OffsetToCommit, now: Timestamp, retention_ms: int | None)
     )
 
 
-def check_commit(desk: Desk, now: Timestamp, request: CommitRequest) -> None:
+def check_commit(context: CoordinatorContext, now: Timestamp, request: CommitRequest) -> None:
     """May this caller move the group's offsets?  Raises if not; a member's session is prolonged."""
     if not request.group_id:
         raise InvalidGroupId("a group has a name")
-    group = desk.groups.get(request.group_id)
+    group = context.groups.get(request.group_id)
     is_stranger = request.generation < 0 and not request.member_id and not request.instance_id
     if group is None:
         if request.generation >= 0:
@@ -140,33 +142,39 @@ def check_commit(desk: Desk, now: Timestamp, request: CommitRequest) -> None:
         if not request.is_transactional:
             raise UnknownMember(f"group {request.group_id!r} has members; the commit names none")
     elif isinstance(group, ClassicGroup):
-        _check_classic(desk, group, now, request)
+        _check_classic(context, group, now, request)
     else:
-        _check_consumer(desk, group, request)
+        _check_consumer(context, group, request)
 
 
-def _check_classic(desk: Desk, group: ClassicGroup, now: Timestamp, request: CommitRequest) -> None:
+def _check_classic(
+    context: CoordinatorContext, group: ClassicGroup, now: Timestamp, request: CommitRequest
+) -> None:
     member = check_speaker(group, request.member_id, request.instance_id, request.generation)
-    if not desk.peek(group.group_id).is_waiting(member.member_id):
-        desk.touch(group.group_id, member.member_id, member.session_timeout_ms, now)
+    if not context.peek_waiters(group.group_id).is_waiting(member.member_id):
+        context.restart_session(group.group_id, member.member_id, member.session_timeout_ms, now)
     if group.state is ClassicState.COMPLETING:
         raise RebalanceInProgress("the generation has no assignment yet")
 
 
-def _check_consumer(desk: Desk, group: ConsumerGroup, request: CommitRequest) -> None:
+def _check_consumer(
+    context: CoordinatorContext, group: ConsumerGroup, request: CommitRequest
+) -> None:
     member = find_member(group, request.member_id, request.instance_id)
     is_older = request.generation < group.current[request.member_id].epoch
-    if member.classic is None and is_older and _held_since(desk, group, request):
+    if member.classic is None and is_older and _has_owned_since(context, group, request):
         return
     _check_epoch(group, request.member_id, request.instance_id, request.generation)
 
 
-def _held_since(desk: Desk, group: ConsumerGroup, request: CommitRequest) -> bool:
+def _has_owned_since(
+    context: CoordinatorContext, group: ConsumerGroup, request: CommitRequest
+) -> bool:
     """Has the member held all that it commits since the epoch that it names?"""
-    topics = {name: desk.topics.named(name) for name in {each.topic for each in request.offsets}}
+    topics = {name: context.topics.named(name) for name in {each.topic for each in request.offsets}}
     return all(
         (topic := topics[each.topic]) is not None
-        and group.has_held_since(
+        and group.has_owned_since(
             request.member_id, TopicIdPartition(topic.topic_id, each.partition), request.generation
         )
         for each in request.offsets
@@ -200,20 +208,22 @@ class FetchedOffsets(msgspec.Struct, frozen=True):
     error: GroupError | None = None
 
 
-def fetch(desk: Desk, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
-    return tuple(_fetch_one(desk, request) for request in requests)
+def fetch(
+    context: CoordinatorContext, requests: Sequence[FetchRequest]
+) -> tuple[FetchedOffsets, ...]:
+    return tuple(_fetch_one(context, request) for request in requests)
 
 
-def _fetch_one(desk: Desk, request: FetchRequest) -> FetchedOffsets:
+def _fetch_one(context: CoordinatorContext, request: FetchRequest) -> FetchedOffsets:
     """Only a consumer group asks who fetches: Kafka's classic groups, too, look past the member."""
-    group = desk.groups.get(request.group_id)
+    group = context.groups.get(request.group_id)
     names_member = request.member_id and request.member_epoch >= 0
     if names_member and isinstance(group, ConsumerGroup):
         try:
             _check_epoch(group, request.member_id, None, request.member_epoch)
         except GroupError as error:
             return FetchedOffsets(request.group_id, {}, error)
-    held = desk.offsets.of(request.group_id)
+    held = context.offsets.of(request.group_id)
     wanted = held if request.partitions is None else request.partitions
     return FetchedOffsets(request.group_id, {key: held.get(key) for key in wanted})
 
@@ -222,11 +232,11 @@ def _fetch_one(desk: Desk, request: FetchRequest) -> FetchedOffsets:
 
 
 def delete(
-    desk: Desk, group_id: GroupId, partitions: Sequence[PartitionKey]
+    context: CoordinatorContext, group_id: GroupId, partitions: Sequence[PartitionKey]
 ) -> GroupDecision[tuple[PartitionResult, ...]]:
     """Offsets of topics that a member reads stay."""
-    group = desk.groups.get(group_id)
-    if group is None and group_id not in desk.offsets:
+    group = context.groups.get(group_id)
+    if group is None and group_id not in context.offsets:
         raise GroupNotFound(f"no group {group_id!r}")
     wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
     if wanted is None:
@@ -235,7 +245,7 @@ def delete(
         PartitionResult(topic, partition, _in_use(topic) if topic in wanted else None)
         for topic, partition in partitions
     )
-    held = desk.offsets.of(group_id)
+    held = context.offsets.of(group_id)
     gone = tuple(key for key in partitions if key[0] not in wanted and key in held)
     records = (OffsetsDeleted(group_id, gone),) if gone else ()
     return Decision(records, Outcome(results))
@@ -264,11 +274,13 @@ def subscribed_topics(group: Group) -> frozenset[TopicName] | None:
         return None
 
 
-def topics_deleted(desk: Desk, names: frozenset[TopicName]) -> tuple[OffsetRecord, ...]:
+def topics_deleted(
+    context: CoordinatorContext, names: frozenset[TopicName]
+) -> tuple[OffsetRecord, ...]:
     """Positions in a topic that is gone mean nothing in its namesake to come."""
     found = (
-        (group_id, tuple(key for key in desk.offsets.of(group_id) if key[0] in names))
-        for group_id in desk.offsets.groups()
+        (group_id, tuple(key for key in context.offsets.of(group_id) if key[0] in names))
+        for group_id in context.offsets.groups()
     )
     return tuple(OffsetsDeleted(group_id, keys) for group_id, keys in found if keys)
 
@@ -276,23 +288,25 @@ def topics_deleted(desk: Desk, names: frozenset[TopicName]) -> tuple[OffsetRecor
 # --- expiry -------------------------------------------------------------------------------------
 
 
-def expire(desk: Desk, group_id: GroupId, group: Group | None, now: Timestamp) -> list[GroupRecord]:
+def expire(
+    context: CoordinatorContext, group_id: GroupId, group: Group | None, now: Timestamp
+) -> list[GroupRecord]:
     """Drop what is old, then a group that has nothing left; look again later otherwise."""
-    held = desk.offsets.of(group_id)
+    held = context.offsets.of(group_id)
     wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
     old = tuple(
         key
         for key, committed in held.items()
         if wanted is not None
         and key[0] not in wanted
-        and _expires_at(desk.config, group, committed) <= now
+        and _expires_at(context.config, group, committed) <= now
     )
     records: list[GroupRecord] = [OffsetsDeleted(group_id, old)] if old else []
     is_over = len(old) == len(held) and (group is None or group.is_empty)
     if not is_over:
-        desk.check_offsets_later(group_id, now)
+        context.check_offsets_later(group_id, now)
         return records
-    desk.drop(group_id)
+    context.drop(group_id)
     if group is not None:
         records.append(GroupDeleted(group_id))
     return records

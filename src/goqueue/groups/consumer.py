@@ -40,8 +40,8 @@ from goqueue.groups.records import (
     GroupRecord,
     MemberMoved,
     MemberState,
+    Subscription,
     TargetSet,
-    Wish,
 )
 from goqueue.groups.topics import TopicFacts
 from goqueue.model.ids import GroupId, Timestamp, TopicIdPartition
@@ -93,7 +93,7 @@ class ConsumerGroup:
         self.assignment_epochs: dict[
             TopicIdPartition, int
         ] = {}  # invariant: of every partition with an owner
-        self.wishes: Counter[Wish] = Counter()  # how many members have each
+        self.subscriptions: Counter[Subscription] = Counter()  # how many members have each
         self.classic_count = 0  # members that speak the classic protocol
         self.settled_count = 0  # members that stand at the target
         self.released_count = (
@@ -109,7 +109,7 @@ class ConsumerGroup:
         twin.static = self.static.copy()
         twin.owners = self.owners.copy()
         twin.assignment_epochs = self.assignment_epochs.copy()
-        twin.wishes = self.wishes.copy()
+        twin.subscriptions = self.subscriptions.copy()
         return twin
 
     @property
@@ -128,13 +128,13 @@ class ConsumerGroup:
             return ConsumerState.ASSIGNING
         return ConsumerState.STABLE if self.is_settled else ConsumerState.RECONCILING
 
-    def stands_at_target(self, current: Current) -> bool:
+    def is_at_target(self, current: Current) -> bool:
         return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
     def is_free(self, partition: TopicIdPartition) -> bool:
         return partition not in self.owners
 
-    def has_held_since(self, member_id: str, partition: TopicIdPartition, epoch: int) -> bool:
+    def has_owned_since(self, member_id: str, partition: TopicIdPartition, epoch: int) -> bool:
         """Does the member own the partition, and did it at this epoch of its own?"""
         return (
             self.owners.get(partition) == member_id and self.assignment_epochs[partition] <= epoch
@@ -161,31 +161,31 @@ class ConsumerGroup:
         before = self.members.get(member.member_id)
         if before is None:
             self.current[member.member_id] = NEWCOMER
-            self.settled_count += self.stands_at_target(NEWCOMER)
+            self.settled_count += self.is_at_target(NEWCOMER)
         else:
             self.classic_count -= before.classic is not None
-            self._unwish(before.wish)
+            self._drop_subscription(before.subscription)
         self.members[member.member_id] = member
         self.classic_count += member.classic is not None
-        self.wishes[member.wish] += 1
+        self.subscriptions[member.subscription] += 1
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self.classic_count -= member.classic is not None
-        self._unwish(member.wish)
+        self._drop_subscription(member.subscription)
         current = self.current.pop(member_id)
-        self.settled_count -= self.stands_at_target(current)
+        self.settled_count -= self.is_at_target(current)
         self._release(current.owned)
         self.targets.pop(member_id, None)
         if member.instance_id is not None and self.static[member.instance_id] == member_id:
             del self.static[member.instance_id]
 
-    def _unwish(self, wish: Wish) -> None:
-        self.wishes[wish] -= 1
-        if not self.wishes[wish]:
-            del self.wishes[wish]
+    def _drop_subscription(self, subscription: Subscription) -> None:
+        self.subscriptions[subscription] -= 1
+        if not self.subscriptions[subscription]:
+            del self.subscriptions[subscription]
 
     def _set_target(self, record: TargetSet) -> None:
         for member_id, packed in record.targets.items():
@@ -193,7 +193,7 @@ class ConsumerGroup:
         self.assignor = record.assignor
         if record.epoch != self.target_epoch:
             self.target_epoch = record.epoch
-            self.settled_count = sum(map(self.stands_at_target, self.current.values()))
+            self.settled_count = sum(map(self.is_at_target, self.current.values()))
 
     def _move(self, record: MemberMoved) -> None:
         before = self.current[record.member_id]
@@ -217,7 +217,7 @@ class ConsumerGroup:
         for epoch, packed in record.assignment_epochs.items():
             self.assignment_epochs.update(dict.fromkeys(unpack(packed), epoch))
         self.current[record.member_id] = after
-        self.settled_count += self.stands_at_target(after) - self.stands_at_target(before)
+        self.settled_count += self.is_at_target(after) - self.is_at_target(before)
 
     def _release(self, partitions: PartitionSet) -> None:
         for partition in partitions:
@@ -227,7 +227,7 @@ class ConsumerGroup:
 
     # --- records ----------------------------------------------------------------------------------
 
-    def moved(self, member_id: str, current: Current) -> MemberMoved:
+    def move_record(self, member_id: str, current: Current) -> MemberMoved:
         return MemberMoved(
             self.group_id,
             member_id,
@@ -238,7 +238,7 @@ class ConsumerGroup:
             pack(current.revoking),
         )
 
-    def target_set(
+    def target_record(
         self, epoch: int, assignor: str, targets: Mapping[str, PartitionSet]
     ) -> TargetSet:
         """The record of a new target: only the members whose partitions differ from before."""
@@ -262,7 +262,8 @@ class ConsumerGroup:
         for member_id, current in self.current.items():
             if current != NEWCOMER:
                 yield msgspec.structs.replace(
-                    self.moved(member_id, current), assignment_epochs=self._older_epochs(current)
+                    self.move_record(member_id, current),
+                    assignment_epochs=self._older_epochs(current),
                 )
 
     def _older_epochs(self, current: Current) -> dict[int, Packed]:

@@ -15,13 +15,13 @@ from goqueue.groups.consumer import (
     Current,
 )
 from goqueue.groups.consumer_members import (
-    expel,
     find_member,
-    move,
-    replace_static,
-    touch,
+    move_member,
+    remove_members,
+    replace_static_member,
+    restart_session,
 )
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.conversion import make_consumer
 from goqueue.groups.errors import (
     GroupMaxSizeReached,
@@ -32,7 +32,7 @@ from goqueue.groups.errors import (
     UnreleasedInstance,
 )
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
-from goqueue.groups.pending_change import Draft
+from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.reconcile import check_epoch, next_step
 from goqueue.groups.records import (
     ConsumerMember,
@@ -40,14 +40,14 @@ from goqueue.groups.records import (
     MemberState,
     ReaderTraits,
 )
-from goqueue.groups.replies import Beat
-from goqueue.groups.targets import note_settled, retarget
+from goqueue.groups.replies import HeartbeatResponse
+from goqueue.groups.targets import note_if_settled, retarget
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
 HEARTBEAT_MS_A_MEMBER = 10  # a hundred heartbeats a second, however large the group
 
 
-class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
+class HeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """None (and -1) say "as before"; a join names everything."""
 
     group_id: GroupId
@@ -65,7 +65,7 @@ class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     reader: ReaderTraits | None = None  # said at the join, and only there
 
 
-def check_request(desk: Desk, request: BeatRequest) -> None:
+def check_request(context: CoordinatorContext, request: HeartbeatRequest) -> None:
     if not request.group_id:
         raise InvalidGroupId("a group has a name")
     if not request.member_id:
@@ -78,17 +78,17 @@ def check_request(desk: Desk, request: BeatRequest) -> None:
         raise InvalidGroupRequest("only a static member can pause; it names its instance id")
     ids = (request.member_id, request.instance_id, request.rack_id, request.client_id)
     said = (*ids, request.subscribed_regex, *(request.subscribed_names or ()))
-    desk.check_member_bytes(sum(len(each or "") for each in said))
+    context.check_member_bytes(sum(len(each or "") for each in said))
     if request.assignor:
         check_assignor(request.assignor)
     if request.subscribed_regex:
-        desk.topics.matching(request.subscribed_regex)  # raises if it is none
+        context.topics.matching(request.subscribed_regex)  # raises if it is none
     if request.member_epoch == JOIN_EPOCH:
-        _check_join(desk, request)
+        _check_join(context, request)
 
 
-def _check_join(desk: Desk, request: BeatRequest) -> None:
-    shortest, longest = desk.config.session_timeout_ms_min, desk.config.session_timeout_ms_max
+def _check_join(context: CoordinatorContext, request: HeartbeatRequest) -> None:
+    shortest, longest = context.config.session_timeout_ms_min, context.config.session_timeout_ms_max
     if request.reader and not shortest <= request.reader.session_timeout_ms <= longest:
         raise InvalidSessionTimeout(
             f"session of {request.reader.session_timeout_ms} ms, {shortest} to {longest} allowed"
@@ -99,76 +99,86 @@ def _check_join(desk: Desk, request: BeatRequest) -> None:
         raise InvalidGroupRequest("a member that joins says what it subscribes to")
 
 
-def beat(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+def heartbeat(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
+) -> HeartbeatResponse:
     if request.member_epoch == LEAVE_EPOCH:
-        return _leave(desk, draft, now, request)
+        return _leave(context, change, now, request)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
-        return _pause(desk, draft, now, request)
+        return _pause(context, change, now, request)
     if request.member_epoch == JOIN_EPOCH:
-        return _join(desk, draft, now, request)
-    return _carry_on(desk, draft, now, request)
+        return _join(context, change, now, request)
+    return _continue(context, change, now, request)
 
 
-def _join(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
-    _check_size(desk, draft, request)
-    make_consumer(desk, draft, now)
-    before = _admit(desk, draft, now, request)
-    after = _updated(desk, before, request)
+def _join(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
+) -> HeartbeatResponse:
+    _check_size(context, change, request)
+    make_consumer(context, change, now)
+    before = _admit(context, change, now, request)
+    after = _update_member(context, before, request)
     if before is None or before != after:
-        draft.write(ConsumerMemberSaved(draft.group_id, after))
+        change.write(ConsumerMemberSaved(change.group_id, after))
     if before is None:
-        retarget(desk, draft, now, "member joined")
-    elif _wants_other(before, after):
-        retarget(desk, draft, now, "subscription changed")
-    return _reconcile(desk, draft, now, request.member_id, NO_PARTITIONS, tell=True)
+        retarget(context, change, now, "member joined")
+    elif _changes_subscription(before, after):
+        retarget(context, change, now, "subscription changed")
+    return _reconcile(context, change, now, request.member_id, NO_PARTITIONS, tell=True)
 
 
-def _check_size(desk: Desk, draft: Draft, request: BeatRequest) -> None:
+def _check_size(
+    context: CoordinatorContext, change: PendingChange, request: HeartbeatRequest
+) -> None:
     """Before anything else: a refusal must leave nobody woken for nothing."""
-    group = draft.group
+    group = change.group
     if group is None or request.member_id in group.members or request.instance_id in group.static:
         return
-    if len(group.members) >= desk.config.members_max:
+    if len(group.members) >= context.config.members_max:
         raise GroupMaxSizeReached(
-            f"{len(group.members)} members, {desk.config.members_max} allowed"
+            f"{len(group.members)} members, {context.config.members_max} allowed"
         )
 
 
-def _admit(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> ConsumerMember | None:
+def _admit(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
+) -> ConsumerMember | None:
     """The member as it was, at epoch 0; None if it is new."""
-    if draft.group is None:
+    if change.group is None:
         return None
-    group = draft.consumer
+    group = change.consumer
     holder = group.static.get(request.instance_id) if request.instance_id else None
     if holder is not None and holder != request.member_id:
         in_use = group.current[holder].epoch != STATIC_LEAVE_EPOCH
         if in_use and group.members[holder].classic is None:  # classic ones restart without leave
             raise UnreleasedInstance(f"instance {request.instance_id!r} is held by {holder!r}")
-        replace_static(desk, draft, now, holder, request.member_id)
-        return draft.consumer.members[request.member_id]
+        replace_static_member(context, change, now, holder, request.member_id)
+        return change.consumer.members[request.member_id]
     member = group.members.get(request.member_id)
     if member is None:
         return None
     current = group.current[request.member_id]
     start_over = msgspec.structs.replace(current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
-    draft.write(group.moved(request.member_id, start_over))
+    change.write(group.move_record(request.member_id, start_over))
     return member
 
 
-def _carry_on(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
-    group = _consumer_group(draft, request)
+def _continue(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
+) -> HeartbeatResponse:
+    group = _consumer_group(change, request)
     before = find_member(group, request.member_id, request.instance_id)
     current = group.current[request.member_id]
     check_epoch(current, request.member_epoch, request.owned, request.member_id)
-    after = _updated(desk, before, request)
+    after = _update_member(context, before, request)
     if before != after:
-        draft.write(ConsumerMemberSaved(draft.group_id, after))
-        if _wants_other(before, after):
-            retarget(desk, draft, now, "subscription changed")
+        change.write(ConsumerMemberSaved(change.group_id, after))
+        if _changes_subscription(before, after):
+            retarget(context, change, now, "subscription changed")
     behind = request.member_epoch < current.epoch  # it never heard our last answer
     return _reconcile(
-        desk,
-        draft,
+        context,
+        change,
         now,
         request.member_id,
         request.owned,
@@ -176,14 +186,16 @@ def _carry_on(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) ->
     )
 
 
-def _consumer_group(draft: Draft, request: BeatRequest) -> ConsumerGroup:
+def _consumer_group(change: PendingChange, request: HeartbeatRequest) -> ConsumerGroup:
     """A member of a group that is gone, or is classic by now, is told to join again."""
-    if not isinstance(draft.group, ConsumerGroup):
+    if not isinstance(change.group, ConsumerGroup):
         raise UnknownMember(f"no member {request.member_id!r} in group {request.group_id!r}")
-    return draft.group
+    return change.group
 
 
-def _updated(desk: Desk, before: ConsumerMember | None, request: BeatRequest) -> ConsumerMember:
+def _update_member(
+    context: CoordinatorContext, before: ConsumerMember | None, request: HeartbeatRequest
+) -> ConsumerMember:
     """The member with whatever the request says anew."""
     timeout_ms = request.rebalance_timeout_ms
     if before is None:
@@ -193,7 +205,7 @@ def _updated(desk: Desk, before: ConsumerMember | None, request: BeatRequest) ->
             rack_id=None,
             client_id=request.client_id,
             client_host=request.client_host,
-            rebalance_timeout_ms=desk.config.rebalance_timeout_ms,
+            rebalance_timeout_ms=context.config.rebalance_timeout_ms,
             subscribed_names=(),
             subscribed_regex=None,
             assignor=None,
@@ -213,7 +225,7 @@ def _updated(desk: Desk, before: ConsumerMember | None, request: BeatRequest) ->
     )
 
 
-def _wants_other(before: ConsumerMember, after: ConsumerMember) -> bool:
+def _changes_subscription(before: ConsumerMember, after: ConsumerMember) -> bool:
     return (
         before.subscribed_names != after.subscribed_names
         or before.subscribed_regex != after.subscribed_regex
@@ -222,54 +234,58 @@ def _wants_other(before: ConsumerMember, after: ConsumerMember) -> bool:
 
 
 def _reconcile(
-    desk: Desk,
-    draft: Draft,
+    context: CoordinatorContext,
+    change: PendingChange,
     now: Timestamp,
     member_id: str,
     reported: PartitionSet | None,
     *,
     tell: bool,
-) -> Beat:
+) -> HeartbeatResponse:
     """Take the member a step on, and say where it stands."""
-    group = draft.consumer
+    group = change.consumer
     before = group.current[member_id]
     after = next_step(group, member_id, reported)
     if after is not before:
-        move(desk, draft, now, member_id, after)
-        note_settled(desk, draft, now)
-    touch(desk, group, member_id, now)
+        move_member(context, change, now, member_id, after)
+        note_if_settled(context, change, now)
+    restart_session(context, group, member_id, now)
     tell = tell or after.assigned != before.assigned
-    return Beat(
+    return HeartbeatResponse(
         member_id,
         after.epoch,
-        _heartbeat_interval_ms(desk, group),
+        _heartbeat_interval_ms(context, group),
         after.assigned if tell else None,
     )
 
 
-def _heartbeat_interval_ms(desk: Desk, group: ConsumerGroup) -> int:
+def _heartbeat_interval_ms(context: CoordinatorContext, group: ConsumerGroup) -> int:
     """Short for a small group, since a rebalance is only noticed at the next heartbeat."""
-    given = desk.settings_of(group.group_id).heartbeat_interval_ms
+    given = context.settings_of(group.group_id).heartbeat_interval_ms
     if given is not None:
         return given
     wanted = len(group.members) * HEARTBEAT_MS_A_MEMBER
-    wanted = max(desk.config.heartbeat_interval_ms_min, wanted)
-    return min(desk.config.heartbeat_interval_ms, wanted)
+    wanted = max(context.config.heartbeat_interval_ms_min, wanted)
+    return min(context.config.heartbeat_interval_ms, wanted)
 
 
-def _leave(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
-    group = _consumer_group(draft, request)
+def _leave(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
+) -> HeartbeatResponse:
+    group = _consumer_group(change, request)
     find_member(group, request.member_id, request.instance_id)
-    expel(desk, draft, [request.member_id], now, "member left")
-    return Beat(request.member_id, LEAVE_EPOCH, 0)
+    remove_members(context, change, [request.member_id], now, "member left")
+    return HeartbeatResponse(request.member_id, LEAVE_EPOCH, 0)
 
 
-def _pause(desk: Desk, draft: Draft, now: Timestamp, request: BeatRequest) -> Beat:
+def _pause(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
+) -> HeartbeatResponse:
     """Keep the seat and the partitions until the session ends; the next process takes them."""
-    group = _consumer_group(draft, request)
+    group = _consumer_group(change, request)
     find_member(group, request.member_id, request.instance_id)
     assigned = group.current[request.member_id].assigned
     paused = Current(STATIC_LEAVE_EPOCH, JOIN_EPOCH, MemberState.STABLE, assigned)
-    move(desk, draft, now, request.member_id, paused)
-    touch(desk, group, request.member_id, now)
-    return Beat(request.member_id, STATIC_LEAVE_EPOCH, 0)
+    move_member(context, change, now, request.member_id, paused)
+    restart_session(context, group, request.member_id, now)
+    return HeartbeatResponse(request.member_id, STATIC_LEAVE_EPOCH, 0)

@@ -8,8 +8,8 @@ topics.
 from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.errors import InvalidGroupRequest
 from goqueue.groups.offsets import OffsetStore
-from goqueue.groups.parked_requests import Lobby, Place, Room, Waiting
-from goqueue.groups.pending_change import Draft, Group
+from goqueue.groups.parked_requests import GroupWaiters, ParkedRequest, ParkedRequests, Waiting
+from goqueue.groups.pending_change import Group, PendingChange
 from goqueue.groups.replies import Parked, Token
 from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.statistics import Statistics
@@ -18,7 +18,7 @@ from goqueue.groups.topics import TopicsView
 from goqueue.model.ids import GroupId, Timestamp
 
 
-class Desk:
+class CoordinatorContext:
     def __init__(self, config: GroupsConfig, topics: TopicsView, pace: AssignmentPace) -> None:
         self.config = config
         self.pace = pace
@@ -27,28 +27,30 @@ class Desk:
         self.settings: dict[GroupId, GroupSettings] = {}  # of groups for which something is set
         self.offsets = OffsetStore()
         self.timers = Timers()
-        self.lobby = Lobby()
+        self.parked_requests = ParkedRequests()
         self.statistics = Statistics()
         self.target_set_at: dict[GroupId, Timestamp] = {}  # of large groups
 
-    def draft(self, group_id: GroupId) -> Draft:
-        return Draft(self.groups, group_id)
+    def begin_change(self, group_id: GroupId) -> PendingChange:
+        return PendingChange(self.groups, group_id)
 
     def settings_of(self, group_id: GroupId) -> GroupSettings:
         return self.settings.get(group_id, UNSET)
 
-    def room(self, group_id: GroupId) -> Room:
-        return self.lobby.room(group_id)
+    def waiters(self, group_id: GroupId) -> GroupWaiters:
+        return self.parked_requests.waiters(group_id)
 
-    def peek(self, group_id: GroupId) -> Room:
-        return self.lobby.peek(group_id)
+    def peek_waiters(self, group_id: GroupId) -> GroupWaiters:
+        return self.parked_requests.peek_waiters(group_id)
 
     def park(self, group_id: GroupId, member_id: str, waiting: Waiting) -> Parked:
         """Let the member wait; its session does not run meanwhile."""
         self.timers.clear(Timer(TimerKind.SESSION, group_id, member_id))
-        return Parked(self.lobby.park(Place(group_id, member_id, waiting)))
+        return Parked(self.parked_requests.park(ParkedRequest(group_id, member_id, waiting)))
 
-    def touch(self, group_id: GroupId, member_id: str, timeout_ms: int, now: Timestamp) -> None:
+    def restart_session(
+        self, group_id: GroupId, member_id: str, timeout_ms: int, now: Timestamp
+    ) -> None:
         """The member gave a sign of life."""
         self.timers.set(Timer(TimerKind.SESSION, group_id, member_id), Timestamp(now + timeout_ms))
 
@@ -73,10 +75,10 @@ class Desk:
         self.timers.clear(Timer(TimerKind.TARGET, group_id))
         self.target_set_at.pop(group_id, None)
         self.statistics.forget(group_id)
-        self.lobby.sweep(group_id)
+        self.parked_requests.sweep(group_id)
 
     def forget(self) -> list[Token]:
         """Drop deadlines and parked callers, as a restart would; the callers' tokens."""
         self.timers = Timers()
         self.target_set_at.clear()
-        return self.lobby.clear()
+        return self.parked_requests.clear()

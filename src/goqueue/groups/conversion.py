@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from goqueue.groups import embedded
 from goqueue.groups.classic import ClassicGroup
-from goqueue.groups.classic_phases import dismiss, prepare
+from goqueue.groups.classic_phases import prepare_rebalance, reject_parked
 from goqueue.groups.consumer import ConsumerGroup, Current
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     GroupError,
     GroupNotFound,
@@ -21,7 +21,7 @@ from goqueue.groups.errors import (
     RebalanceInProgress,
 )
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
-from goqueue.groups.pending_change import Draft
+from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import (
     ClassicAssigned,
     ClassicMember,
@@ -36,7 +36,7 @@ from goqueue.groups.records import (
     MemberState,
     Protocol,
 )
-from goqueue.groups.targets import Wishes
+from goqueue.groups.targets import ResolvedSubscriptions
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import TopicsView
 from goqueue.model.ids import Timestamp, TopicIdPartition, TopicName
@@ -44,29 +44,29 @@ from goqueue.model.ids import Timestamp, TopicIdPartition, TopicName
 # --- classic to consumer ------------------------------------------------------------------------
 
 
-def make_consumer(desk: Desk, draft: Draft, now: Timestamp) -> None:
-    """See to it that the draft's group, if there is one, is of the consumer protocol."""
-    group = draft.group
+def make_consumer(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+    """Convert the group, if there is one, to the consumer protocol."""
+    group = change.group
     if not isinstance(group, ClassicGroup):
         return
     if group.is_empty:
-        draft.write(GroupDeleted(draft.group_id))
+        change.write(GroupDeleted(change.group_id))
         return
     try:
-        held = {member_id: _held(desk, group, member_id) for member_id in group.members}
+        held = {member_id: _read_owned(context, group, member_id) for member_id in group.members}
         members = [
             consumer_member(member, read_subscription(member.protocols))
             for member in group.members.values()
         ]
     except GroupError as error:
         raise GroupNotFound(
-            f"group {draft.group_id!r} is classic and cannot be translated: {error}"
+            f"group {change.group_id!r} is classic and cannot be translated: {error}"
         ) from error
-    _let_everybody_go(desk, draft, now)
-    _write_consumer(desk, draft, now, members, _without_doubles(held))
+    _reject_all_parked(context, change, now)
+    _write_consumer(context, change, now, members, _drop_duplicates(held))
 
 
-def _held(desk: Desk, group: ClassicGroup, member_id: str) -> PartitionSet:
+def _read_owned(context: CoordinatorContext, group: ClassicGroup, member_id: str) -> PartitionSet:
     """What the member has in hand.
 
     One that joined in this phase has said so in its subscription (an eager one has nothing);
@@ -74,15 +74,15 @@ def _held(desk: Desk, group: ClassicGroup, member_id: str) -> PartitionSet:
     """
     if group.protocol_type != embedded.PROTOCOL_TYPE:
         raise InconsistentGroupProtocol(f"protocol type {group.protocol_type!r}")
-    joining = desk.room(group.group_id).joining
+    joining = context.waiters(group.group_id).joining
     if group.state is ClassicState.COMPLETING or member_id in joining:
         owned = read_subscription(group.members[member_id].protocols).owned
-        return to_ids(desk.topics, owned)
+        return to_ids(context.topics, owned)
     assignment = group.assignments.get(member_id, b"")
-    return to_ids(desk.topics, embedded.read_assignment(assignment))
+    return to_ids(context.topics, embedded.read_assignment(assignment))
 
 
-def _without_doubles(held: Mapping[str, PartitionSet]) -> dict[str, PartitionSet]:
+def _drop_duplicates(held: Mapping[str, PartitionSet]) -> dict[str, PartitionSet]:
     """A client's own assignor may have given a partition twice; here it goes to the first."""
     taken: set[TopicIdPartition] = set()
     result = {}
@@ -92,19 +92,19 @@ def _without_doubles(held: Mapping[str, PartitionSet]) -> dict[str, PartitionSet
     return result
 
 
-def consumer_member(member: ClassicMember, wish: embedded.Subscription) -> ConsumerMember:
+def consumer_member(member: ClassicMember, subscription: embedded.Subscription) -> ConsumerMember:
     """A classic member, as a consumer group keeps it."""
     return ConsumerMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
-        rack_id=wish.rack_id,
+        rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        subscribed_names=tuple(sorted(set(wish.topics))),
+        subscribed_names=tuple(sorted(set(subscription.topics))),
         subscribed_regex=None,
         assignor=None,
-        classic=ClassicTraits(member.session_timeout_ms, member.protocols, wish.version),
+        classic=ClassicTraits(member.session_timeout_ms, member.protocols, subscription.version),
     )
 
 
@@ -113,54 +113,60 @@ def read_subscription(protocols: Iterable[Protocol]) -> embedded.Subscription:
     return embedded.read_subscription(next(iter(protocols)).metadata)
 
 
-def _let_everybody_go(desk: Desk, draft: Draft, now: Timestamp) -> None:
+def _reject_all_parked(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
     """Nobody waits in a consumer group: callers come again and are answered at once."""
     for kind in (TimerKind.JOIN, TimerKind.SYNC):
-        desk.timers.clear(Timer(kind, draft.group_id))
-    desk.room(draft.group_id).unsynced.clear()
-    for member in draft.classic.members.values():
-        if desk.room(draft.group_id).is_waiting(member.member_id):
-            dismiss(desk, draft, member.member_id, RebalanceInProgress("the protocol changed"))
-            desk.touch(draft.group_id, member.member_id, member.session_timeout_ms, now)
+        context.timers.clear(Timer(kind, change.group_id))
+    context.waiters(change.group_id).unsynced.clear()
+    for member in change.classic.members.values():
+        if context.waiters(change.group_id).is_waiting(member.member_id):
+            reject_parked(
+                context, change, member.member_id, RebalanceInProgress("the protocol changed")
+            )
+            context.restart_session(
+                change.group_id, member.member_id, member.session_timeout_ms, now
+            )
 
 
 def _write_consumer(
-    desk: Desk,
-    draft: Draft,
+    context: CoordinatorContext,
+    change: PendingChange,
     now: Timestamp,
     members: list[ConsumerMember],
     held: dict[str, PartitionSet],
 ) -> None:
-    epoch = draft.classic.generation
-    draft.write(GroupDeleted(draft.group_id))
+    epoch = change.classic.generation
+    change.write(GroupDeleted(change.group_id))
     for member in members:
-        draft.write(ConsumerMemberSaved(draft.group_id, member))
-    topics = Wishes(desk.topics, {member.wish for member in members}).topics()
-    draft.write(EpochBumped(draft.group_id, epoch, topics, now))
-    draft.write(draft.consumer.target_set(epoch, "", held))
+        change.write(ConsumerMemberSaved(change.group_id, member))
+    topics = ResolvedSubscriptions(
+        context.topics, {member.subscription for member in members}
+    ).topics()
+    change.write(EpochBumped(change.group_id, epoch, topics, now))
+    change.write(change.consumer.target_record(epoch, "", held))
     for member in members:
         seat = Current(epoch, epoch, MemberState.STABLE, held[member.member_id])
-        draft.write(draft.consumer.moved(member.member_id, seat))
+        change.write(change.consumer.move_record(member.member_id, seat))
 
 
 # --- consumer to classic ------------------------------------------------------------------------
 
 
-def make_classic(desk: Desk, draft: Draft, now: Timestamp) -> None:
+def make_classic(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
     """Translate back a group whose members are all classic, and let them divide anew."""
-    group = draft.consumer
+    group = change.consumer
     assignments = {
-        member_id: assignment_bytes(desk.topics, group, member_id) for member_id in group.members
+        member_id: assignment_bytes(context.topics, group, member_id) for member_id in group.members
     }
     members = [_to_classic(member) for member in group.members.values()]
     for member in members:
-        desk.timers.clear(Timer(TimerKind.REVOCATION, draft.group_id, member.member_id))
-    draft.write(GroupDeleted(draft.group_id))
+        context.timers.clear(Timer(TimerKind.REVOCATION, change.group_id, member.member_id))
+    change.write(GroupDeleted(change.group_id))
     for member in members:
-        draft.write(ClassicMemberSaved(draft.group_id, member))
-    draft.write(_stable_phase(draft.classic, group.epoch, now))
-    draft.write(ClassicAssigned(draft.group_id, assignments, now))
-    prepare(desk, draft, now, "protocol changed")
+        change.write(ClassicMemberSaved(change.group_id, member))
+    change.write(_stable_phase(change.classic, group.epoch, now))
+    change.write(ClassicAssigned(change.group_id, assignments, now))
+    prepare_rebalance(context, change, now, "protocol changed")
 
 
 def _stable_phase(group: ClassicGroup, generation: int, now: Timestamp) -> ClassicPhaseChanged:

@@ -6,7 +6,7 @@ import msgspec
 
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import Group
@@ -61,21 +61,23 @@ class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_groups(
-    desk: Desk, states: frozenset[str] = frozenset(), types: frozenset[str] = frozenset()
+    context: CoordinatorContext,
+    states: frozenset[str] = frozenset(),
+    types: frozenset[str] = frozenset(),
 ) -> tuple[GroupListing, ...]:
     """All groups, or those in the states and of the types asked for; case does not matter."""
     states = frozenset(map(str.lower, states))
     types = frozenset(map(str.lower, types))
     return tuple(
         listing
-        for listing in _listings(desk)
+        for listing in _listings(context)
         if (not states or listing.state.lower() in states)
         and (not types or listing.group_type in types)
     )
 
 
-def _listings(desk: Desk) -> Iterator[GroupListing]:
-    for group in desk.groups.values():
+def _listings(context: CoordinatorContext) -> Iterator[GroupListing]:
+    for group in context.groups.values():
         if isinstance(group, ClassicGroup):
             kind, epoch = group.protocol_type, group.generation
             count = len(group.members)
@@ -83,19 +85,19 @@ def _listings(desk: Desk) -> Iterator[GroupListing]:
         else:
             epoch, count = group.epoch, len(group.members)
             yield GroupListing(group.group_id, CONSUMER, group.state, CONSUMER, epoch, count)
-    for group_id in desk.offsets.groups():
-        if group_id not in desk.groups:  # offsets alone
+    for group_id in context.offsets.groups():
+        if group_id not in context.groups:  # offsets alone
             yield GroupListing(group_id, "", "Empty", CLASSIC)
 
 
-def describe(desk: Desk, group_id: GroupId) -> GroupDescription:
-    match desk.groups.get(group_id):
+def describe(context: CoordinatorContext, group_id: GroupId) -> GroupDescription:
+    match context.groups.get(group_id):
         case ClassicGroup() as group:
             return _describe_classic(group)
         case ConsumerGroup() as group:
             return _describe_consumer(group)
         case None:
-            return _describe_offsets(desk, group_id)
+            return _describe_offsets(context, group_id)
 
 
 def _describe_classic(group: ClassicGroup) -> GroupDescription:
@@ -160,8 +162,8 @@ def _describe_member(group: ConsumerGroup, member_id: str) -> MemberDescription:
     )
 
 
-def _describe_offsets(desk: Desk, group_id: GroupId) -> GroupDescription:
-    if group_id not in desk.offsets:
+def _describe_offsets(context: CoordinatorContext, group_id: GroupId) -> GroupDescription:
+    if group_id not in context.offsets:
         raise GroupNotFound(f"no group {group_id!r}")
     return GroupDescription(
         group_id=group_id,
@@ -174,15 +176,15 @@ def _describe_offsets(desk: Desk, group_id: GroupId) -> GroupDescription:
     )
 
 
-def delete(desk: Desk, group_id: GroupId) -> tuple[GroupRecord, ...]:
+def delete(context: CoordinatorContext, group_id: GroupId) -> tuple[GroupRecord, ...]:
     """An empty group and all its offsets."""
-    group: Group | None = desk.groups.get(group_id)
-    held = desk.offsets.of(group_id)
+    group: Group | None = context.groups.get(group_id)
+    held = context.offsets.of(group_id)
     if group is None and not held:
         raise GroupNotFound(f"no group {group_id!r}")
     if group is not None and not group.is_empty:
         raise GroupNotEmpty(f"group {group_id!r} has {len(group.members)} members")
-    desk.drop(group_id)
+    context.drop(group_id)
     records: list[GroupRecord] = []
     if held:
         records.append(OffsetsDeleted(group_id, tuple(held)))

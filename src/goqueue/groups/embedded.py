@@ -79,7 +79,7 @@ def _string(text: str) -> bytes:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place = 0
+        self._position = 0
 
     def int16(self) -> int:
         return int.from_bytes(self._take(2), signed=True)
@@ -118,11 +118,11 @@ class _Reader:
         }
 
     def _take(self, count: int) -> bytes:
-        end = self._place + count
+        end = self._position + count
         if end > len(self._data):
             raise InconsistentGroupProtocol(
                 f"embedded bytes end at {len(self._data)}, {end} expected"
             )
-        taken = self._data[self._place : end]
-        self._place = end
+        taken = self._data[self._position : end]
+        self._position = end
         return taken

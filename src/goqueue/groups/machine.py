@@ -36,13 +36,13 @@ from goqueue.groups.commits import (
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.consumer_heartbeat import BeatRequest
-from goqueue.groups.context import Desk
+from goqueue.groups.consumer_heartbeat import HeartbeatRequest
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.descriptions import GroupDescription, GroupListing
 from goqueue.groups.errors import RebalanceInProgress, UnknownMember
-from goqueue.groups.member_assignment import Changes, Standing
+from goqueue.groups.member_assignment import Changes, MemberAssignment
 from goqueue.groups.offsets import PartitionKey
-from goqueue.groups.pending_change import Draft, step
+from goqueue.groups.pending_change import PendingChange, step
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import (
     ClassicState,
@@ -57,8 +57,8 @@ from goqueue.groups.records import (
     encode,
 )
 from goqueue.groups.replies import (
-    Beat,
     GroupDecision,
+    HeartbeatResponse,
     Joined,
     Left,
     Outcome,
@@ -88,9 +88,11 @@ class GroupMachine:
         topics: TopicsView | None = None,
         pace: AssignmentPace | None = None,
     ) -> None:
-        self._desk = Desk(config or GroupsConfig(), topics or Topics(), pace or AssignmentPace())
+        self._context = CoordinatorContext(
+            config or GroupsConfig(), topics or Topics(), pace or AssignmentPace()
+        )
         self._is_awake = False
-        self._owed = 0  # records of the last decision that were not applied
+        self._unapplied = 0  # records of the last decision that were not applied
         self._last: Outcome[Any] = Outcome(None)
         self._changes = Changes()
         self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
@@ -102,31 +104,31 @@ class GroupMachine:
     ) -> GroupDecision[Joined | Parked]:
         """JoinGroup.  `new_member_id` is a fresh unique id, used if the member has none."""
         self._begin(now)
-        classic_join.check_request(self._desk, request)
-        draft = self._desk.draft(request.group_id)
-        if isinstance(draft.group, ConsumerGroup):
-            if not draft.group.is_empty:
-                return self._decided(
-                    draft.decide(
-                        classic_in_consumer.join(self._desk, draft, now, request, new_member_id)
+        classic_join.check_request(self._context, request)
+        change = self._context.begin_change(request.group_id)
+        if isinstance(change.group, ConsumerGroup):
+            if not change.group.is_empty:
+                return self._finish(
+                    change.decide(
+                        classic_in_consumer.join(self._context, change, now, request, new_member_id)
                     )
                 )
-            draft.write(GroupDeleted(request.group_id))
-        reply = classic_join.join(self._desk, draft, now, request, new_member_id)
-        return self._decided(draft.decide(reply))
+            change.write(GroupDeleted(request.group_id))
+        reply = classic_join.join(self._context, change, now, request, new_member_id)
+        return self._finish(change.decide(reply))
 
     def sync(self, now: Timestamp, request: SyncRequest) -> GroupDecision[Synced | Parked]:
         """SyncGroup."""
         self._begin(now)
-        draft = self._desk.draft(request.group_id)
-        match draft.group:
+        change = self._context.begin_change(request.group_id)
+        match change.group:
             case ClassicGroup():
-                return self._decided(
-                    draft.decide(classic_sync.sync(self._desk, draft, now, request))
+                return self._finish(
+                    change.decide(classic_sync.sync(self._context, change, now, request))
                 )
             case ConsumerGroup():
-                return self._decided(
-                    draft.decide(classic_in_consumer.sync(self._desk, draft, now, request))
+                return self._finish(
+                    change.decide(classic_in_consumer.sync(self._context, change, now, request))
                 )
             case None:
                 raise UnknownMember(f"no group {request.group_id!r}")
@@ -142,57 +144,63 @@ class GroupMachine:
     ) -> GroupDecision[None]:
         """Heartbeat of a classic member; raises `RebalanceInProgress` to call it back."""
         self._begin(now)
-        match self._desk.groups.get(group_id):
+        match self._context.groups.get(group_id):
             case ClassicGroup() as group:
-                classic_sync.heartbeat(self._desk, group, now, member_id, instance_id, generation)
+                classic_sync.heartbeat(
+                    self._context, group, now, member_id, instance_id, generation
+                )
             case ConsumerGroup() as group:
                 classic_in_consumer.heartbeat(
-                    self._desk, group, now, member_id, instance_id, generation
+                    self._context, group, now, member_id, instance_id, generation
                 )
             case None:
                 raise UnknownMember(f"no group {group_id!r}")
-        return _answer(None)
+        return _reply(None)
 
     def leave(
         self, now: Timestamp, group_id: GroupId, leavers: Sequence[MemberIdentity]
     ) -> GroupDecision[tuple[Left, ...]]:
         """LeaveGroup, for several members at once; each has its own result."""
         self._begin(now)
-        draft = self._desk.draft(group_id)
-        if isinstance(draft.group, ConsumerGroup):
-            return self._decided(
-                draft.decide(classic_in_consumer.leave(self._desk, draft, now, leavers))
+        change = self._context.begin_change(group_id)
+        if isinstance(change.group, ConsumerGroup):
+            return self._finish(
+                change.decide(classic_in_consumer.leave(self._context, change, now, leavers))
             )
-        return self._decided(draft.decide(classic_sync.leave(self._desk, draft, now, leavers)))
+        return self._finish(change.decide(classic_sync.leave(self._context, change, now, leavers)))
 
     def abandon(self, now: Timestamp, token: Token) -> None:
         """The caller that waits with this token is gone; no wake-up will come for it."""
-        place = self._desk.lobby.abandon(token)
-        group = self._desk.groups.get(place.group_id) if place else None
-        if place and isinstance(group, ClassicGroup) and place.member_id in group.members:
-            timeout_ms = group.members[place.member_id].session_timeout_ms
-            self._desk.touch(place.group_id, place.member_id, timeout_ms, now)
+        parked = self._context.parked_requests.abandon(token)
+        group = self._context.groups.get(parked.group_id) if parked else None
+        if parked and isinstance(group, ClassicGroup) and parked.member_id in group.members:
+            timeout_ms = group.members[parked.member_id].session_timeout_ms
+            self._context.restart_session(parked.group_id, parked.member_id, timeout_ms, now)
 
     # --- consumer protocol, and HTTP --------------------------------------------------------------
 
-    def beat(self, now: Timestamp, request: BeatRequest) -> GroupDecision[Beat]:
+    def consumer_heartbeat(
+        self, now: Timestamp, request: HeartbeatRequest
+    ) -> GroupDecision[HeartbeatResponse]:
         """ConsumerGroupHeartbeat: join, carry on, leave."""
         self._begin(now)
-        consumer_heartbeat.check_request(self._desk, request)
-        draft = self._desk.draft(request.group_id)
-        return self._decided(draft.decide(consumer_heartbeat.beat(self._desk, draft, now, request)))
+        consumer_heartbeat.check_request(self._context, request)
+        change = self._context.begin_change(request.group_id)
+        return self._finish(
+            change.decide(consumer_heartbeat.heartbeat(self._context, change, now, request))
+        )
 
-    def standing(self, group_id: GroupId, member_id: str) -> Standing:
+    def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
         """Where a member of a consumer group stands; raises `UnknownMember`."""
-        return member_assignment.standing(self._desk, group_id, member_id)
+        return member_assignment.find_assignment(self._context, group_id, member_id)
 
-    def holder(self, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
+    def static_member(self, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
         """The member of a consumer group that has this instance id."""
-        return member_assignment.holder(self._desk, group_id, instance_id)
+        return member_assignment.static_member(self._context, group_id, instance_id)
 
-    def would_move(self, group_id: GroupId, member_id: str) -> bool:
+    def needs_reconciliation(self, group_id: GroupId, member_id: str) -> bool:
         """Has the member reason to heartbeat before its time?"""
-        return member_assignment.would_move(self._desk, group_id, member_id)
+        return member_assignment.needs_reconciliation(self._context, group_id, member_id)
 
     def take_changes(self) -> Changes:
         """What happened to consumer groups since the last call."""
@@ -206,14 +214,14 @@ class GroupMachine:
     def topics_changed(self, now: Timestamp, topics: TopicsView) -> GroupDecision[None]:
         """The view from now on; groups whose topics changed get a new target."""
         self._begin(now)
-        self._desk.topics = topics
+        self._context.topics = topics
         records: list[GroupRecord] = []
-        for group_id, group in self._desk.groups.items():
-            if isinstance(group, ConsumerGroup) and topics_differ(self._desk, group):
-                draft = self._desk.draft(group_id)
-                retarget(self._desk, draft, now, "topics changed")
-                records.extend(draft.records)
-        return self._decided(Decision(tuple(records), Outcome(None)))
+        for group_id, group in self._context.groups.items():
+            if isinstance(group, ConsumerGroup) and topics_differ(self._context, group):
+                change = self._context.begin_change(group_id)
+                retarget(self._context, change, now, "topics changed")
+                records.extend(change.records)
+        return self._finish(Decision(tuple(records), Outcome(None)))
 
     def topics_deleted(self, now: Timestamp, names: Iterable[TopicName]) -> GroupDecision[None]:
         """Forget the offsets in these topics.
@@ -221,8 +229,8 @@ class GroupMachine:
         Apart from `topics_changed`, so that a view which is merely incomplete loses nothing.
         """
         self._begin(now)
-        records = commits.topics_deleted(self._desk, frozenset(names))
-        return self._decided(Decision(records, Outcome(None)))
+        records = commits.topics_deleted(self._context, frozenset(names))
+        return self._finish(Decision(records, Outcome(None)))
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -231,118 +239,118 @@ class GroupMachine:
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetCommit, fenced by generation or epoch."""
         self._begin(now)
-        return self._decided(commits.commit(self._desk, now, request))
+        return self._finish(commits.commit(self._context, now, request))
 
     def check_commit(self, now: Timestamp, request: CommitRequest) -> None:
         """Raise what `commit` would; for commits that a transaction holds back."""
         self._begin(now)
-        commits.check_commit(self._desk, now, request)
+        commits.check_commit(self._context, now, request)
 
     def is_metadata_too_large(self, offset: OffsetToCommit) -> bool:
         """Whether `commit` would refuse this one for its metadata."""
-        return commits.is_too_large(self._desk.config, offset)
+        return commits.is_too_large(self._context.config, offset)
 
     def fetch(self, requests: Sequence[FetchRequest]) -> GroupDecision[tuple[FetchedOffsets, ...]]:
         """OffsetFetch, for several groups; None where nothing is committed."""
-        return _answer(commits.fetch(self._desk, requests))
+        return _reply(commits.fetch(self._context, requests))
 
     def committed(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
         """All that the group has committed, as it is now."""
-        return self._desk.offsets.of(group_id)
+        return self._context.offsets.of(group_id)
 
     def delete_offsets(
         self, now: Timestamp, group_id: GroupId, partitions: Sequence[PartitionKey]
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetDelete."""
         self._begin(now)
-        return self._decided(commits.delete(self._desk, group_id, partitions))
+        return self._finish(commits.delete(self._context, group_id, partitions))
 
     # --- administration ---------------------------------------------------------------------------
 
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> GroupDecision[tuple[GroupListing, ...]]:
-        return _answer(descriptions.list_groups(self._desk, frozenset(states), frozenset(types)))
+        return _reply(descriptions.list_groups(self._context, frozenset(states), frozenset(types)))
 
     def describe(self, group_id: GroupId) -> GroupDecision[GroupDescription]:
         """DescribeGroups and ConsumerGroupDescribe."""
-        return _answer(descriptions.describe(self._desk, group_id))
+        return _reply(descriptions.describe(self._context, group_id))
 
     def has_group(self, group_id: GroupId) -> bool:
         """Whether there is such a group, or offsets of it."""
-        return group_id in self._desk.groups or bool(self.committed(group_id))
+        return group_id in self._context.groups or bool(self.committed(group_id))
 
     def has_members(self, group_id: GroupId) -> bool:
-        group = self._desk.groups.get(group_id)
+        group = self._context.groups.get(group_id)
         return group is not None and not group.is_empty
 
     def delete_group(self, now: Timestamp, group_id: GroupId) -> GroupDecision[None]:
         """DeleteGroups: only an empty one, with its offsets."""
         self._begin(now)
-        records = descriptions.delete(self._desk, group_id)
-        return self._decided(Decision(records, Outcome(None)))
+        records = descriptions.delete(self._context, group_id)
+        return self._finish(Decision(records, Outcome(None)))
 
     def settings(self, group_id: GroupId) -> GroupSettings:
         """What is set for the group, whether it is there or not."""
-        return self._desk.settings_of(group_id)
+        return self._context.settings_of(group_id)
 
     def configured(self) -> Iterable[GroupId]:
         """The groups for which something is set."""
-        return self._desk.settings
+        return self._context.settings
 
     def configure(
         self, now: Timestamp, group_id: GroupId, settings: GroupSettings
     ) -> GroupDecision[None]:
         """Members learn of it at their next heartbeats; raises `InvalidSetting`."""
         self._begin(now)
-        settings.check(self._desk.config)
-        is_new = settings != self._desk.settings_of(group_id)
+        settings.check(self._context.config)
+        is_new = settings != self._context.settings_of(group_id)
         records = (GroupConfigured(group_id, settings),) if is_new else ()
-        return self._decided(Decision(records, Outcome(None)))
+        return self._finish(Decision(records, Outcome(None)))
 
     @property
     def statistics(self) -> Statistics:
         """Rebalances by reason, partitions moved, durations; for metrics."""
-        return self._desk.statistics
+        return self._context.statistics
 
     @property
     def parked_count(self) -> int:
-        return len(self._desk.lobby)
+        return len(self._context.parked_requests)
 
     # --- the log ----------------------------------------------------------------------------------
 
     def apply(self, record: GroupRecord) -> None:
-        self._owed = max(0, self._owed - 1)
+        self._unapplied = max(0, self._unapplied - 1)
         if isinstance(record, OffsetRecord):
-            self._desk.offsets.apply(record)
+            self._context.offsets.apply(record)
             return
         if isinstance(record, GroupConfigured):
             self._configure(record)
             return
-        before = self._desk.groups.get(record.group_id)
+        before = self._context.groups.get(record.group_id)
         released_before = member_assignment.released_count(before)
         group = step(before, record)
         self._changes.note(record, released_before, group)
         if group is None:
-            self._desk.groups.pop(record.group_id, None)
+            self._context.groups.pop(record.group_id, None)
         else:
-            self._desk.groups[record.group_id] = group
+            self._context.groups[record.group_id] = group
 
     def _configure(self, record: GroupConfigured) -> None:
         if record.settings == UNSET:
-            self._desk.settings.pop(record.group_id, None)
+            self._context.settings.pop(record.group_id, None)
         else:
-            self._desk.settings[record.group_id] = record.settings
+            self._context.settings[record.group_id] = record.settings
 
     def snapshot(self) -> list[GroupRecord]:
         """Records that rebuild this state in a new machine; in order of group id."""
-        groups = self._desk.groups
+        groups = self._context.groups
         records = [record for group_id in sorted(groups) for record in groups[group_id].snapshot()]
-        settings = self._desk.settings
+        settings = self._context.settings
         records.extend(
             GroupConfigured(group_id, settings[group_id]) for group_id in sorted(settings)
         )
-        records.extend(self._desk.offsets.snapshot())
+        records.extend(self._context.offsets.snapshot())
         return records
 
     def encode(self, record: GroupRecord) -> bytes:
@@ -354,58 +362,58 @@ class GroupMachine:
     # --- time -------------------------------------------------------------------------------------
 
     def next_deadline(self) -> Timestamp | None:
-        has_state = self._desk.groups or any(self._desk.offsets.groups())
-        if self._owed or self._lost or (has_state and not self._is_awake):
+        has_state = self._context.groups or any(self._context.offsets.groups())
+        if self._unapplied or self._lost or (has_state and not self._is_awake):
             return ASLEEP
-        return self._desk.timers.next_due()
+        return self._context.timers.next_due()
 
     def on_deadline(self, now: Timestamp) -> GroupDecision[None]:
         """All that is due, group by group: many members that expire together cost one rebalance."""
         self._begin(now)
         due: dict[GroupId, list[Timer]] = {}
-        for timer in self._desk.timers.take_due(now):
+        for timer in self._context.timers.take_due(now):
             due.setdefault(timer.group_id, []).append(timer)
         records: list[GroupRecord] = []
         wakeups = [Wakeup(token, RebalanceInProgress("ask again")) for token in self._lost]
         self._lost.clear()
         for group_id, timers in due.items():
-            draft = self._desk.draft(group_id)
-            extra = self._on_group_deadline(draft, timers, now)
-            records.extend((*draft.records, *extra))
-            wakeups.extend(draft.wakeups)
-        return self._decided(Decision(tuple(records), Outcome(None, tuple(wakeups))))
+            change = self._context.begin_change(group_id)
+            extra = self._on_group_deadline(change, timers, now)
+            records.extend((*change.records, *extra))
+            wakeups.extend(change.wakeups)
+        return self._finish(Decision(tuple(records), Outcome(None, tuple(wakeups))))
 
     def _on_group_deadline(
-        self, draft: Draft, timers: list[Timer], now: Timestamp
+        self, change: PendingChange, timers: list[Timer], now: Timestamp
     ) -> list[GroupRecord]:
-        desk = self._desk
+        context = self._context
         kinds = {timer.kind for timer in timers}
-        self._expire_pending(draft, [t.member_id for t in timers if t.kind is TimerKind.PENDING])
-        if isinstance(draft.group, ConsumerGroup):
-            self._expire_consumers(draft, timers, now)
-        elif draft.group is not None:
+        self._expire_pending(change, [t.member_id for t in timers if t.kind is TimerKind.PENDING])
+        if isinstance(change.group, ConsumerGroup):
+            self._expire_consumers(change, timers, now)
+        elif change.group is not None:
             silent = [timer.member_id for timer in timers if timer.kind is TimerKind.SESSION]
-            classic_phases.expire(desk, draft, silent, now)
-            if TimerKind.PENDING in kinds and classic_phases.is_preparing(draft):
-                classic_phases.complete_if_all_joined(desk, draft, now)
+            classic_phases.expire(context, change, silent, now)
+            if TimerKind.PENDING in kinds and classic_phases.is_preparing(change):
+                classic_phases.complete_if_all_joined(context, change, now)
         if TimerKind.JOIN in kinds:
-            classic_phases.on_join_deadline(desk, draft, now)
+            classic_phases.on_join_deadline(context, change, now)
         if TimerKind.TARGET in kinds:
-            on_target_deadline(desk, draft, now)
+            on_target_deadline(context, change, now)
         if TimerKind.SYNC in kinds:
-            classic_phases.on_sync_deadline(desk, draft, now)
-        if draft.group is None:
-            desk.lobby.sweep(draft.group_id)
+            classic_phases.on_sync_deadline(context, change, now)
+        if change.group is None:
+            context.parked_requests.sweep(change.group_id)
         if TimerKind.OFFSETS not in kinds:
             return []
-        return commits.expire(desk, draft.group_id, draft.group, now)
+        return commits.expire(context, change.group_id, change.group, now)
 
-    def _expire_pending(self, draft: Draft, member_ids: list[str]) -> None:
+    def _expire_pending(self, change: PendingChange, member_ids: list[str]) -> None:
         if member_ids:
-            self._desk.room(draft.group_id).pending.difference_update(member_ids)
+            self._context.waiters(change.group_id).pending.difference_update(member_ids)
 
-    def _expire_consumers(self, draft: Draft, timers: list[Timer], now: Timestamp) -> None:
-        group = draft.consumer
+    def _expire_consumers(self, change: PendingChange, timers: list[Timer], now: Timestamp) -> None:
+        group = change.consumer
         silent = {
             timer.member_id
             for timer in timers
@@ -414,77 +422,79 @@ class GroupMachine:
         clinging = {
             timer.member_id
             for timer in timers
-            if timer.kind is TimerKind.REVOCATION and _clings(group, timer.member_id)
+            if timer.kind is TimerKind.REVOCATION and _missed_revocation(group, timer.member_id)
         }
         for _ in silent:
-            self._desk.statistics.session_expired(draft.group_id)
+            self._context.statistics.session_expired(change.group_id)
         for _ in clinging:
-            self._desk.statistics.revocation_timed_out(draft.group_id)
+            self._context.statistics.revocation_timed_out(change.group_id)
         if silent or clinging:
             reason = "session expired" if silent else "revocation timed out"
             going = [member_id for member_id in group.members if member_id in silent | clinging]
-            consumer_members.expel(self._desk, draft, going, now, reason)
+            consumer_members.remove_members(self._context, change, going, now, reason)
 
-    def _decided(self, decision: GroupDecision[ReplyT]) -> GroupDecision[ReplyT]:
-        self._owed = len(decision.records)
+    def _finish(self, decision: GroupDecision[ReplyT]) -> GroupDecision[ReplyT]:
+        self._unapplied = len(decision.records)
         self._last = decision.reply
         return decision
 
     def _begin(self, now: Timestamp) -> None:
         """What every verb does first: see that memory and log agree."""
-        if self._owed:
-            self._take_back(now)
+        if self._unapplied:
+            self._discard_unwritten(now)
         if not self._is_awake:
             self._is_awake = True
             self._wake(now)
 
-    def _take_back(self, now: Timestamp) -> None:
+    def _discard_unwritten(self, now: Timestamp) -> None:
         """The last decision could not be written, yet what stands beside the log believes in it.
 
         So that is begun anew, as after a restart; those who wait are sent to ask again.
         """
-        tokens = self._desk.forget()
+        tokens = self._context.forget()
         tokens.extend(wakeup.token for wakeup in self._last.wakeups)
         own = self._last.reply.token if isinstance(self._last.reply, Parked) else None
         self._lost.extend(token for token in tokens if token != own)
-        self._owed = 0
+        self._unapplied = 0
         self._is_awake = False
-        for group_id, group in self._desk.groups.items():  # a view may have come to nothing
-            if isinstance(group, ConsumerGroup) and topics_differ(self._desk, group):
-                self._desk.timers.set(Timer(TimerKind.TARGET, group_id), now)
+        for group_id, group in self._context.groups.items():  # a view may have come to nothing
+            if isinstance(group, ConsumerGroup) and topics_differ(self._context, group):
+                self._context.timers.set(Timer(TimerKind.TARGET, group_id), now)
 
     def _wake(self, now: Timestamp) -> None:
         """Sessions and phases begin anew."""
-        for group_id, group in self._desk.groups.items():
-            self._desk.check_offsets_later(group_id, now)
+        for group_id, group in self._context.groups.items():
+            self._context.check_offsets_later(group_id, now)
             if isinstance(group, ClassicGroup):
                 self._wake_classic(group, now)
             else:
                 self._wake_consumer(group, now)
-        for group_id in self._desk.offsets.groups():
-            self._desk.check_offsets_later(group_id, now)
+        for group_id in self._context.offsets.groups():
+            self._context.check_offsets_later(group_id, now)
 
     def _wake_classic(self, group: ClassicGroup, now: Timestamp) -> None:
         for member in group.members.values():
-            self._desk.touch(group.group_id, member.member_id, member.session_timeout_ms, now)
+            self._context.restart_session(
+                group.group_id, member.member_id, member.session_timeout_ms, now
+            )
         phase_ends = Timestamp(now + group.rebalance_timeout_ms)
         if group.state is ClassicState.PREPARING:
-            self._desk.timers.set(Timer(TimerKind.JOIN, group.group_id), phase_ends)
+            self._context.timers.set(Timer(TimerKind.JOIN, group.group_id), phase_ends)
         elif group.state is ClassicState.COMPLETING:
-            self._desk.room(group.group_id).unsynced = set(group.members)
-            self._desk.timers.set(Timer(TimerKind.SYNC, group.group_id), phase_ends)
+            self._context.waiters(group.group_id).unsynced = set(group.members)
+            self._context.timers.set(Timer(TimerKind.SYNC, group.group_id), phase_ends)
 
     def _wake_consumer(self, group: ConsumerGroup, now: Timestamp) -> None:
         if group.epoch > group.target_epoch:
-            self._desk.timers.set(Timer(TimerKind.TARGET, group.group_id), now)
+            self._context.timers.set(Timer(TimerKind.TARGET, group.group_id), now)
         for member in group.members.values():
-            consumer_members.touch(self._desk, group, member.member_id, now)
+            consumer_members.restart_session(self._context, group, member.member_id, now)
             if group.current[member.member_id].state is MemberState.REVOKING:
                 revocation = Timer(TimerKind.REVOCATION, group.group_id, member.member_id)
-                self._desk.timers.set(revocation, Timestamp(now + member.rebalance_timeout_ms))
+                self._context.timers.set(revocation, Timestamp(now + member.rebalance_timeout_ms))
 
 
-def _clings(group: ConsumerGroup, member_id: str) -> bool:
+def _missed_revocation(group: ConsumerGroup, member_id: str) -> bool:
     """Has the member still not done what it was given time for?"""
     member = group.members.get(member_id)
     if member is None:
@@ -494,5 +504,5 @@ def _clings(group: ConsumerGroup, member_id: str) -> bool:
     return group.current[member_id].state is MemberState.REVOKING
 
 
-def _answer(reply: ReplyT) -> GroupDecision[ReplyT]:
+def _reply(reply: ReplyT) -> GroupDecision[ReplyT]:
     return Decision((), Outcome(reply))

@@ -8,7 +8,7 @@ heartbeat interval to do so.
 import msgspec
 
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import UnknownMember
 from goqueue.groups.partition_sets import PartitionSet
 from goqueue.groups.pending_change import Group
@@ -17,7 +17,7 @@ from goqueue.groups.records import ConsumerMember, GroupDeleted, GroupRecord, Me
 from goqueue.model.ids import GroupId
 
 
-class Standing(msgspec.Struct, frozen=True):
+class MemberAssignment(msgspec.Struct, frozen=True):
     member: ConsumerMember
     epoch: int
     previous_epoch: int
@@ -27,12 +27,14 @@ class Standing(msgspec.Struct, frozen=True):
     revoking: PartitionSet
 
 
-def standing(desk: Desk, group_id: GroupId, member_id: str) -> Standing:
-    group = desk.groups.get(group_id)
+def find_assignment(
+    context: CoordinatorContext, group_id: GroupId, member_id: str
+) -> MemberAssignment:
+    group = context.groups.get(group_id)
     if not isinstance(group, ConsumerGroup) or member_id not in group.members:
         raise UnknownMember(f"no member {member_id!r} in group {group_id!r}: join again")
     current = group.current[member_id]
-    return Standing(
+    return MemberAssignment(
         group.members[member_id],
         current.epoch,
         current.previous_epoch,
@@ -43,18 +45,20 @@ def standing(desk: Desk, group_id: GroupId, member_id: str) -> Standing:
     )
 
 
-def holder(desk: Desk, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
+def static_member(
+    context: CoordinatorContext, group_id: GroupId, instance_id: str
+) -> ConsumerMember | None:
     """The member that has this instance id."""
-    group = desk.groups.get(group_id)
+    group = context.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return None
     member_id = group.static.get(instance_id)
     return None if member_id is None else group.members[member_id]
 
 
-def would_move(desk: Desk, group_id: GroupId, member_id: str) -> bool:
+def needs_reconciliation(context: CoordinatorContext, group_id: GroupId, member_id: str) -> bool:
     """Would a heartbeat that reports nothing take the member a step on, or tell it to go?"""
-    group = desk.groups.get(group_id)
+    group = context.groups.get(group_id)
     if not isinstance(group, ConsumerGroup) or member_id not in group.members:
         return True
     if group.current[member_id].state is MemberState.REVOKING:

@@ -1,4 +1,7 @@
-"""Who waits for what in classic groups.  Memory only: a restart breaks their connections anyway."""
+"""JoinGroup and SyncGroup requests that wait in classic groups.
+
+In memory only: a restart breaks their connections anyway.
+"""
 
 import enum
 from collections.abc import Iterator
@@ -13,14 +16,14 @@ class Waiting(enum.Enum):
     SYNC = "sync"
 
 
-class Place(NamedTuple):
+class ParkedRequest(NamedTuple):
     group_id: GroupId
     member_id: str
     waiting: Waiting
 
 
-class Room:
-    """The callers of one group."""
+class GroupWaiters:
+    """The requests of one group that wait, by member."""
 
     def __init__(self) -> None:
         self.joining: dict[str, Token] = {}
@@ -38,63 +41,63 @@ class Room:
         return member_id in self.joining or member_id in self.syncing
 
 
-class Lobby:
+class ParkedRequests:
     def __init__(self) -> None:
-        self._rooms: dict[GroupId, Room] = {}
-        self._places: dict[Token, Place] = {}
+        self._waiters: dict[GroupId, GroupWaiters] = {}
+        self._parked: dict[Token, ParkedRequest] = {}
         self._next = 1
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._parked)
 
-    def room(self, group_id: GroupId) -> Room:
-        return self._rooms.setdefault(group_id, Room())
+    def waiters(self, group_id: GroupId) -> GroupWaiters:
+        return self._waiters.setdefault(group_id, GroupWaiters())
 
-    def peek(self, group_id: GroupId) -> Room:
-        """The room to look into: asking about a group that is not there must not cost memory."""
-        return self._rooms.get(group_id) or Room()
+    def peek_waiters(self, group_id: GroupId) -> GroupWaiters:
+        """To read only: a question about a group that does not exist must not cost memory."""
+        return self._waiters.get(group_id) or GroupWaiters()
 
-    def park(self, place: Place) -> Token:
-        """Let a caller wait; the caller has made sure that the place is free."""
+    def park(self, parked: ParkedRequest) -> Token:
+        """Let a request wait; no other one of the same kind and member may be waiting."""
         token = Token(self._next)
         self._next += 1
-        self._places[token] = place
-        self._seats(place)[place.member_id] = token
+        self._parked[token] = parked
+        self._tokens(parked)[parked.member_id] = token
         return token
 
-    def leave(self, place: Place) -> Token | None:
-        """The token of who waits there, who waits no longer."""
-        token = self._seats(place).pop(place.member_id, None)
+    def leave(self, parked: ParkedRequest) -> Token | None:
+        """End the wait; the token of the request, if there was one."""
+        token = self._tokens(parked).pop(parked.member_id, None)
         if token is not None:
-            del self._places[token]
+            del self._parked[token]
         return token
 
-    def abandon(self, token: Token) -> Place | None:
-        """The caller went away: where it waited."""
-        place = self._places.get(token)
-        if place is not None:
-            self.leave(place)
-        return place
+    def abandon(self, token: Token) -> ParkedRequest | None:
+        """The client disconnected: the request that it waited with."""
+        parked = self._parked.get(token)
+        if parked is not None:
+            self.leave(parked)
+        return parked
 
     def clear(self) -> list[Token]:
-        """Send everybody away; no token is ever used twice."""
-        tokens = list(self._places)
-        self._places.clear()
-        self._rooms.clear()
+        """Drop all requests and return their tokens; no token is ever used twice."""
+        tokens = list(self._parked)
+        self._parked.clear()
+        self._waiters.clear()
         return tokens
 
     def sweep(self, group_id: GroupId) -> None:
-        """Drop the room of a group that is gone."""
-        room = self._rooms.get(group_id)
-        if room is not None and room.is_vacant:
-            del self._rooms[group_id]
+        """Drop the entry of a group that is gone."""
+        waiters = self._waiters.get(group_id)
+        if waiters is not None and waiters.is_vacant:
+            del self._waiters[group_id]
 
-    def waiting_in(self, group_id: GroupId, waiting: Waiting) -> Iterator[Place]:
-        """A stable list of places, so that they may be left on the way."""
-        room = self.room(group_id)
-        seats = room.joining if waiting is Waiting.JOIN else room.syncing
-        return iter([Place(group_id, member_id, waiting) for member_id in seats])
+    def waiting_in(self, group_id: GroupId, waiting: Waiting) -> Iterator[ParkedRequest]:
+        """A copy of the list, so that requests may be ended while it is iterated."""
+        waiters = self.waiters(group_id)
+        tokens = waiters.joining if waiting is Waiting.JOIN else waiters.syncing
+        return iter([ParkedRequest(group_id, member_id, waiting) for member_id in tokens])
 
-    def _seats(self, place: Place) -> dict[str, Token]:
-        room = self.room(place.group_id)
-        return room.joining if place.waiting is Waiting.JOIN else room.syncing
+    def _tokens(self, parked: ParkedRequest) -> dict[str, Token]:
+        waiters = self.waiters(parked.group_id)
+        return waiters.joining if parked.waiting is Waiting.JOIN else waiters.syncing

@@ -1,9 +1,9 @@
 """A decision in the making, about one group.
 
 A verb often needs to know what the group will look like after the records it is about to write:
-"if this member was the last to join, then…".  A draft applies them to a copy, with the very code
-that will apply them for good.  The copy is made at the first write, so a heartbeat that changes
-nothing costs nothing.
+"if this member was the last to join, then…".  A pending change applies them to a copy, with the
+very code that will apply them for good.  The copy is made at the first write, so a heartbeat that
+changes nothing costs nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def step(group: Group | None, record: StateRecord) -> Group | None:
     return consumer
 
 
-class Draft:
+class PendingChange:
     def __init__(self, groups: Mapping[GroupId, Group], group_id: GroupId) -> None:
         self.group_id = group_id
         self.group = groups.get(group_id)

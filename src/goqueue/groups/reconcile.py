@@ -15,7 +15,7 @@ def next_step(group: ConsumerGroup, member_id: str, reported: PartitionSet | Non
     """Where the member stands after this heartbeat; the same object if nothing moves."""
     current = group.current[member_id]
     match current.state:
-        case MemberState.STABLE if group.stands_at_target(current):
+        case MemberState.STABLE if group.is_at_target(current):
             return current
         case MemberState.REVOKING if _still_owns(current.revoking, reported):
             return current
@@ -34,7 +34,7 @@ def _towards_target(
     kept = current.assigned & target
     excess = current.assigned - target
     if excess and _still_owns(excess, reported):
-        return _moved(current, current.epoch, MemberState.REVOKING, kept, excess)
+        return _advance(current, current.epoch, MemberState.REVOKING, kept, excess)
     wanted = target - kept
     # What it gave up a moment ago is free for it too, if the target changed its mind.
     free = frozenset(
@@ -43,10 +43,10 @@ def _towards_target(
         if group.is_free(partition) or partition in current.revoking
     )
     state = MemberState.STABLE if free == wanted else MemberState.WAITING
-    return _moved(current, group.target_epoch, state, kept | free, NO_PARTITIONS)
+    return _advance(current, group.target_epoch, state, kept | free, NO_PARTITIONS)
 
 
-def _moved(
+def _advance(
     current: Current,
     epoch: int,
     state: MemberState,

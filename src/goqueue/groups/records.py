@@ -106,7 +106,7 @@ class ClassicTraits(msgspec.Struct, frozen=True):
     version: int = 0  # of the embedded subscription; its assignment is answered in the same
 
 
-class Wish(NamedTuple):
+class Subscription(NamedTuple):
     """What a member wants to read; most members of a group want the same."""
 
     names: tuple[TopicName, ...]  # sorted
@@ -135,8 +135,8 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     reader: ReaderTraits | None = None
 
     @property
-    def wish(self) -> Wish:
-        return Wish(self.subscribed_names, self.subscribed_regex)
+    def subscription(self) -> Subscription:
+        return Subscription(self.subscribed_names, self.subscribed_regex)
 
 
 class ConsumerMemberSaved(msgspec.Struct, frozen=True, tag="consumer_member_saved"):

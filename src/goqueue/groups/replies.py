@@ -66,7 +66,7 @@ class Left(msgspec.Struct, frozen=True):
     error: GroupError | None = None
 
 
-class Beat(msgspec.Struct, frozen=True):
+class HeartbeatResponse(msgspec.Struct, frozen=True):
     """The answer to ConsumerGroupHeartbeat; `assigned` is None when it did not change."""
 
     member_id: str

@@ -29,10 +29,10 @@ class GroupSettings(msgspec.Struct, frozen=True):
                 " (groups.session_timeout_ms_min and groups.session_timeout_ms_max of the server)"
             )
         often = config.heartbeat_interval_ms_min
-        beat = self.heartbeat_interval_ms
-        if beat is not None and not often <= beat < session:
+        interval = self.heartbeat_interval_ms
+        if interval is not None and not often <= interval < session:
             raise InvalidSetting(
-                f"a heartbeat every {beat} ms: it must be at least {often} ms"
+                f"a heartbeat every {interval} ms: it must be at least {often} ms"
                 " (groups.heartbeat_interval_ms_min of the server) and less than the session's"
                 f" {session} ms"
             )

@@ -10,82 +10,86 @@ from collections.abc import Iterable
 
 from goqueue.groups.assignors import DEFAULT_ASSIGNOR, Subscriber, assign
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.context import Desk
+from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
-from goqueue.groups.pending_change import Draft
-from goqueue.groups.records import EpochBumped, Wish
+from goqueue.groups.pending_change import PendingChange
+from goqueue.groups.records import EpochBumped, Subscription
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import TopicFacts, TopicsView
 from goqueue.model.ids import Timestamp, TopicId, TopicName
 
 
-def retarget(desk: Desk, draft: Draft, now: Timestamp, reason: str) -> None:
+def retarget(
+    context: CoordinatorContext, change: PendingChange, now: Timestamp, reason: str
+) -> None:
     """Bump the epoch and see to it that a target for it is set."""
-    group = draft.consumer
-    topics = Wishes(desk.topics, group.wishes).topics()
-    draft.write(EpochBumped(draft.group_id, group.epoch + 1, topics, now))
-    desk.statistics.rebalance_started(draft.group_id, reason, now)
+    group = change.consumer
+    topics = ResolvedSubscriptions(context.topics, group.subscriptions).topics()
+    change.write(EpochBumped(change.group_id, group.epoch + 1, topics, now))
+    context.statistics.rebalance_started(change.group_id, reason, now)
     if group.is_empty:
-        desk.check_offsets_later(draft.group_id, now)
-    due = _target_due(desk, group, now)
+        context.check_offsets_later(change.group_id, now)
+    due = _target_due(context, group, now)
     if due > now:
-        desk.timers.set(Timer(TimerKind.TARGET, draft.group_id), due)
+        context.timers.set(Timer(TimerKind.TARGET, change.group_id), due)
     else:
-        set_target(desk, draft, now)
+        set_target(context, change, now)
 
 
-def _target_due(desk: Desk, group: ConsumerGroup, now: Timestamp) -> Timestamp:
-    if len(group.members) < desk.pace.large_group_members:
+def _target_due(context: CoordinatorContext, group: ConsumerGroup, now: Timestamp) -> Timestamp:
+    if len(group.members) < context.pace.large_group_members:
         return now
-    last = desk.target_set_at.get(group.group_id)
-    return now if last is None else Timestamp(last + desk.pace.interval_ms)
+    last = context.target_set_at.get(group.group_id)
+    return now if last is None else Timestamp(last + context.pace.interval_ms)
 
 
-def on_target_deadline(desk: Desk, draft: Draft, now: Timestamp) -> None:
+def on_target_deadline(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
     """Set the target that was put off, or make up for topics that changed unwritten."""
-    if not isinstance(draft.group, ConsumerGroup):
+    if not isinstance(change.group, ConsumerGroup):
         return
-    if draft.group.epoch > draft.group.target_epoch:
-        set_target(desk, draft, now)
-    elif topics_differ(desk, draft.group):
-        retarget(desk, draft, now, "topics changed")
+    if change.group.epoch > change.group.target_epoch:
+        set_target(context, change, now)
+    elif topics_differ(context, change.group):
+        retarget(context, change, now, "topics changed")
 
 
-def set_target(desk: Desk, draft: Draft, now: Timestamp) -> None:
-    group = draft.consumer
-    wishes = Wishes(desk.topics, group.wishes)
-    draft.write(group.target_set(group.epoch, *_targets(group, wishes)))
-    desk.timers.clear(Timer(TimerKind.TARGET, draft.group_id))
-    if len(group.members) >= desk.pace.large_group_members:
-        desk.target_set_at[draft.group_id] = now
+def set_target(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+    group = change.consumer
+    subscriptions = ResolvedSubscriptions(context.topics, group.subscriptions)
+    change.write(group.target_record(group.epoch, *_targets(group, subscriptions)))
+    context.timers.clear(Timer(TimerKind.TARGET, change.group_id))
+    if len(group.members) >= context.pace.large_group_members:
+        context.target_set_at[change.group_id] = now
     else:
-        desk.target_set_at.pop(draft.group_id, None)
-    note_settled(desk, draft, now)
+        context.target_set_at.pop(change.group_id, None)
+    note_if_settled(context, change, now)
 
 
-def note_settled(desk: Desk, draft: Draft, now: Timestamp) -> None:
-    if draft.consumer.is_settled:
-        desk.statistics.rebalance_finished(draft.group_id, now)
+def note_if_settled(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+    if change.consumer.is_settled:
+        context.statistics.rebalance_finished(change.group_id, now)
 
 
-def topics_differ(desk: Desk, group: ConsumerGroup) -> bool:
+def topics_differ(context: CoordinatorContext, group: ConsumerGroup) -> bool:
     """Have the topics the group wants changed since its epoch?"""
-    return Wishes(desk.topics, group.wishes).topics() != group.topics
+    return ResolvedSubscriptions(context.topics, group.subscriptions).topics() != group.topics
 
 
-def _targets(group: ConsumerGroup, wishes: "Wishes") -> tuple[str, dict[str, PartitionSet]]:
+def _targets(
+    group: ConsumerGroup, subscriptions: "ResolvedSubscriptions"
+) -> tuple[str, dict[str, PartitionSet]]:
     name = preferred_assignor(group)
     members = [
         Subscriber(
             member_id=member.member_id,
-            topics=wishes.ids(member.wish),
+            topics=subscriptions.ids(member.subscription),
             had=group.targets.get(member.member_id, NO_PARTITIONS),
             instance_id=member.instance_id,
         )
         for member in group.members.values()
     ]
-    counts = {topic.topic_id: topic.partition_count for topic in wishes.topics()}
+    counts = {topic.topic_id: topic.partition_count for topic in subscriptions.topics()}
     return name, assign(name, members, counts)
 
 
@@ -97,29 +101,31 @@ def preferred_assignor(group: ConsumerGroup) -> str:
     return max(sorted(votes), key=lambda name: votes[name])
 
 
-class Wishes:
-    """What members want, resolved against the topics there are; each wish once."""
+class ResolvedSubscriptions:
+    """Subscriptions resolved to the topics that exist; each one once."""
 
-    def __init__(self, view: TopicsView, wishes: Iterable[Wish]) -> None:
+    def __init__(self, view: TopicsView, subscriptions: Iterable[Subscription]) -> None:
         self._view = view
         self._matches: dict[str, frozenset[TopicName]] = {}
-        self._resolved = {wish: self._resolve(wish) for wish in wishes}
+        self._resolved = {
+            subscription: self._resolve(subscription) for subscription in subscriptions
+        }
         self._ids = {
-            wish: frozenset(topic.topic_id for topic in topics)
-            for wish, topics in self._resolved.items()
+            subscription: frozenset(topic.topic_id for topic in topics)
+            for subscription, topics in self._resolved.items()
         }
 
     def topics(self) -> tuple[TopicFacts, ...]:
-        """All that anybody wants, by name."""
+        """The topics of all subscriptions, by name."""
         wanted = {topic.name: topic for topics in self._resolved.values() for topic in topics}
         return tuple(wanted[name] for name in sorted(wanted))
 
-    def ids(self, wish: Wish) -> frozenset[TopicId]:
-        """The existing topics of one wish."""
-        return self._ids[wish]
+    def ids(self, subscription: Subscription) -> frozenset[TopicId]:
+        """The existing topics of one subscription."""
+        return self._ids[subscription]
 
-    def _resolve(self, wish: Wish) -> list[TopicFacts]:
-        found = map(self._view.named, {*wish.names, *self._matching(wish.regex)})
+    def _resolve(self, subscription: Subscription) -> list[TopicFacts]:
+        found = map(self._view.named, {*subscription.names, *self._matching(subscription.regex)})
         return [topic for topic in found if topic is not None]
 
     def _matching(self, regex: str | None) -> frozenset[TopicName]:

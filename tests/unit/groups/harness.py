@@ -10,12 +10,12 @@ from uuid import UUID
 
 from goqueue.groups import (
     AssignmentPace,
-    BeatRequest,
     CommitRequest,
     FetchRequest,
     GroupDecision,
     GroupMachine,
     GroupsConfig,
+    HeartbeatRequest,
     JoinRequest,
     MemberIdentity,
     OffsetToCommit,
@@ -113,7 +113,7 @@ class Host:
         return f"member-{self._ids:03}"
 
     def group(self) -> ConsumerGroup:
-        group = self.machine._desk.groups[GROUP]
+        group = self.machine._context.groups[GROUP]
         assert isinstance(group, ConsumerGroup)
         return group
 
@@ -237,11 +237,11 @@ class ConsumerClient:
         self.owned: PartitionSet = frozenset()
         self.clings = False  # does not give up what it is told to
 
-    def beat(self, *, lost: bool = False, silent: bool = False) -> Any:
+    def heartbeat(self, *, lost: bool = False, silent: bool = False) -> Any:
         """One heartbeat; `lost`: its answer never arrives; `silent`: it reports nothing."""
         joining = self.epoch == 0
         names = tuple(map(TopicName, self.topics)) if self.topics is not None else None
-        request = BeatRequest(
+        request = HeartbeatRequest(
             group_id=GROUP,
             member_id=self.member_id,
             member_epoch=self.epoch,
@@ -252,7 +252,7 @@ class ConsumerClient:
             assignor=self.assignor,
             owned=None if silent or joining else self.owned,
         )
-        reply = self.host.run(self.host.machine.beat(self.host.now, request))
+        reply = self.host.run(self.host.machine.consumer_heartbeat(self.host.now, request))
         if not lost:
             self.epoch = reply.member_epoch
             if reply.assigned is not None:
@@ -261,20 +261,20 @@ class ConsumerClient:
         return reply
 
     def leave(self, epoch: int = -1) -> None:
-        request = BeatRequest(
+        request = HeartbeatRequest(
             group_id=GROUP,
             member_id=self.member_id,
             member_epoch=epoch,
             instance_id=self.instance_id,
         )
-        self.host.run(self.host.machine.beat(self.host.now, request))
+        self.host.run(self.host.machine.consumer_heartbeat(self.host.now, request))
         self.epoch, self.owned = 0, frozenset()
 
 
 def settle(*clients: ConsumerClient, rounds: int = 10) -> None:
     for _ in range(rounds):
         for client in clients:
-            client.beat()
+            client.heartbeat()
 
 
 def refused(error: type[GroupError], call: Callable[[], object]) -> None:

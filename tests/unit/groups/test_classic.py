@@ -479,7 +479,7 @@ def test_calls_about_groups_that_are_not_there_leave_nothing_behind(host: Host) 
         stranger.sync()
     (left,) = stranger.leave()
     assert isinstance(left.error, UnknownMember)
-    assert not host.machine._desk.lobby._rooms
+    assert not host.machine._context.parked_requests._waiters
     assert host.machine.next_deadline() is None
 
 
@@ -488,8 +488,8 @@ def test_a_group_that_is_over_leaves_nothing_behind(host: Host) -> None:
     first.leave()
     second.leave()
     host.advance(2 * host.config.offset_check_interval_ms)
-    desk = host.machine._desk
-    assert not desk.groups
-    assert not desk.lobby._rooms
-    assert not desk.statistics.groups
+    context = host.machine._context
+    assert not context.groups
+    assert not context.parked_requests._waiters
+    assert not context.statistics.groups
     assert host.machine.next_deadline() is None

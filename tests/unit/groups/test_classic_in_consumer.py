@@ -44,7 +44,7 @@ def test_an_empty_group_takes_the_protocol_of_who_comes_next(host: Host) -> None
     host.commit(9, member_id=old.member_id, generation=old.generation)
     old.leave()
     new = ConsumerClient(host)
-    new.beat()
+    new.heartbeat()
     assert host.run(host.machine.describe(GROUP)).group_type == "consumer"
     new.leave()
     old_member(host)
@@ -55,7 +55,7 @@ def test_an_empty_group_takes_the_protocol_of_who_comes_next(host: Host) -> None
 def test_a_live_group_is_upgraded_without_losing_an_assignment(host: Host) -> None:
     old = old_member(host)
     new = ConsumerClient(host)
-    assert new.beat().assigned == frozenset(), "the old member still holds everything"
+    assert new.heartbeat().assigned == frozenset(), "the old member still holds everything"
     assert host.group().owners.keys() == partitions_of(ORDERS, 0, 1, 2, 3)
 
     with pytest.raises(RebalanceInProgress):
@@ -77,11 +77,11 @@ def test_a_live_group_is_upgraded_without_losing_an_assignment(host: Host) -> No
 def test_an_eager_member_gives_everything_up_by_joining(host: Host) -> None:
     old = old_member(host)
     new = ConsumerClient(host)
-    new.beat()
+    new.heartbeat()
     old.owned = {}
     old.join()
     assert len(read_assignment(old.sync().assignment)["orders"]) == 2  # type: ignore[index]
-    new.beat()
+    new.heartbeat()
     assert len(new.owned) == 2
     assert host.state() == "Stable"
 
@@ -89,7 +89,7 @@ def test_an_eager_member_gives_everything_up_by_joining(host: Host) -> None:
 def test_when_the_last_new_member_leaves_the_group_is_classic_again(host: Host) -> None:
     old = old_member(host)
     new = ConsumerClient(host)
-    new.beat()
+    new.heartbeat()
     old.owned = {}
     old.join()
     old.sync()
@@ -105,7 +105,7 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again(host: Host) 
 
 def test_classic_members_may_join_a_group_of_the_new_protocol(host: Host) -> None:
     new = ConsumerClient(host)
-    new.beat()
+    new.heartbeat()
     old = ClassicClient(host)
     assert old.join().leader == ""
     settle(new)
@@ -125,11 +125,11 @@ def test_classic_members_may_join_a_group_of_the_new_protocol(host: Host) -> Non
 def test_a_classic_member_that_never_joins_again_is_put_out(host: Host) -> None:
     old = old_member(host)
     new = ConsumerClient(host)
-    new.beat()
+    new.heartbeat()
     for _ in range(6):
         with pytest.raises(RebalanceInProgress):
             old.heartbeat()
-        new.beat()
+        new.heartbeat()
         host.advance(5_000)
     with pytest.raises(UnknownMember):
         old.heartbeat()
@@ -140,7 +140,7 @@ def test_a_classic_member_that_never_joins_again_is_put_out(host: Host) -> None:
 def test_a_static_member_is_upgraded_in_place(host: Host) -> None:
     old = old_member(host, instance_id="cart-1")
     new = ConsumerClient(host, instance_id="cart-1")
-    assert new.beat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
+    assert new.heartbeat().assigned == partitions_of(ORDERS, 0, 1, 2, 3)
     with pytest.raises(FencedInstance):
         old.heartbeat()
 
@@ -149,7 +149,7 @@ def test_callers_that_wait_are_let_go_when_the_protocol_changes(host: Host) -> N
     first = old_member(host)
     second = ClassicClient(host)
     second.join()
-    ConsumerClient(host).beat()
+    ConsumerClient(host).heartbeat()
     assert isinstance(second.reply(), RebalanceInProgress)
     second.join()
     first.join()
@@ -162,7 +162,7 @@ def test_what_a_cooperative_member_holds_while_it_waits_to_join_stays_its_own(ho
     first.join()  # both joined, no assignment yet; the first goes on reading what it has
     assert host.state() == "CompletingRebalance"
     new = ConsumerClient(host)
-    assert new.beat().assigned == frozenset()
+    assert new.heartbeat().assigned == frozenset()
     assert host.group().current[first.member_id].owned == partitions_of(ORDERS, 0, 1, 2, 3)
 
 
@@ -171,21 +171,21 @@ def test_what_an_eager_member_gave_up_to_join_is_free_at_once(host: Host) -> Non
     first.owned = {}
     ClassicClient(host).join()
     first.join()
-    assert len(ConsumerClient(host).beat().assigned) == 1
+    assert len(ConsumerClient(host).heartbeat().assigned) == 1
 
 
 def test_a_target_that_changes_between_join_and_sync_sends_the_member_back(host: Host) -> None:
-    ConsumerClient(host).beat()
+    ConsumerClient(host).heartbeat()
     old = ClassicClient(host)
     old.join()
-    ConsumerClient(host).beat()
+    ConsumerClient(host).heartbeat()
     with pytest.raises(RebalanceInProgress):
         old.sync()
 
 
 def test_a_static_classic_member_restarts_beside_new_ones(host: Host) -> None:
     new = ConsumerClient(host)
-    new.beat()
+    new.heartbeat()
     old = ClassicClient(host, instance_id="cart-1")
     old.join()
     settle(new)
@@ -202,8 +202,8 @@ def test_groups_of_other_kinds_are_not_translated(host: Host) -> None:
     connector.protocol_type = "connect"
     connector.join()
     with pytest.raises(GroupNotFound):
-        ConsumerClient(host).beat()
+        ConsumerClient(host).heartbeat()
     connector.leave()
-    ConsumerClient(host).beat()
+    ConsumerClient(host).heartbeat()
     with pytest.raises(InconsistentGroupProtocol):
         ClassicClient.join(connector)

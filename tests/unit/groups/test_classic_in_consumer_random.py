@@ -130,7 +130,7 @@ class MixedWorld(RuleBasedStateMachine):
     def consumer_joins(self) -> ConsumerClient:
         client = ConsumerClient(self.host)
         self.consumer.append(client)
-        client.beat()
+        client.heartbeat()
         return client
 
     @rule(client=clients)
@@ -139,7 +139,7 @@ class MixedWorld(RuleBasedStateMachine):
             if client in self.classic:
                 self.act(client)
         elif client in self.consumer:
-            self.beat(client)
+            self.consumer_heartbeat(client)
 
     def act(self, client: EagerClient) -> None:
         try:
@@ -147,12 +147,12 @@ class MixedWorld(RuleBasedStateMachine):
         except FencedInstance:
             self.classic.remove(client)
 
-    def beat(self, client: ConsumerClient) -> None:
+    def consumer_heartbeat(self, client: ConsumerClient) -> None:
         try:
-            client.beat()
+            client.heartbeat()
         except (UnknownMember, FencedMemberEpoch):
             client.epoch, client.owned = 0, frozenset()
-            client.beat()
+            client.heartbeat()
 
     @rule(client=consumes(clients), politely=st.booleans())
     def leave(self, client: EagerClient | ConsumerClient, politely: bool) -> None:
@@ -177,7 +177,7 @@ class MixedWorld(RuleBasedStateMachine):
                 client.epoch, client.owned = 0, frozenset()
 
     def known(self) -> dict[str, Any]:
-        group: Any = self.host.machine._desk.groups.get(GROUP)
+        group: Any = self.host.machine._context.groups.get(GROUP)
         return group.members if group is not None else {}
 
     @rule()
@@ -192,7 +192,7 @@ class MixedWorld(RuleBasedStateMachine):
             for eager in self.classic[:]:
                 self.act(eager)
             for client in self.consumer:
-                self.beat(client)
+                self.consumer_heartbeat(client)
             self.host.advance(3_000)
             self.one_owner()
         if not self.classic and not self.consumer:
@@ -213,11 +213,11 @@ class MixedWorld(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self) -> None:
-        group: Any = self.host.machine._desk.groups.get(GROUP)
+        group: Any = self.host.machine._context.groups.get(GROUP)
         if isinstance(group, ConsumerGroup):
             owned = [partition for current in group.current.values() for partition in current.owned]
             assert len(owned) == len(set(owned)) == len(group.owners)
-            settled = sum(map(group.stands_at_target, group.current.values()))
+            settled = sum(map(group.is_at_target, group.current.values()))
             assert group.settled_count == settled
             classic = [member for member in group.members.values() if member.classic]
             assert group.classic_count == len(classic)

@@ -54,26 +54,26 @@ class ConsumerWorld(RuleBasedStateMachine):
     @rule(target=clients, static=st.booleans())
     def join(self, static: bool) -> ConsumerClient:
         instance_id = f"instance-{len(self.alive)}" if static else None
-        held = self.host.machine._desk.groups.get(GROUP)
+        held = self.host.machine._context.groups.get(GROUP)
         if instance_id and held and instance_id in held.static:
             instance_id = None
         client = ConsumerClient(self.host, "orders", "payments", instance_id=instance_id)
         self.alive.append(client)
-        client.beat()
+        client.heartbeat()
         return client
 
     @rule(client=clients, lost=st.booleans(), silent=st.booleans())
-    def beat(self, client: ConsumerClient, lost: bool, silent: bool) -> None:
+    def consumer_heartbeat(self, client: ConsumerClient, lost: bool, silent: bool) -> None:
         self.try_beat(client, lost=lost, silent=silent)
 
     def try_beat(self, client: ConsumerClient, **how: Any) -> None:
         if client not in self.alive:
             return
         try:
-            client.beat(**how)
+            client.heartbeat(**how)
         except (UnknownMember, FencedMemberEpoch):  # it gives up everything and starts over
             client.epoch, client.owned = 0, frozenset()
-            client.beat()
+            client.heartbeat()
         except FencedInstance:
             self.dead_letter(client)
 
@@ -96,7 +96,7 @@ class ConsumerWorld(RuleBasedStateMachine):
 
     @rule(target=clients, client=consumes(clients))
     def restart_static(self, client: ConsumerClient) -> ConsumerClient:
-        known = self.host.machine._desk.groups.get(GROUP)
+        known = self.host.machine._context.groups.get(GROUP)
         if client not in self.alive or not client.instance_id or not known:
             return client
         if known.static.get(client.instance_id) != client.member_id:
@@ -108,7 +108,7 @@ class ConsumerWorld(RuleBasedStateMachine):
         self.alive.append(reborn)
         group = self.host.group()
         settled = group.targets.get(client.member_id, frozenset()) >= owned
-        reborn.beat()
+        reborn.heartbeat()
         assert not settled or reborn.owned >= owned, "the next process has what the last one had"
         return reborn
 
@@ -118,7 +118,7 @@ class ConsumerWorld(RuleBasedStateMachine):
     def wait(self, milliseconds: int) -> None:
         """Time passes; a living client notices when its session ended before it acts again."""
         self.host.advance(milliseconds)
-        known = self.host.machine._desk.groups.get(GROUP)
+        known = self.host.machine._context.groups.get(GROUP)
         for client in self.alive:
             if client.epoch and (known is None or client.member_id not in known.members):
                 client.epoch, client.owned = 0, frozenset()
@@ -172,7 +172,7 @@ class ConsumerWorld(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self) -> None:
-        group = self.host.machine._desk.groups.get(GROUP)
+        group = self.host.machine._context.groups.get(GROUP)
         if group is None:
             return
         group = self.host.group()
@@ -180,12 +180,12 @@ class ConsumerWorld(RuleBasedStateMachine):
         assert len(owned) == len(set(owned)) == len(group.owners)
         targets = [partition for target in group.targets.values() for partition in target]
         assert len(targets) == len(set(targets))
-        settled = sum(map(group.stands_at_target, group.current.values()))
+        settled = sum(map(group.is_at_target, group.current.values()))
         assert group.settled_count == settled
 
     @invariant()
     def a_living_clients_partitions_are_in_the_books(self) -> None:
-        known = self.host.machine._desk.groups.get(GROUP)
+        known = self.host.machine._context.groups.get(GROUP)
         for client in self.alive:
             if known is not None and client.member_id in known.members:
                 assert client.owned <= self.host.group().current[client.member_id].owned
@@ -284,10 +284,10 @@ class ClassicWorld(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self) -> None:
-        group: Any = self.host.machine._desk.groups.get(GROUP)
+        group: Any = self.host.machine._context.groups.get(GROUP)
         if group is None:
             return
-        room = self.host.machine._desk.room(GROUP)
+        room = self.host.machine._context.waiters(GROUP)
         assert room.joining.keys() <= group.members.keys()
         assert room.syncing.keys() <= group.members.keys()
         assert (group.state == "Empty") == (not group.members)

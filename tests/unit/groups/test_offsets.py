@@ -61,7 +61,7 @@ def test_a_commit_keeps_leader_epoch_metadata_and_time(host: Host) -> None:
 
 def test_several_groups_are_fetched_at_once_and_fail_alone(host: Host) -> None:
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     host.commit(4, member_id=member.member_id, generation=1)
     requests = [
         FetchRequest(group_id=GROUP, member_id=member.member_id, member_epoch=1),
@@ -121,7 +121,7 @@ class Regained(NamedTuple):
 @pytest.fixture
 def holder(host: Host) -> Regained:
     member, guest = ConsumerClient(host), ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     settle(guest, member)
     (kept,) = member.owned
     guest.leave()
@@ -176,7 +176,7 @@ def test_an_epoch_to_come_and_partitions_of_others_are_refused(
 
 def test_a_partition_that_another_member_has_by_now_is_refused(host: Host) -> None:
     member, guest = ConsumerClient(host), ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     settle(guest, member)
     (given,) = guest.owned
     with pytest.raises(StaleMemberEpoch):
@@ -222,7 +222,7 @@ def test_a_commit_between_join_and_sync_is_put_off(host: Host) -> None:
 
 
 def test_a_transaction_commits_for_a_group_without_naming_a_member(host: Host) -> None:
-    ConsumerClient(host).beat()
+    ConsumerClient(host).heartbeat()
     host.commit(8, is_transactional=True)
     assert host.committed() == 8
 
@@ -246,13 +246,13 @@ def test_offsets_of_a_simple_group_expire_a_week_after_the_commit(host: Host) ->
 
 def test_offsets_live_while_a_member_reads_and_a_week_after_the_last_one_left(host: Host) -> None:
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     host.commit(1, member_id=member.member_id, generation=1)
     host.commit(1, "payments", member_id=member.member_id, generation=1)
     for _ in range(int(1.5 * WEEK) // 25_000):
         host.advance(25_000)
         member.topics = None
-        member.beat(silent=True)
+        member.heartbeat(silent=True)
     assert host.committed() == 1
     assert host.committed("payments") is None, "nobody reads that any more"
     member.leave()
@@ -291,7 +291,7 @@ def test_expiry_survives_a_restart(host: Host) -> None:
 
 def test_an_empty_group_without_offsets_is_forgotten(host: Host) -> None:
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     member.leave()
     assert groups(host) == [GROUP]
     host.advance(2 * CHECK)
@@ -300,7 +300,7 @@ def test_an_empty_group_without_offsets_is_forgotten(host: Host) -> None:
 
 def test_offsets_of_topics_in_use_are_not_deleted(host: Host) -> None:
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     for name in ("orders", "payments"):
         host.commit(1, name, member_id=member.member_id, generation=1)
     keys = [KEY, (TopicName("payments"), 0)]
@@ -321,7 +321,7 @@ def test_positions_in_a_deleted_topic_are_forgotten(host: Host) -> None:
 
 def test_only_an_empty_group_is_deleted_and_its_offsets_with_it(host: Host) -> None:
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     host.commit(1, member_id=member.member_id, generation=1)
     with pytest.raises(GroupNotEmpty, match="1 members"):
         host.machine.delete_group(host.now, GROUP)
@@ -334,7 +334,7 @@ def test_only_an_empty_group_is_deleted_and_its_offsets_with_it(host: Host) -> N
 
 
 def test_groups_are_listed_by_state_and_type(host: Host) -> None:
-    ConsumerClient(host).beat()
+    ConsumerClient(host).heartbeat()
     request = CommitRequest(group_id=GroupId("simple"), offsets=(OffsetToCommit(*KEY, Offset(1)),))
     host.run(host.machine.commit(host.now, request))
 
@@ -350,9 +350,9 @@ def test_groups_are_listed_by_state_and_type(host: Host) -> None:
 
 def test_a_description_shows_where_each_member_stands(host: Host) -> None:
     first, second = ConsumerClient(host), ConsumerClient(host, instance_id="i")
-    first.beat()
-    second.beat()
-    first.beat()
+    first.heartbeat()
+    second.heartbeat()
+    first.heartbeat()
     described = host.run(host.machine.describe(GROUP))
     mine, other = described.members
     assert (described.state, described.epoch, described.target_epoch) == ("Reconciling", 2, 2)

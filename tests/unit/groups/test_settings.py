@@ -28,7 +28,7 @@ def test_a_group_has_a_session_of_its_own_also_after_a_restart(host: Host) -> No
     configure(host, GroupSettings(session_timeout_ms=90_000))
     from_snapshot(host)
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     host.advance(89_999)
     assert host.group().members
     host.restart()
@@ -41,9 +41,9 @@ def test_a_group_has_a_session_of_its_own_also_after_a_restart(host: Host) -> No
 
 def test_a_changed_session_counts_from_the_next_heartbeat(host: Host) -> None:
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     configure(host, GroupSettings(session_timeout_ms=10_000))
-    member.beat()
+    member.heartbeat()
     host.advance(10_000)
     assert not host.group().members
 
@@ -53,7 +53,7 @@ def test_members_that_name_a_session_keep_it(host: Host) -> None:
     classic, modern = ClassicClient(host), ConsumerClient(host)
     classic.join()
     classic.sync({classic: {"orders": [0, 1]}})
-    modern.beat()
+    modern.heartbeat()
     host.advance(9_999)
     described = host.run(host.machine.describe(GROUP))
     assert [member.member_id for member in described.members] == [classic.member_id]
@@ -61,11 +61,11 @@ def test_members_that_name_a_session_keep_it(host: Host) -> None:
 
 def test_members_are_told_the_groups_heartbeat_interval(host: Host) -> None:
     member = ConsumerClient(host)
-    assert member.beat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
+    assert member.heartbeat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
     configure(host, GroupSettings(heartbeat_interval_ms=7_000))
-    assert member.beat().heartbeat_interval_ms == 7_000
+    assert member.heartbeat().heartbeat_interval_ms == 7_000
     configure(host, UNSET)
-    assert member.beat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
+    assert member.heartbeat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
     assert not list(host.machine.configured())
 
 
@@ -73,7 +73,7 @@ def test_settings_outlive_the_group(host: Host) -> None:
     wanted = GroupSettings(session_timeout_ms=45_000, heartbeat_interval_ms=5_000)
     configure(host, wanted)
     member = ConsumerClient(host)
-    member.beat()
+    member.heartbeat()
     member.leave()
     host.run(host.machine.delete_group(host.now, GROUP))
     host.restart()

@@ -25,7 +25,7 @@ def test_an_expiry_that_could_not_be_written_is_tried_again(host: Host) -> None:
     host.disk_is_full = False
     host.advance(30_000)  # a whole new session, then it ends
     with pytest.raises(UnknownMember):
-        first.beat()
+        first.heartbeat()
 
 
 def test_a_join_that_could_not_be_written_leaves_no_ghost(host: Host) -> None:
@@ -61,13 +61,13 @@ def test_those_whose_answer_was_lost_with_the_decision_are_woken_after_all(host:
 
 def test_a_change_of_topics_that_could_not_be_written_is_made_up_for(host: Host) -> None:
     client = ConsumerClient(host)
-    client.beat()
+    client.heartbeat()
     host.disk_is_full = True
     with pytest.raises(DiskFull):
         host.change_topics(topic("orders", 6))
     host.disk_is_full = False
     host.advance(1)
-    client.beat()
+    client.heartbeat()
     assert len(client.owned) == 6
 
 

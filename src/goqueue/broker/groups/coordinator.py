@@ -15,8 +15,6 @@ from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.storage.partition import Waiter
 from goqueue.cluster import Topic
 from goqueue.groups import (
-    Beat,
-    BeatRequest,
     CommitRequest,
     CommittedOffset,
     FetchedOffsets,
@@ -26,14 +24,16 @@ from goqueue.groups import (
     GroupListing,
     GroupMachine,
     GroupSettings,
+    HeartbeatRequest,
+    HeartbeatResponse,
     Joined,
     JoinRequest,
     Left,
+    MemberAssignment,
     MemberIdentity,
     Outcome,
     Parked,
     PartitionResult,
-    Standing,
     Statistics,
     Synced,
     SyncRequest,
@@ -116,10 +116,12 @@ class Groups:
 
     # --- consumer protocol ------------------------------------------------------------------------
 
-    async def beat(self, request: BeatRequest) -> Beat:
+    async def consumer_heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         if request.member_epoch == JOIN_EPOCH:
             self.before_join(request.group_id)
-        outcome = await self._decide(lambda machine: machine.beat(self._clock.steady(), request))
+        outcome = await self._decide(
+            lambda machine: machine.consumer_heartbeat(self._clock.steady(), request)
+        )
         return outcome.reply
 
     # --- offsets ----------------------------------------------------------------------------------
@@ -186,9 +188,9 @@ class Groups:
 
     # --- members that the broker reads for --------------------------------------------------------
 
-    def standing(self, group_id: GroupId, member_id: str) -> Standing:
+    def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
         """Where the member stands; raises `UnknownMember`."""
-        return self.host.machine.standing(group_id, member_id)
+        return self.host.machine.member_assignment(group_id, member_id)
 
     def watch(self, group_id: GroupId, member_id: str, waiter: Waiter, *, is_waiting: bool) -> None:
         """Wake `waiter` when the member has somewhere to go; may be called again."""
@@ -197,7 +199,7 @@ class Groups:
             self._waiting.setdefault(group_id, set()).add(member_id)
         else:
             self._stop_waiting(group_id, member_id)
-        if self.host.machine.would_move(group_id, member_id):  # since its last heartbeat
+        if self.host.machine.needs_reconciliation(group_id, member_id):  # since its last heartbeat
             waiter.wake()
 
     def unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
@@ -225,7 +227,7 @@ class Groups:
 
     def _wake(self, group_id: GroupId, member_ids: Iterable[str]) -> None:
         for member_id in member_ids:
-            if self.host.machine.would_move(group_id, member_id):
+            if self.host.machine.needs_reconciliation(group_id, member_id):
                 self._watchers[group_id][member_id].wake()
 
     # --- topics -----------------------------------------------------------------------------------

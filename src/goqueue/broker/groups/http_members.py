@@ -37,13 +37,13 @@ from goqueue.broker.groups.topic_names import Places, Watching
 from goqueue.broker.messages.publish import Patience
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
-    BeatRequest,
     CommitRequest,
     FetchRequest,
+    HeartbeatRequest,
+    MemberAssignment,
     OffsetToCommit,
     PartitionSet,
     ReaderTraits,
-    Standing,
 )
 from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
@@ -84,8 +84,8 @@ class GroupMembers:
             await self._take_seat(request.group_id, request.instance_id)
         member_id = request.member_id or self._groups.new_member_id(request.client_id)
         traits = self._traits(request)
-        await self._groups.beat(
-            BeatRequest(
+        await self._groups.consumer_heartbeat(
+            HeartbeatRequest(
                 group_id=request.group_id,
                 member_id=member_id,
                 member_epoch=JOIN_EPOCH,
@@ -112,11 +112,11 @@ class GroupMembers:
 
     async def _take_seat(self, group_id: GroupId, instance_id: str) -> None:
         """A static member's next process need not wait for the session of the one before."""
-        holder = self._groups.host.machine.holder(group_id, instance_id)
+        holder = self._groups.host.machine.static_member(group_id, instance_id)
         if holder is not None and holder.reader is not None:
             self._forget((group_id, holder.member_id))
-            await self._groups.beat(
-                BeatRequest(
+            await self._groups.consumer_heartbeat(
+                HeartbeatRequest(
                     group_id=group_id,
                     member_id=holder.member_id,
                     member_epoch=STATIC_LEAVE_EPOCH,
@@ -198,7 +198,9 @@ class GroupMembers:
                     return answer
                 has_time = await self._wait_a_while(session, patience)
 
-    async def _try(self, poll: _Poll, standing: Standing, *, is_last: bool) -> Polled | None:
+    async def _try(
+        self, poll: _Poll, standing: MemberAssignment, *, is_last: bool
+    ) -> Polled | None:
         """The answer, if there is a reason for one."""
         session = poll.session
         await self._commit_if_due(session)
@@ -216,7 +218,7 @@ class GroupMembers:
             return None
         return self._answer(session, standing, taken)
 
-    async def _take(self, poll: _Poll, standing: Standing) -> Taken:
+    async def _take(self, poll: _Poll, standing: MemberAssignment) -> Taken:
         sources = await self._sources(poll.session, standing)
         return await take(
             rotated(sources, poll.session.next_partition),
@@ -224,7 +226,7 @@ class GroupMembers:
             bytes_max=poll.request.bytes_max,
         )
 
-    def _answer(self, session: Session, standing: Standing, taken: Taken) -> Polled:
+    def _answer(self, session: Session, standing: MemberAssignment, taken: Taken) -> Polled:
         """Goes out at once: nothing is awaited between this and the caller."""
         portions = taken.portions
         session.give(
@@ -267,7 +269,7 @@ class GroupMembers:
             seconds = min(seconds, UNSETTLED_RETRY_MS / 1000)
         return seconds
 
-    async def _sources(self, session: Session, standing: Standing) -> list[Source]:
+    async def _sources(self, session: Session, standing: MemberAssignment) -> list[Source]:
         """The member's partitions and where to go on in each."""
         await self._place(session, standing)
         found = []
@@ -279,7 +281,7 @@ class GroupMembers:
                 )
         return found
 
-    async def _place(self, session: Session, standing: Standing) -> None:
+    async def _place(self, session: Session, standing: MemberAssignment) -> None:
         """Find the positions that are missing: what is committed, or as the member wishes."""
         missing = [
             topic_partition
@@ -383,7 +385,7 @@ class GroupMembers:
 
     # --- the walk to the target -------------------------------------------------------------------
 
-    async def _speak(self, session: Session, generation: int) -> Standing:
+    async def _speak(self, session: Session, generation: int) -> MemberAssignment:
         """The member is here, and this is the generation it knows of."""
         standing = self._standing(session)
         session.check(generation, standing)
@@ -392,7 +394,7 @@ class GroupMembers:
             return await self._let_go(session, standing)
         return await self._beat_and_follow(session)
 
-    async def _let_go(self, session: Session, standing: Standing) -> Standing:
+    async def _let_go(self, session: Session, standing: MemberAssignment) -> MemberAssignment:
         """First what it was done with is committed, so that the next owner goes on behind it."""
         session.finish(standing.revoking)
         if session.processed.keys() & standing.revoking:
@@ -400,14 +402,14 @@ class GroupMembers:
         await self._beat(session, standing.epoch, owned=standing.assigned)
         return self._walked(session)
 
-    async def _beat_and_follow(self, session: Session) -> Standing:
+    async def _beat_and_follow(self, session: Session) -> MemberAssignment:
         await self._beat(session, self._standing(session).epoch)
         return self._walked(session)
 
     async def _beat(self, session: Session, epoch: int, owned: PartitionSet | None = None) -> None:
         standing = self._standing(session)
-        await self._groups.beat(
-            BeatRequest(
+        await self._groups.consumer_heartbeat(
+            HeartbeatRequest(
                 group_id=session.group_id,
                 member_id=session.member_id,
                 member_epoch=epoch,
@@ -416,14 +418,14 @@ class GroupMembers:
             )
         )
 
-    def _walked(self, session: Session) -> Standing:
+    def _walked(self, session: Session) -> MemberAssignment:
         standing = self._standing(session)
         session.follow(standing)
         return standing
 
-    def _standing(self, session: Session) -> Standing:
+    def _standing(self, session: Session) -> MemberAssignment:
         try:
-            return self._groups.standing(session.group_id, session.member_id)
+            return self._groups.member_assignment(session.group_id, session.member_id)
         except UnknownMember:
             self._forget((session.group_id, session.member_id))
             raise
@@ -436,13 +438,13 @@ class GroupMembers:
     def is_reader(self, group_id: GroupId, member_id: str) -> bool:
         """Whether the member is one of those that this broker reads for."""
         try:
-            return self._groups.standing(group_id, member_id).member.reader is not None
+            return self._groups.member_assignment(group_id, member_id).member.reader is not None
         except UnknownMember:
             return False
 
     def _session(self, group_id: GroupId, member_id: str) -> Session:
         """What is remembered of the member; begun anew when that was forgotten."""
-        standing = self._groups.standing(group_id, member_id)
+        standing = self._groups.member_assignment(group_id, member_id)
         session = self._sessions.get((group_id, member_id))
         if session is not None:
             return session
@@ -473,7 +475,7 @@ class GroupMembers:
             self._forget(key)
         self._sweep_at = max(SWEEP_SESSIONS_MIN, 2 * len(self._sessions))
 
-    def _membership(self, session: Session, standing: Standing) -> Membership:
+    def _membership(self, session: Session, standing: MemberAssignment) -> Membership:
         """What the member is told."""
         session.told = standing.assigned
         return Membership(
@@ -486,7 +488,7 @@ class GroupMembers:
         )
 
 
-def _owned(standing: Standing) -> PartitionSet:
+def _owned(standing: MemberAssignment) -> PartitionSet:
     return standing.assigned | standing.revoking
 
 

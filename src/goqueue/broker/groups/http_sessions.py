@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Iterable
 
 from goqueue.broker.storage.partition import Waiter
-from goqueue.groups import NO_PARTITIONS, PartitionSet, ReaderTraits, Standing
+from goqueue.groups import NO_PARTITIONS, MemberAssignment, PartitionSet, ReaderTraits
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest
 from goqueue.model.ids import GroupId, Instant, Offset, Timestamp, TopicIdPartition
 
@@ -60,7 +60,7 @@ class Session:
 
     # --- generations ------------------------------------------------------------------------------
 
-    def check(self, generation: int, standing: Standing) -> None:
+    def check(self, generation: int, standing: MemberAssignment) -> None:
         """Refuse who speaks with another generation than it was told.
 
         The one it spoke with last is let pass: then only the answer that told the new one was lost.
@@ -76,21 +76,21 @@ class Session:
             f" {self.generation(standing)}: join again"
         )
 
-    def generation(self, standing: Standing) -> int:
+    def generation(self, standing: MemberAssignment) -> int:
         """What the member is told."""
         return self._told_from if self._revoking else standing.epoch
 
-    def has_let_go(self, generation: int, standing: Standing) -> bool:
+    def has_let_go(self, generation: int, standing: MemberAssignment) -> bool:
         """Does this request show that the member heard what it has to let go?"""
         return bool(standing.revoking) and self._knows(standing) and generation >= self._told_from
 
-    def _knows(self, standing: Standing) -> bool:
+    def _knows(self, standing: MemberAssignment) -> bool:
         return self._revoking == standing.revoking
 
     def spoke(self, generation: int) -> None:
         self._spoken = generation
 
-    def follow(self, standing: Standing) -> None:
+    def follow(self, standing: MemberAssignment) -> None:
         """The member stands here now: forget what it has no more."""
         if not self._knows(standing):
             self._revoking = standing.revoking

@@ -6,7 +6,7 @@ from goqueue.broker.broker import Broker
 from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.groups.http_sessions import Session
 from goqueue.broker.storage.partition import Partition, Waiter
-from goqueue.groups import Standing
+from goqueue.groups import MemberAssignment
 from goqueue.groups.records import MemberState
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import TopicIdPartition, TopicName
@@ -69,7 +69,7 @@ class Watching:
         for partition in self._partitions.values():
             partition.unsubscribe(self._waiter)
 
-    async def follow(self, standing: Standing) -> None:
+    async def follow(self, standing: MemberAssignment) -> None:
         """Listen where the member stands now."""
         session = self._session
         is_waiting = standing.state is MemberState.WAITING

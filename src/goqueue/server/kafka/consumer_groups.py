@@ -18,7 +18,7 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.groups import BeatRequest, GroupDescription, MemberDescription, PartitionSet
+from goqueue.groups import GroupDescription, HeartbeatRequest, MemberDescription, PartitionSet
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
 from goqueue.model.ids import GroupId, TopicId, TopicIdPartition, TopicName
@@ -39,7 +39,7 @@ async def handle_consumer_group_heartbeat(
     context: Context, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     try:
-        beat = await context.broker.groups.beat(_beat_request(context, request))
+        beat = await context.broker.groups.consumer_heartbeat(_beat_request(context, request))
     except GoQueueError as error:
         return build(
             ConsumerGroupHeartbeatResponse,
@@ -55,9 +55,9 @@ async def handle_consumer_group_heartbeat(
     )
 
 
-def _beat_request(context: Context, request: ConsumerGroupHeartbeatRequest) -> BeatRequest:
+def _beat_request(context: Context, request: ConsumerGroupHeartbeatRequest) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    return BeatRequest(
+    return HeartbeatRequest(
         group_id=named_group(request.group_id),
         member_id=request.member_id or _new_member_id(context, request),
         member_epoch=request.member_epoch,

@@ -19,7 +19,7 @@ from goqueue.broker.groups.http_requests import (
 )
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, Patience
 from goqueue.broker.storage.partition import Waiter
-from goqueue.groups import BeatRequest, FetchRequest
+from goqueue.groups import FetchRequest, HeartbeatRequest
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest, UnknownMember
 from goqueue.model.config import Config, GroupsConfig
 from goqueue.model.errors import TopicNotFound
@@ -151,8 +151,8 @@ async def test_commits_are_all_or_nothing(groups: Groups):
 
 
 async def test_a_kafka_clients_member_is_not_read_for(groups: Groups):
-    await groups.broker.groups.beat(
-        BeatRequest(
+    await groups.broker.groups.consumer_heartbeat(
+        HeartbeatRequest(
             group_id=GROUP,
             member_id="kafka",
             member_epoch=0,
@@ -183,8 +183,8 @@ async def test_sessions_end_with_their_members(groups: Groups):
     assert len(groups.members) == 0
     for _ in range(2 * SWEEP_SESSIONS_MIN):  # these go without a word
         member = await groups.join()
-        await groups.broker.groups.beat(
-            BeatRequest(group_id=GROUP, member_id=member.member_id, member_epoch=-1)
+        await groups.broker.groups.consumer_heartbeat(
+            HeartbeatRequest(group_id=GROUP, member_id=member.member_id, member_epoch=-1)
         )
     assert len(groups.members) <= SWEEP_SESSIONS_MIN
 

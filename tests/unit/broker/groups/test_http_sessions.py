@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker.groups.http_sessions import MILLISECOND, PollSuperseded, Session
 from goqueue.broker.storage.partition import Waiter
-from goqueue.groups import NO_PARTITIONS, PartitionSet, ReaderTraits, Standing
+from goqueue.groups import NO_PARTITIONS, MemberAssignment, PartitionSet, ReaderTraits
 from goqueue.groups.errors import IllegalGeneration
 from goqueue.groups.records import ConsumerMember, MemberState
 from goqueue.model.ids import GroupId, Instant, Offset, Timestamp, TopicId, TopicIdPartition
@@ -29,11 +29,11 @@ def standing(
     target_epoch: int | None = None,
     assigned: PartitionSet = frozenset((A, B)),
     revoking: PartitionSet = NO_PARTITIONS,
-) -> Standing:
+) -> MemberAssignment:
     member = ConsumerMember("m", None, None, "", "", 60_000, (), None, None)
     state = MemberState.REVOKING if revoking else MemberState.STABLE
     target = epoch if target_epoch is None else target_epoch
-    return Standing(member, epoch, previous_epoch, target, state, assigned, revoking)
+    return MemberAssignment(member, epoch, previous_epoch, target, state, assigned, revoking)
 
 
 def span(start: int, end: int) -> tuple[Offset, Offset]:

@@ -8,7 +8,7 @@ from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader
 from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
 from goqueue.broker.shares.members import ShareBeatRequest
-from goqueue.groups import BeatRequest
+from goqueue.groups import HeartbeatRequest
 from goqueue.groups.errors import (
     GroupModeConflict,
     GroupNotEmpty,
@@ -240,11 +240,11 @@ def test_a_group_with_workers_is_no_stream():
         await share(bench)  # which is a queue too
         with pytest.raises(GroupModeConflict, match="2 members"):
             await join_as_reader(bench)
-        kafka = BeatRequest(
+        kafka = HeartbeatRequest(
             group_id=GROUP, member_id="new", member_epoch=0, subscribed_names=(TopicName("jobs"),)
         )
         with pytest.raises(GroupModeConflict):
-            await bench.broker.groups.beat(kafka)
+            await bench.broker.groups.consumer_heartbeat(kafka)
         await bench.sleep(40)
         await join_as_reader(bench)
 
