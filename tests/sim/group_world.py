@@ -160,11 +160,11 @@ class Engine:
         for _ in range(self.random.choice((1, 1, 2))):
             partition = await broker.partition(TOPIC, index)
             transactions = broker.transactions
-            await transactions.ready(task.name)
+            await transactions.wait_ready(task.name)
             transactions.admit(task.name, task.who, (TOPIC, index), adds=False)
             appended = broker.append(partition, _batch(broker, task.who, sequence, value))
             await partition.committed(appended.last_offset)
-            await transactions.durable(task.name)
+            await transactions.wait_durable(task.name)
         task.sequences[index] = sequence + 1
         task.values.add(value)
 

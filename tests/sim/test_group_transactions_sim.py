@@ -77,13 +77,13 @@ def is_broken(seed: str) -> bool:
 
 
 def test_it_catches_a_decision_that_forgets_its_version(monkeypatch):
-    monkeypatch.setattr(Applications, "decided", lambda *_: None)
+    monkeypatch.setattr(Applications, "apply_decision", lambda *_: None)
     assert any(is_broken(f"forgetful {seed}") for seed in range(20))
 
 
 def test_it_catches_attempts_that_are_left_open(monkeypatch):
-    monkeypatch.setattr(Applications, "of_older_runs", lambda *_: [])
-    monkeypatch.setattr(Applications, "up_to", lambda *_: [])
+    monkeypatch.setattr(Applications, "attempts_of_older_runs", lambda *_: [])
+    monkeypatch.setattr(Applications, "attempts_up_to", lambda *_: [])
     assert any(is_broken(f"untidy {seed}") for seed in range(20))
 
 
@@ -98,5 +98,5 @@ def test_it_catches_members_that_are_decided_one_by_one(monkeypatch):
 
     decide = GroupTransactions.decide
     monkeypatch.setattr(GroupTransactions, "decide", one_by_one)
-    monkeypatch.setattr(Applications, "up_to", lambda *_: [])
+    monkeypatch.setattr(Applications, "attempts_up_to", lambda *_: [])
     assert any(is_broken(f"single {seed}") for seed in range(20))

@@ -97,7 +97,7 @@ class Successor:
             partition = await self._send(broker, who, 0, b"first")
             await broker.transactions.end("tx", who, commits=True, bumps_epoch=False)
             await partition.flush()
-            await broker.transactions.ready("tx")
+            await broker.transactions.wait_ready("tx")
             monkey = broker.transactions.host._partition
             monkey.demand_flush = lambda: None  # type: ignore[method-assign]
             broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
@@ -111,7 +111,7 @@ class Successor:
         broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
         appended = broker.append(partition, batch_of(broker, who, sequence, value))
         await partition.committed(appended.last_offset)
-        await broker.transactions.durable("tx")
+        await broker.transactions.wait_durable("tx")
         return partition
 
     async def after(self, doors: Any) -> None:
@@ -129,7 +129,7 @@ class Successor:
             await asyncio.sleep(3600)
 
 
-def test_a_transaction_that_is_driven_again_leaves_the_next_one_s_records_alone():
+def test_a_transaction_that_is_completed_again_leaves_the_next_one_s_records_alone():
     with World("successor") as world:
         work = Successor()
         for life in (work.before, work.after):

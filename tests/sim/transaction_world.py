@@ -149,7 +149,7 @@ class Workload:
             await self._admit(broker, producer, who, (TopicName(place[0]), place[1]))
             appended = broker.append(partition, batch_of(broker, who, sequence, value))
             await partition.committed(appended.last_offset)
-            await broker.transactions.durable(producer.name)
+            await broker.transactions.wait_durable(producer.name)
             told = written.acked.setdefault(value, appended.first_offset)
             if told != appended.first_offset:
                 self.problems.append(f"{value!r}: told {told}, then {appended.first_offset}")
@@ -161,11 +161,11 @@ class Workload:
     ) -> None:
         """As clients of either protocol have it: the older one adds partitions by a request."""
         transactions = broker.transactions
-        await transactions.ready(producer.name)
+        await transactions.wait_ready(producer.name)
         if not producer.bumps_epoch:
             transactions.announce_partitions_soon(producer.name, who, [place])
             await asyncio.sleep(self.random.choice((0.0, 0.001)))
-            await transactions.ready(producer.name)
+            await transactions.wait_ready(producer.name)
         transactions.admit(producer.name, who, place, adds=producer.bumps_epoch)
 
     async def _add_offset(self, broker: Broker, producer: Producer) -> None:

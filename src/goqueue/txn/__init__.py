@@ -4,10 +4,10 @@ from goqueue.txn.applications import GroupEnded, Members, RunBegun
 from goqueue.txn.identity import ProducerIdentity, identity_of, needs_new_id
 from goqueue.txn.machine import TransactionMachine
 from goqueue.txn.records import Attempt, PendingOffset, State, TopicPartition, TransactionRecord
-from goqueue.txn.transaction import NOTHING, MustEnd, Transaction
+from goqueue.txn.transaction import NO_RECORDS, MustEnd, Transaction
 
 __all__ = [
-    "NOTHING",
+    "NO_RECORDS",
     "Attempt",
     "GroupEnded",
     "Members",

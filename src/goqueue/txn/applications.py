@@ -50,7 +50,7 @@ ATTEMPT_TIMEOUT_MS: Final = 15 * 60_000
 ATTEMPT_TIMEOUT_MS_MAX: Final = 24 * 3_600_000
 RUN_NAMES_KEPT: Final = 16  # of fenced runs: what is given up does not outlive so many successors
 # An application that comes back later than this and repeats its last version writes it twice.
-SILENT_MS_MAX: Final = 90 * 24 * 3_600_000
+APPLICATION_IDLE_MS_MAX: Final = 90 * 24 * 3_600_000
 
 Members = Sequence[tuple[str, ProducerIdentity]]
 
@@ -94,23 +94,23 @@ class Applications:
         """The last version decided for the application; -1 for none."""
         return self._get(name).version
 
-    def of_older_runs(self, name: str, run: int) -> list[str]:
+    def attempts_of_older_runs(self, name: str, run: int) -> list[str]:
         attempts = self._get(name).attempts
         return [each for each, attempt in attempts.items() if attempt.run < run]
 
-    def of_version(self, name: str, version: int) -> list[str]:
+    def attempts_at(self, name: str, version: int) -> list[str]:
         attempts = self._get(name).attempts
         return [each for each, attempt in attempts.items() if attempt.version == version]
 
-    def up_to(self, name: str, version: int) -> list[str]:
+    def attempts_up_to(self, name: str, version: int) -> list[str]:
         attempts = self._get(name).attempts
         return [each for each, attempt in attempts.items() if attempt.version <= version]
 
-    def silent(self, now: Timestamp) -> list[str]:
+    def find_idle(self, now: Timestamp) -> list[str]:
         return [
             name
             for name, application in self.known.items()
-            if NONE < application.at < now - SILENT_MS_MAX and not application.attempts
+            if NONE < application.at < now - APPLICATION_IDLE_MS_MAX and not application.attempts
         ]
 
     def _get(self, name: str) -> Application:
@@ -122,7 +122,7 @@ class Applications:
         self, now: Timestamp, name: str, run: int
     ) -> Decision[TransactionRecord, RunBegun]:
         """A run of an application starts; older ones are fenced, and their attempts aborted."""
-        return self._begun(name, run, self._new_run(now, name, run))
+        return self._decide_run(name, run, self._new_run(now, name, run))
 
     def start_named_run(
         self, now: Timestamp, name: str, run_name: str
@@ -130,18 +130,18 @@ class Applications:
         """The same for a run that is told by its name; one that was fenced stays so."""
         known = self._get(name)
         if run_name == known.run_name:
-            return self._begun(name, known.run, ())
+            return self._decide_run(name, known.run, ())
         if run_name in known.past_run_names:
             raise ApplicationFenced(
                 f"run {run_name!r} of {name!r}; run {known.run_name or known.run!r} has started"
             )
         run = known.run + 1
-        return self._begun(name, run, (RunStarted(name, run, now, run_name),))
+        return self._decide_run(name, run, (RunStarted(name, run, now, run_name),))
 
-    def _begun(
+    def _decide_run(
         self, name: str, run: int, records: tuple[TransactionRecord, ...]
     ) -> Decision[TransactionRecord, RunBegun]:
-        aborted = self._open(self.of_older_runs(name, run))
+        aborted = self._open(self.attempts_of_older_runs(name, run))
         return Decision(records, RunBegun(run, self.version(name), aborted))
 
     def start_attempt(
@@ -182,12 +182,12 @@ class Applications:
     ) -> Decision[TransactionRecord, GroupEnded]:
         """Commit all of `members` by one record, and abort the version's other attempts."""
         records = self._new_run(now, name, run)
-        ending = dict.fromkeys(self.of_older_runs(name, run))
+        ending = dict.fromkeys(self.attempts_of_older_runs(name, run))
         if not self._is_new_version(name, version):
             return Decision(records, GroupEnded(True, (), self._open(ending)))
         after = tuple(self._after(now, Attempt(name, run, version), *each) for each in members)
         named = dict.fromkeys(transactional_id for transactional_id, _ in members)
-        ending |= dict.fromkeys(self.up_to(name, version))
+        ending |= dict.fromkeys(self.attempts_up_to(name, version))
         aborted = self._open(each for each in ending if each not in named)
         decided = GroupDecided(name, version, tuple(named), now)
         return Decision((*records, decided), GroupEnded(False, after, aborted))
@@ -197,10 +197,10 @@ class Applications:
     ) -> Decision[TransactionRecord, GroupEnded]:
         """Abort all attempts at the version, unless it is decided."""
         records = self._new_run(now, name, run)
-        ending = dict.fromkeys(self.of_older_runs(name, run))
+        ending = dict.fromkeys(self.attempts_of_older_runs(name, run))
         if not self._is_new_version(name, version):
             return Decision(records, GroupEnded(True, (), self._open(ending)))
-        attempts = self.of_version(name, version)
+        attempts = self.attempts_at(name, version)
         aborted = self._open(ending | dict.fromkeys(attempts))
         if attempts:
             records = (*records, GroupAborted(name, version, now))
@@ -269,34 +269,34 @@ class Applications:
 
     # --- changing ---------------------------------------------------------------------------------
 
-    def run_started(self, record: RunStarted) -> None:
-        application = self._heard_of(record.application, record.at)
+    def apply_run(self, record: RunStarted) -> None:
+        application = self._touch(record.application, record.at)
         application.run = record.run
         if application.run_name:
             names = (*application.past_run_names, application.run_name)
             application.past_run_names = names[-RUN_NAMES_KEPT:]
         application.run_name = record.name
 
-    def attempt_started(self, record: AttemptStarted) -> None:
-        application = self._heard_of(record.attempt.application, record.at)
+    def apply_attempt(self, record: AttemptStarted) -> None:
+        application = self._touch(record.attempt.application, record.at)
         application.attempts[record.transactional_id] = record.attempt
 
-    def attempt_restored(self, transaction: Transaction) -> None:
+    def restore_attempt(self, transaction: Transaction) -> None:
         attempt = transaction.attempt
         if attempt is not None:
             application = self.known.setdefault(attempt.application, Application())
             application.attempts[transaction.transactional_id] = attempt
 
-    def attempt_ended(self, transaction: Transaction) -> None:
+    def remove_attempt(self, transaction: Transaction) -> None:
         attempt = transaction.attempt
         if attempt is not None and attempt.application in self.known:
             self.known[attempt.application].attempts.pop(transaction.transactional_id, None)
 
-    def decided(self, record: GroupDecided) -> None:
-        application = self._heard_of(record.application, record.at)
+    def apply_decision(self, record: GroupDecided) -> None:
+        application = self._touch(record.application, record.at)
         application.version = record.version
 
-    def _heard_of(self, name: str, at: Timestamp) -> Application:
+    def _touch(self, name: str, at: Timestamp) -> Application:
         application = self.known.setdefault(name, Application())
         application.at = max(application.at, at)
         return application
@@ -304,12 +304,12 @@ class Applications:
     def forget(self, name: str) -> None:
         self.known.pop(name, None)
 
-    def keep(self, kept: ApplicationKept) -> None:
+    def restore(self, kept: ApplicationKept) -> None:
         self.known[kept.application] = Application(
             kept.run, kept.version, kept.at, kept.run_name, kept.past_run_names
         )
 
-    def kept(self) -> list[ApplicationKept]:
+    def snapshot(self) -> list[ApplicationKept]:
         return [
             ApplicationKept(
                 name, known.run, known.version, known.at, known.run_name, known.past_run_names

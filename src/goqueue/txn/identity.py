@@ -58,7 +58,7 @@ def decision(
     commits: bool,
     fences: bool,
     spare: int = -1,
-    starts: tuple[int, ...] | None = None,
+    first_offsets: tuple[int, ...] | None = None,
 ) -> Prepared:
     """How the transaction ends.  With `fences` the epoch rises, and the markers carry the new one.
 
@@ -76,5 +76,5 @@ def decision(
     if fences and epoch >= EPOCH_MAX and spare >= 0:
         producer_id, next_epoch = spare, 0
     return Prepared(
-        transaction.transactional_id, commits, epoch, producer_id, next_epoch, now, starts
+        transaction.transactional_id, commits, epoch, producer_id, next_epoch, now, first_offsets
     )

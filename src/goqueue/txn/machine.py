@@ -5,7 +5,7 @@
     next_deadline() / on_deadline(now)              transactions that took too long are aborted
 
 It never writes a marker itself.  Who holds the machine looks at `prepared`: for each transaction
-there, write the markers and commit the offsets, then submit `completed`.  That may be repeated
+there, write the markers and commit the offsets, then submit `complete`.  That may be repeated
 any number of times, before and after a crash, until it succeeds.
 """
 
@@ -249,13 +249,13 @@ class TransactionMachine:
         commits: bool,
         bumps_epoch: bool,
         spare_producer_id: int = -1,
-        starts: Callable[[Transaction], tuple[int, ...] | None] = lambda _: None,
+        first_offsets: Callable[[Transaction], tuple[int, ...] | None] = lambda _: None,
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         """Decide.  The reply is who the producer is from now on.
 
         With `bumps_epoch` each transaction has an epoch of its own, so that a write which comes
         late cannot slip into the next one (KIP-890); a client that missed the reply asks again
-        with the old epoch.  `starts` gives the transaction's first offsets, if they are known.
+        with the old epoch.  `first_offsets`: see `Transaction.first_offsets`.
         """
         transaction = self.get(transactional_id)
         if commits and transaction.attempt is not None:
@@ -264,10 +264,10 @@ class TransactionMachine:
                 f" {transaction.attempt.version} of {transaction.attempt.application!r}"
             )
         if bumps_epoch and is_previous(transaction, who):
-            return self._ended_already(transaction, commits)
+            return self._answer_repeated_end(transaction, commits)
         check_identity(transaction, who)
         if not bumps_epoch and (transaction.state.is_prepared or transaction.state.is_complete):
-            return self._ended_already(transaction, commits)
+            return self._answer_repeated_end(transaction, commits)
         self._open(transactional_id, who)
         if transaction.state is not State.ONGOING and (commits or not bumps_epoch):
             raise InvalidTransactionState(
@@ -279,11 +279,11 @@ class TransactionMachine:
             commits=commits,
             fences=bumps_epoch,
             spare=spare_producer_id,
-            starts=starts(transaction),
+            first_offsets=first_offsets(transaction),
         )
         return Decision((record,), ProducerIdentity(record.producer_id, record.epoch))
 
-    def _ended_already(
+    def _answer_repeated_end(
         self, transaction: Transaction, commits: bool
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         state = transaction.state
@@ -315,7 +315,7 @@ class TransactionMachine:
         record = decision(transaction, now, commits=False, fences=True, spare=spare_producer_id)
         return Decision((record,), True)
 
-    def completed(
+    def complete(
         self, now: Timestamp, transactional_id: str
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         """All markers and offsets of the decided transaction are written."""
@@ -331,12 +331,12 @@ class TransactionMachine:
             case ProducerRegistered():
                 self._transaction(record.transactional_id).register(record)
             case PartitionsAdded():
-                transaction = self._begun(record.transactional_id, record.at)
+                transaction = self._begin_if_needed(record.transactional_id, record.at)
                 transaction.partitions.update(
                     (topic, partition) for topic, partition in record.partitions
                 )
             case OffsetsAdded():
-                transaction = self._begun(record.transactional_id, record.at)
+                transaction = self._begin_if_needed(record.transactional_id, record.at)
                 transaction.add_offsets(record.group_id, record.offsets)
                 added = [(each.topic, each.partition) for each in record.offsets]
                 self.pending_offsets.add(record.transactional_id, record.group_id, added)
@@ -347,7 +347,7 @@ class TransactionMachine:
             case Forgotten():
                 self._forget(record.transactional_id)
             case TransactionKept():
-                self._keep(Transaction.restored(record))
+                self._keep(Transaction.from_record(record))
             case _:
                 self._apply_to_group(record)
 
@@ -363,27 +363,28 @@ class TransactionMachine:
         match record:
             case RunStarted():
                 self._end_attempts(
-                    self.applications.of_older_runs(record.application, record.run), record.at
+                    self.applications.attempts_of_older_runs(record.application, record.run),
+                    record.at,
                 )
-                self.applications.run_started(record)
+                self.applications.apply_run(record)
             case AttemptStarted():
                 self._transaction(record.transactional_id).start_attempt(record)
-                self.applications.attempt_started(record)
+                self.applications.apply_attempt(record)
             case GroupDecided():
                 for each in record.transactional_ids:
                     transaction = self._transactions[each]
                     # A new epoch: a repetition of this decision cannot be taken for the next one.
                     self._prepare(decision(transaction, record.at, commits=True, fences=True))
                 self._end_attempts(
-                    self.applications.up_to(record.application, record.version), record.at
+                    self.applications.attempts_up_to(record.application, record.version), record.at
                 )
-                self.applications.decided(record)
+                self.applications.apply_decision(record)
             case GroupAborted():
                 self._end_attempts(
-                    self.applications.of_version(record.application, record.version), record.at
+                    self.applications.attempts_at(record.application, record.version), record.at
                 )
             case ApplicationKept():
-                self.applications.keep(record)
+                self.applications.restore(record)
             case ApplicationForgotten():
                 self.applications.forget(record.application)
 
@@ -399,7 +400,7 @@ class TransactionMachine:
     def _forget(self, transactional_id: str) -> None:
         transaction = self._transactions.pop(transactional_id, None)
         if transaction is not None:
-            self.applications.attempt_ended(transaction)
+            self.applications.remove_attempt(transaction)
 
     def _transaction(self, transactional_id: str) -> Transaction:
         found = self._transactions.get(transactional_id)
@@ -407,7 +408,7 @@ class TransactionMachine:
             found = self._transactions[transactional_id] = Transaction(transactional_id)
         return found
 
-    def _begun(self, transactional_id: str, at: Timestamp) -> Transaction:
+    def _begin_if_needed(self, transactional_id: str, at: Timestamp) -> Transaction:
         transaction = self._transactions[transactional_id]
         if transaction.state is not State.ONGOING:
             transaction.begin(at)
@@ -420,7 +421,7 @@ class TransactionMachine:
     def _prepare(self, record: Prepared) -> None:
         transaction = self._transactions[record.transactional_id]
         transaction.prepare(record)
-        self.applications.attempt_ended(transaction)
+        self.applications.remove_attempt(transaction)
         self._ongoing.pop(record.transactional_id, None)
         self._prepared[record.transactional_id] = transaction
 
@@ -445,7 +446,7 @@ class TransactionMachine:
         if transaction.state.is_prepared:
             self._prepared[transactional_id] = transaction
             return
-        self.applications.attempt_restored(transaction)
+        self.applications.restore_attempt(transaction)
         if transaction.state is State.ONGOING:
             self._ongoing[transactional_id] = transaction
             self._deadlines.add(transaction.deadline, transactional_id)
@@ -453,8 +454,8 @@ class TransactionMachine:
     def snapshot(self) -> list[TransactionRecord]:
         """The open ones in the order of their beginning, as `ongoing` has them."""
         resting = (t for t in self._transactions.values() if t.state is not State.ONGOING)
-        kept = [t.kept() for t in (*resting, *self._ongoing.values())]
-        return [*self.applications.kept(), *kept]
+        kept = [t.to_record() for t in (*resting, *self._ongoing.values())]
+        return [*self.applications.snapshot(), *kept]
 
     def encode(self, record: TransactionRecord) -> bytes:
         return encode(record)
@@ -485,14 +486,14 @@ class TransactionMachine:
         records: list[TransactionRecord] = [
             decision(self._transactions[each], now, commits=False, fences=True) for each in due
         ]
-        records.extend(self._swept(now))
+        records.extend(self._sweep(now))
         return Decision(tuple(records), tuple(MustEnd(each) for each in due))
 
     def _is_deadline(self, deadline: int, transactional_id: str) -> bool:
         transaction = self._ongoing.get(transactional_id)
         return transaction is not None and transaction.deadline == deadline
 
-    def _swept(self, now: Timestamp) -> list[TransactionRecord]:
+    def _sweep(self, now: Timestamp) -> list[TransactionRecord]:
         if now < self._sweep_at:
             return []
         self._sweep_at = Timestamp(now + SWEEP_MS)
@@ -502,5 +503,5 @@ class TransactionMachine:
             if (transaction.state is State.EMPTY or transaction.state.is_complete)
             and transaction.changed_at < now - IDLE_MS_MAX
         ]
-        idle.extend(ApplicationForgotten(each) for each in self.applications.silent(now))
+        idle.extend(ApplicationForgotten(each) for each in self.applications.find_idle(now))
         return idle

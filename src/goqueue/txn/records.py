@@ -83,7 +83,8 @@ class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
     producer_id: int  # who may go on after this: the same id, or a new one when epochs are used up
     epoch: int
     at: Timestamp
-    starts: tuple[int, ...] | None = None  # see `Transaction.starts`; as its sorted partitions
+    # See `Transaction.first_offsets`; in the order of the sorted partitions.
+    first_offsets: tuple[int, ...] | None = msgspec.field(default=None, name="starts")
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
@@ -163,7 +164,7 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     previous_producer_id: int
     previous_epoch: int
     attempt: Attempt | None = None
-    starts: tuple[int, ...] | None = None
+    first_offsets: tuple[int, ...] | None = msgspec.field(default=None, name="starts")
 
 
 class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):

@@ -17,7 +17,7 @@ from goqueue.txn.records import (
     TransactionKept,
 )
 
-NOTHING: Final = -1  # no record of the transaction is in the partition
+NO_RECORDS: Final = -1  # no record of the transaction is in the partition
 
 
 class MustEnd(msgspec.Struct, frozen=True):
@@ -33,6 +33,7 @@ class Transaction:
         "attempt",
         "changed_at",
         "epoch",
+        "first_offsets",
         "marker_epoch",
         "marker_producer_id",
         "offsets",
@@ -41,7 +42,6 @@ class Transaction:
         "previous_producer_id",
         "producer_id",
         "started_at",
-        "starts",
         "state",
         "timeout_ms",
         "transactional_id",
@@ -62,9 +62,9 @@ class Transaction:
         self.previous_producer_id = -1  # a client that missed our reply still uses this one
         self.previous_epoch = -1
         self.attempt: Attempt | None = None  # it lives once, as a part of that
-        # Of a decided one: the offset of its first record in each partition, NOTHING where it wrote
-        # none.  So it is told apart from the next one of the same producer.  None: not known.
-        self.starts: dict[TopicPartition, int] | None = None
+        # Of a decided transaction: the offset of its first record in each partition, or NO_RECORDS.
+        # It tells the transaction apart from the next one of the same producer.  None: not known.
+        self.first_offsets: dict[TopicPartition, int] | None = None
 
     @property
     def deadline(self) -> Timestamp:
@@ -118,12 +118,12 @@ class Transaction:
         self.producer_id = record.producer_id
         self.epoch = record.epoch
         self.changed_at = record.at
-        self._take_starts(record.starts)
+        self._set_first_offsets(record.first_offsets)
 
-    def _take_starts(self, starts: tuple[int, ...] | None) -> None:
-        self.starts = None
-        if starts is not None:
-            self.starts = dict(zip(sorted(self.partitions), starts, strict=True))
+    def _set_first_offsets(self, first_offsets: tuple[int, ...] | None) -> None:
+        self.first_offsets = None
+        if first_offsets is not None:
+            self.first_offsets = dict(zip(sorted(self.partitions), first_offsets, strict=True))
 
     def complete(self, at: Timestamp) -> None:
         assert self.state.is_prepared
@@ -131,12 +131,12 @@ class Transaction:
         self.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
         self.partitions = set()
         self.offsets = {}
-        self.starts = None
+        self.first_offsets = None
         self.changed_at = at
 
     # --- snapshots --------------------------------------------------------------------------------
 
-    def kept(self) -> TransactionKept:
+    def to_record(self) -> TransactionKept:
         return TransactionKept(
             self.transactional_id,
             self.producer_id,
@@ -152,11 +152,11 @@ class Transaction:
             self.previous_producer_id,
             self.previous_epoch,
             self.attempt,
-            None if self.starts is None else tuple(self.starts.values()),
+            None if self.first_offsets is None else tuple(self.first_offsets.values()),
         )
 
     @classmethod
-    def restored(cls, kept: TransactionKept) -> "Transaction":
+    def from_record(cls, kept: TransactionKept) -> "Transaction":
         transaction = cls(kept.transactional_id)
         transaction.producer_id = kept.producer_id
         transaction.epoch = kept.epoch
@@ -172,5 +172,5 @@ class Transaction:
         transaction.previous_producer_id = kept.previous_producer_id
         transaction.previous_epoch = kept.previous_epoch
         transaction.attempt = kept.attempt
-        transaction._take_starts(kept.starts)
+        transaction._set_first_offsets(kept.first_offsets)
         return transaction

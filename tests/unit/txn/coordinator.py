@@ -71,7 +71,7 @@ class Coordinator:
         return after
 
     def complete(self, name: str) -> None:
-        self.do(lambda machine: machine.completed(self.now, name))
+        self.do(lambda machine: machine.complete(self.now, name))
 
     # --- many at once -----------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class Coordinator:
 def state_of(machine: TransactionMachine) -> dict[str, Any]:
     """All that a replay must bring back."""
     return {
-        "transactions": {each.transactional_id: each.kept() for each in machine.all()},
+        "transactions": {each.transactional_id: each.to_record() for each in machine.all()},
         "ongoing": [each.transactional_id for each in machine.ongoing],
         "prepared": {each.transactional_id for each in machine.prepared},
-        "applications": machine.applications.kept(),
+        "applications": machine.applications.snapshot(),
         "attempts": {
             name: dict(known.attempts) for name, known in machine.applications.known.items()
         },

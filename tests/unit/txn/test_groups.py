@@ -4,7 +4,7 @@ import pytest
 
 from goqueue.model.ids import Timestamp
 from goqueue.txn import ProducerIdentity, RunBegun, State, TransactionMachine
-from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS_MAX, RUN_NAMES_KEPT, SILENT_MS_MAX
+from goqueue.txn.applications import APPLICATION_IDLE_MS_MAX, ATTEMPT_TIMEOUT_MS_MAX, RUN_NAMES_KEPT
 from goqueue.txn.deadlines import ENTRIES_MIN
 from goqueue.txn.errors import (
     ApplicationFenced,
@@ -142,7 +142,7 @@ def test_names_of_runs_are_kept_through_a_snapshot_and_do_not_pile_up(coordinato
     for record in coordinator.machine.snapshot():
         restored.apply(restored.decode(restored.encode(record)))
     assert restored.applications.known == coordinator.machine.applications.known
-    (kept,) = restored.applications.kept()
+    (kept,) = restored.applications.snapshot()
     assert kept.run_name == names[-1]
     assert kept.past_run_names == tuple(names[-RUN_NAMES_KEPT - 1 : -1])
 
@@ -342,7 +342,7 @@ def test_an_application_that_was_silent_for_long_is_forgotten(coordinator):
     coordinator.decide(APP, 1, 7, [])
     coordinator.start_run("other", 0)
     open_one = coordinator.start_attempt("other", 0, 0)
-    coordinator.now = Timestamp(coordinator.now + SILENT_MS_MAX)
+    coordinator.now = Timestamp(coordinator.now + APPLICATION_IDLE_MS_MAX)
     coordinator.do(lambda machine: machine.on_deadline(coordinator.now))
     assert coordinator.machine.applications.version(APP) == 7
     coordinator.now = Timestamp(coordinator.now + 3_600_001)
@@ -360,6 +360,6 @@ def test_records_without_a_time_are_of_applications_that_are_kept():
         b'{"type":"application","application":"old","run":1,"version":9}',
     ):
         machine.apply(machine.decode(data))
-    machine.on_deadline(Timestamp(10 * SILENT_MS_MAX))
-    assert machine.applications.silent(Timestamp(10 * SILENT_MS_MAX)) == []
+    machine.on_deadline(Timestamp(10 * APPLICATION_IDLE_MS_MAX))
+    assert machine.applications.find_idle(Timestamp(10 * APPLICATION_IDLE_MS_MAX)) == []
     assert machine.applications.version("old") == 9

@@ -96,11 +96,11 @@ class CoordinatorRules(RuleBasedStateMachine):
         who = self.someone(name, index)
         if who is None:
             return
-        before = self.coordinator.machine.get(name).kept()
+        before = self.coordinator.machine.get(name).to_record()
         try:
             after = self.coordinator.end(name, who, commits=commits, bumps=bumps)
         except TransactionError:
-            assert self.coordinator.machine.get(name).kept() == before
+            assert self.coordinator.machine.get(name).to_record() == before
             return
         transaction = self.coordinator.machine.get(name)
         assert transaction.commits == commits, "told one thing, decided another"

@@ -54,12 +54,12 @@ class TransactionMessages:
         index = self._partition(found, message)
         partition = await self._broker.partition(topic, index)
         transactions = self._broker.transactions
-        await transactions.ready(transactional_id)
+        await transactions.wait_ready(transactional_id)
         self.check_open(transactional_id, who, transaction_id)
         transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
         appended = self._broker.append(partition, self._batch(who, [message], sequence))
         await partition.committed(appended.last_offset)
-        await transactions.durable(transactional_id)
+        await transactions.wait_durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
 
     async def publish_many(
@@ -78,7 +78,7 @@ class TransactionMessages:
         placed = self._placed(found, messages)
         partitions = {index: await self._broker.partition(topic, index) for index in placed}
         transactions = self._broker.transactions
-        await transactions.ready(transactional_id)
+        await transactions.wait_ready(transactional_id)
         self.check_open(transactional_id, who, transaction_id)
         results: dict[int, PublishedInTransaction] = {}
         commits = []
@@ -92,7 +92,7 @@ class TransactionMessages:
                     results[place] = PublishedInTransaction(index, first + step, False)
             commits.append(partition.committed(Offset(partition.log.end_offset - 1)))
         await asyncio.gather(*commits)
-        await transactions.durable(transactional_id)
+        await transactions.wait_durable(transactional_id)
         return [results[place] for place in range(len(messages))]
 
     def _placed(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:

@@ -1,13 +1,14 @@
 """Acks of a queue's messages that take effect with a transaction, or not at all.
 
-    in flight ── pin ──> pinned ── the transaction commits ──> finished
-        ^                   │
-        └───────────────────┘ it is aborted: in flight again, with its whole time
+    in flight ── reserve ──> reserved ── the transaction commits ──> acked
+        ^                       │
+        └───────────────────────┘ it is aborted: in flight again, with its whole visibility timeout
 
-Who has pinned what stands in the queue's own log, under the transactional id: an id has one
-transaction at a time, and the next one begins when nothing of the last is pinned any more.  So the
-coordinator's decision is also the one about the acks, and carrying it out may be repeated: the
-second time nothing is pinned.  A pinned message does not run out, and no other verb ends it.
+The queue's own log says which transactional id has reserved which messages.  An id has one
+transaction at a time, and the next one begins when nothing of the last is reserved any more.  So
+the coordinator's decision is also the decision about the acks, and applying it may be repeated:
+the second time nothing is reserved.  A reserved message does not time out, and no other verb ends
+it.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from goqueue.queue import QueueError
 from goqueue.queue.receipts import read_receipts
 from goqueue.runtime import Clock
 
-Refused = dict[int, QueueError]  # by the receipt's place in the request
+Refused = dict[int, QueueError]  # by the receipt's index in the request
 
 
 class TransactionAcks:
@@ -28,46 +29,52 @@ class TransactionAcks:
         self._queues = queues
 
     @property
-    def owners(self) -> Collection[str]:
-        """Transactional ids that have, or had until lately, something pinned."""
+    def transactional_ids(self) -> Collection[str]:
+        """Transactional ids that have, or had until lately, messages reserved."""
         return self._queues.machine.pins.keys()
 
-    def count(self, owner: str) -> int:
+    def count(self, transactional_id: str) -> int:
         """How many messages the transaction acks."""
-        ledgers = self._queues.machine.pins.get(owner, {})
-        return sum(lease.remaining for ledger in ledgers for lease in ledger.pinned.get(owner, {}))
+        ledgers = self._queues.machine.pins.get(transactional_id, {})
+        return sum(
+            lease.remaining
+            for ledger in ledgers
+            for lease in ledger.pinned.get(transactional_id, {})
+        )
 
-    def pin(self, owner: str, receipts: Sequence[str]) -> tuple[Refused, Committed]:
-        """Have the transaction ack these; none of them when one is refused."""
+    def reserve(self, transactional_id: str, receipts: Sequence[str]) -> tuple[Refused, Committed]:
+        """Let the transaction ack these messages; none of them if one receipt is refused."""
         claims, malformed = read_receipts(receipts)
         if malformed:
             return dict(malformed), None
         outcomes, committed = self._queues.host.submit_now(
-            lambda machine: machine.pin(claims, len(receipts), owner)
+            lambda machine: machine.pin(claims, len(receipts), transactional_id)
         )
         refused = {
-            place: outcome
-            for place, outcome in enumerate(outcomes)
+            index: outcome
+            for index, outcome in enumerate(outcomes)
             if isinstance(outcome, QueueError)
         }
         return refused, committed
 
-    async def durable(self, owner: str) -> None:
-        """Return when what the transaction acks is on disk."""
-        if owner in self._queues.machine.pins:
+    async def wait_durable(self, transactional_id: str) -> None:
+        """Return when the messages that the transaction reserved are on disk."""
+        if transactional_id in self._queues.machine.pins:
             await self._queues.host.settled()
 
-    async def end(self, owner: str, *, commits: bool) -> None:
-        """The transaction is over: carry that out, durably."""
-        if owner not in self._queues.machine.pins:
+    async def end(self, transactional_id: str, *, commits: bool) -> None:
+        """Ack or release what the ended transaction reserved; durable on return."""
+        if transactional_id not in self._queues.machine.pins:
             return
-        committed = self.end_now(owner, commits=commits)
+        committed = self.end_now(transactional_id, commits=commits)
         if committed is not None:
             await asyncio.shield(committed)
 
-    def end_now(self, owner: str, *, commits: bool) -> Committed:
+    def end_now(self, transactional_id: str, *, commits: bool) -> Committed:
         group_ids, committed = self._queues.host.submit_now(
-            lambda machine: machine.end_pins(self._clock.steady(), owner, commits=commits)
+            lambda machine: machine.end_pins(
+                self._clock.steady(), transactional_id, commits=commits
+            )
         )
         for group_id in group_ids:
             self._queues.has_room(group_id)

@@ -68,15 +68,15 @@ class GroupTransactions:
                     new_producer_id=producer_id,
                 )
             )
-            self._transactions.note_unwritten(name, committed)
-            await self._transactions.durable(name)
+            self._transactions.note_decision(name, committed)
+            await self._transactions.wait_durable(name)
             if reply is None:
                 await self._transactions.host.settled()  # the decision may be on its way to disk
                 return None
             if isinstance(reply, ProducerIdentity):
                 return name, reply
             assert isinstance(reply, MustEnd)
-            if not await self._transactions.carried_out(name):
+            if not await self._transactions.wait_completed(name):
                 break
         raise ConcurrentTransactions(f"an earlier {name!r} is still being aborted")
 
@@ -88,8 +88,8 @@ class GroupTransactions:
         When the version was decided before, the members given are a repetition and are aborted.
         """
         for transactional_id, _ in members:
-            await self._transactions.durable(transactional_id)
-            await self._transactions.records_durable(transactional_id)
+            await self._transactions.wait_durable(transactional_id)
+            await self._transactions.wait_records_durable(transactional_id)
         names = [transactional_id for transactional_id, _ in members]
         ended = await self._end(
             lambda machine: machine.applications.decide(
@@ -124,12 +124,12 @@ class GroupTransactions:
         ended, committed = self._transactions.host.submit_now(decide)
         ending = [*members, *ended.aborted]
         for transactional_id in ending:
-            self._transactions.note_unwritten(transactional_id, committed)
+            self._transactions.note_decision(transactional_id, committed)
         if committed is not None:
             await asyncio.shield(committed)
         else:  # the decision that is repeated may be on its way to disk
             await self._transactions.host.settled()
-        await asyncio.gather(*(self._transactions.carried_out(each) for each in ending))
+        await asyncio.gather(*(self._transactions.wait_completed(each) for each in ending))
         return ended
 
     async def _abort_if_open(self, transactional_id: str, who: ProducerIdentity) -> None:

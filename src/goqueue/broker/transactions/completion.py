@@ -34,7 +34,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import GroupId, Offset
 from goqueue.runtime import Clock
 from goqueue.txn import (
-    NOTHING,
+    NO_RECORDS,
     PendingOffset,
     ProducerIdentity,
     TopicPartition,
@@ -51,7 +51,7 @@ OpenedPartition = Callable[[str, int], Partition | None]
 _log = structlog.get_logger("goqueue.transactions")
 
 
-class Drives:
+class TransactionCompletion:
     """One task for each decided transaction, whoever waits for it."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Drives:
             task.add_done_callback(lambda _: self._driving.pop(transactional_id, None))
         return task
 
-    async def carried_out(self, transaction: Transaction) -> bool:
+    async def wait_completed(self, transaction: Transaction) -> bool:
         """Return when readers see the end of the transaction; False when that takes too long."""
         waited = self._marking.get(transaction.transactional_id) or self._task(transaction)
         done, _ = await asyncio.wait([waited], timeout=WAIT_SECONDS_MAX)
@@ -117,7 +117,7 @@ class Drives:
 
     # --- the short way: markers alone, of partitions that are open --------------------------------
 
-    async def marked(self, transaction: Transaction, *, soon: bool) -> None:
+    async def write_markers(self, transaction: Transaction, *, soon: bool) -> None:
         """Return when the markers of the decided transaction are written, or all is carried out.
 
         Its decision is durable.  With `soon` they are written in the loop's next turn.
@@ -126,7 +126,7 @@ class Drives:
         if transactional_id in self._marking:
             return
         if transactional_id in self._driving or not self._needs_markers_only(transaction):
-            await self.carried_out(transaction)
+            await self.wait_completed(transaction)
             return
         loop = asyncio.get_running_loop()
         self._marking[transactional_id] = loop.create_future()
@@ -140,15 +140,19 @@ class Drives:
         return self._marking.get(transactional_id)
 
     def _needs_markers_only(self, transaction: Transaction) -> bool:
-        has_more = transaction.offsets or transaction.transactional_id in self._acks.owners
-        return transaction.starts is not None and not has_more and transaction.attempt is None
+        has_more = (
+            transaction.offsets or transaction.transactional_id in self._acks.transactional_ids
+        )
+        return (
+            transaction.first_offsets is not None and not has_more and transaction.attempt is None
+        )
 
     def _mark(self, transaction: Transaction) -> None:
-        assert transaction.starts is not None
+        assert transaction.first_offsets is not None
         written: list[asyncio.Future[None]] = []
         try:
-            for (topic, index), start in transaction.starts.items():
-                if start != NOTHING:
+            for (topic, index), start in transaction.first_offsets.items():
+                if start != NO_RECORDS:
                     partition = self._opened(topic, index)
                     if partition is None:
                         raise TopicNotFound(f"{topic}-{index} was closed")
@@ -185,7 +189,7 @@ class Drives:
             self.ensure(transaction)  # the long way tries again
         durable.set_result(None)
 
-    async def offsets_settled(self, group_id: str) -> None:
+    async def wait_offsets_committed(self, group_id: str) -> None:
         """Return when no decided transaction is about to move the group's offsets."""
         while moving := self._moving.get(group_id):
             done, _ = await asyncio.wait(moving)
@@ -273,7 +277,7 @@ class Drives:
         topic, index = place
         try:
             partition = await self._find_partition(topic, index)
-            if is_its_own(transaction, place, partition.log.producers.open_transactions):
+            if owns_open_records(transaction, place, partition.log.producers.open_transactions):
                 await partition.committed(self._append(partition, transaction, commits))
         except TopicNotFound:
             pass  # deleted meanwhile: nobody will read it
@@ -302,17 +306,17 @@ class Drives:
             await self._groups.commit(request)
 
 
-def is_its_own(
+def owns_open_records(
     transaction: Transaction, place: TopicPartition, opened: Mapping[int, Offset]
 ) -> bool:
     """Whether what its producer has open there belongs to the decided transaction.
 
     `opened` is where producers have something open, to where that begins.
     """
-    if transaction.starts is None:
+    if transaction.first_offsets is None:
         return True  # the next one waits until this one's completion is durable
-    start = opened.get(transaction.marker_producer_id, NOTHING)
-    return start != NOTHING and start == transaction.starts[place]
+    start = opened.get(transaction.marker_producer_id, NO_RECORDS)
+    return start != NO_RECORDS and start == transaction.first_offsets[place]
 
 
 def settle(settled: asyncio.Future[None], done: asyncio.Future[None]) -> None:

@@ -6,7 +6,7 @@ complete.
 
 The coordinator's state runs ahead of its log by one flush.  Nobody may rely on what a power cut
 could take back: a verb answers and a marker is written only when all that was decided about the
-transactional id is durable (`durable`).  Two steps are quicker:
+transactional id is durable (`wait_durable`).  Two steps are quicker:
 
 - A partition may be written to as soon as it is added, and both flushes run at once; but who wrote
   is told so only after both.  What a crash leaves behind then, records of a transaction that does
@@ -14,7 +14,7 @@ transactional id is durable (`durable`).  Two steps are quicker:
 - That a transaction is complete need not be durable before the next one begins, since the decision
   says where its records began.  When a crash takes the completion and the next one's beginning, the
   transaction is driven again, and does not take the next one's records for its own: those are
-  orphans.  Where the decision does not say so, the next one waits (`ready`).
+  orphans.  Where the decision does not say so, the next one waits (`wait_ready`).
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks
 from goqueue.broker.transactions.completion import (
-    Drives,
     FindPartition,
     OpenedPartition,
-    is_its_own,
+    TransactionCompletion,
+    owns_open_records,
     settle,
 )
 from goqueue.groups import CommitRequest
@@ -41,7 +41,7 @@ from goqueue.model.ids import Offset, Timestamp, TopicName
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
-    NOTHING,
+    NO_RECORDS,
     MustEnd,
     PendingOffset,
     ProducerIdentity,
@@ -86,17 +86,17 @@ class Transactions:
         self._unannounced: set[str] = set()  # whose partitions are added and not written yet
         self._completing: dict[str, asyncio.Future[None]] = {}  # ends that are not durable yet
         self.acks = TransactionAcks(clock, queues)
-        self._drives = Drives(
+        self._completion = TransactionCompletion(
             clock,
             groups,
             self.acks,
             find_partition,
             opened,
-            durable=self.durable,
+            durable=self.wait_durable,
             complete=self._complete,
             finish=self._finish,
         )
-        groups.before_commit = self._drives.offsets_settled
+        groups.before_commit = self._completion.wait_offsets_committed
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -115,10 +115,10 @@ class Transactions:
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Carry out, in the background, what was decided before the last stop."""
-        self._drives.start(tasks)
+        self._completion.start(tasks)
         for transaction in self.machine.prepared:
-            self._drives.ensure(transaction)
-        for owner in list(self.acks.owners):
+            self._completion.ensure(transaction)
+        for owner in list(self.acks.transactional_ids):
             found = self.machine.find(owner)
             if found is None or not found.is_open:  # its beginning was lost with the power
                 self.acks.end_now(owner, commits=False)
@@ -127,11 +127,11 @@ class Transactions:
         """The host tells of transactions that took too long."""
         for must_end in ending:
             _log.warning("transaction timed out", transactional_id=must_end.transactional_id)
-            self.note_unwritten(must_end.transactional_id, committed)
-            self._drives.ensure(self.machine.get(must_end.transactional_id))
+            self.note_decision(must_end.transactional_id, committed)
+            self._completion.ensure(self.machine.get(must_end.transactional_id))
 
     def stop(self) -> None:
-        self._drives.stop()
+        self._completion.stop()
         try:
             self.host.write_deferred()
         except GoQueueError as error:  # then it is carried out once more
@@ -173,7 +173,7 @@ class Transactions:
             )
             if isinstance(reply, ProducerIdentity):
                 return reply
-            if not await self.carried_out(transactional_id):
+            if not await self.wait_completed(transactional_id):
                 break
         raise ConcurrentTransactions(
             f"the transaction that {transactional_id!r} left open is still being aborted"
@@ -187,7 +187,7 @@ class Transactions:
 
     async def begin(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """Begin an empty transaction, for callers who think of it as a step of its own."""
-        await self.ready(transactional_id)
+        await self.wait_ready(transactional_id)
         await self._decide(
             transactional_id,
             lambda machine: machine.begin(self._clock.steady(), transactional_id, who),
@@ -198,16 +198,16 @@ class Transactions:
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
         """Let the transaction write to these; durably."""
-        await self.ready(transactional_id)
+        await self.wait_ready(transactional_id)
         self.announce_partitions(transactional_id, who, partitions)
-        await self.durable(transactional_id)
+        await self.wait_durable(transactional_id)
 
     def announce_partitions(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
-        """Let the transaction write to these.  Not durable yet: see `durable`.
+        """Let the transaction write to these.  Not durable yet: see `wait_durable`.
 
-        Only in the same step in which `ready` has returned.
+        Only in the same step in which `wait_ready` has returned.
         """
         self._refuse_unless_ready(transactional_id)
         _, committed = self.host.submit_now(
@@ -215,7 +215,7 @@ class Transactions:
                 self._clock.steady(), transactional_id, who, partitions
             )
         )
-        self.note_unwritten(transactional_id, committed)
+        self.note_decision(transactional_id, committed)
 
     def announce_partitions_soon(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
@@ -230,7 +230,7 @@ class Transactions:
         self._unannounced.add(transactional_id)
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
-        self.note_unwritten(transactional_id, written)
+        self.note_decision(transactional_id, written)
         loop.call_soon(self._write_announced, transactional_id, written)
 
     def _write_announced(self, transactional_id: str, written: asyncio.Future[None]) -> None:
@@ -250,11 +250,11 @@ class Transactions:
                 f"the transaction before this one of {transactional_id!r} is still being ended"
             )
 
-    async def ready(self, transactional_id: str) -> None:
+    async def wait_ready(self, transactional_id: str) -> None:
         """Return when the next transaction may begin, or at once when that is not in sight."""
         while (
             waited := self._completing.get(transactional_id)
-            or self._drives.marking(transactional_id)
+            or self._completion.marking(transactional_id)
         ) is not None:
             await asyncio.wait([waited])
 
@@ -263,7 +263,7 @@ class Transactions:
     ) -> asyncio.Future[None] | None:
         """Check that the producer may append to the partition now, and add it if need be.
 
-        In the same step in which `ready` has returned.  Who appends must not say so before the
+        In the same step in which `wait_ready` has returned.  Who appends must not say so before the
         future given is done.  A group's attempt adds what it writes to, whoever asks.
         """
         self._refuse_if_failed()
@@ -276,14 +276,14 @@ class Transactions:
                 )
             self.announce_partitions(transactional_id, who, [partition])
         if transactional_id in self._unannounced and transactional_id not in self._unwritten:
-            self.note_unwritten(transactional_id, self.host.all_committed())
+            self.note_decision(transactional_id, self.host.all_committed())
             self._unannounced.discard(transactional_id)
         return self._unwritten.get(transactional_id)
 
     # --- offsets ----------------------------------------------------------------------------------
 
     async def add_group(self, transactional_id: str, who: ProducerIdentity, group_id: str) -> None:
-        await self.ready(transactional_id)
+        await self.wait_ready(transactional_id)
         await self._decide(
             transactional_id,
             lambda machine: machine.add_group(
@@ -300,7 +300,7 @@ class Transactions:
         adds_group: bool,
     ) -> None:
         """Hold a group's commit back until the transaction commits; the group may refuse it now."""
-        await self.ready(transactional_id)
+        await self.wait_ready(transactional_id)
         self._groups.host.machine.check_commit(self._clock.steady(), request)
         offsets = [
             PendingOffset(each.topic, each.partition, each.offset, each.leader_epoch, each.metadata)
@@ -331,10 +331,10 @@ class Transactions:
         transaction = self.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
-        refused, committed = self.acks.pin(transactional_id, receipts)
+        refused, committed = self.acks.reserve(transactional_id, receipts)
         if committed is not None:
             await asyncio.shield(committed)
-        await self.durable(transactional_id)
+        await self.wait_durable(transactional_id)
         return refused
 
     # --- ending -----------------------------------------------------------------------------------
@@ -355,9 +355,9 @@ class Transactions:
         are written when the caller has given its answer: before anybody can ask who heard it.
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
-        await self.acks.durable(transactional_id)  # or a crash could commit without them
+        await self.acks.wait_durable(transactional_id)  # or a crash could commit without them
         if commits:
-            await self.records_durable(transactional_id)
+            await self.wait_records_durable(transactional_id)
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
@@ -367,15 +367,15 @@ class Transactions:
                 commits=commits,
                 bumps_epoch=bumps_epoch,
                 spare_producer_id=spare,
-                starts=self._starts,
+                first_offsets=self._first_offsets,
             ),
         )
         transaction = self.machine.find(transactional_id)
         if transaction is not None and transaction.state.is_prepared:
-            await self._drives.marked(transaction, soon=marks_soon)
+            await self._completion.write_markers(transaction, soon=marks_soon)
         return reply
 
-    async def records_durable(self, transactional_id: str) -> None:
+    async def wait_records_durable(self, transactional_id: str) -> None:
         """Return when all that the open transaction wrote is durable.
 
         With acks=1 nobody has waited for that, and a power cut could leave a committed transaction
@@ -396,16 +396,16 @@ class Transactions:
             if result is not None and not isinstance(result, TopicNotFound):  # nobody will read it
                 raise result
 
-    def _starts(self, transaction: Transaction) -> tuple[int, ...] | None:
+    def _first_offsets(self, transaction: Transaction) -> tuple[int, ...] | None:
         """Where its records begin, in the order of its partitions; None if that is not known."""
-        starts = []
+        first_offsets = []
         for place in sorted(transaction.partitions):
             partition = self._opened(*place)
             if partition is None:
                 return None
             opened = partition.log.producers.open_transactions
-            starts.append(opened.get(transaction.producer_id, NOTHING))
-        return tuple(starts)
+            first_offsets.append(opened.get(transaction.producer_id, NO_RECORDS))
+        return tuple(first_offsets)
 
     async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
         """End a hanging transaction on an operator's word; False when there was none."""
@@ -419,7 +419,7 @@ class Transactions:
         )
         if aborted:
             _log.warning("transaction aborted on request", transactional_id=transactional_id)
-            await self.carried_out(transactional_id)
+            await self.wait_completed(transactional_id)
         return aborted
 
     async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
@@ -431,9 +431,9 @@ class Transactions:
         owner = self._owner(who.producer_id)
         if owner is None:
             partition = await self._find_partition(topic, index)
-            await partition.committed(self._drives.abandon(partition, who))
+            await partition.committed(self._completion.abandon(partition, who))
         elif owner.state.is_prepared:
-            await self.carried_out(owner.transactional_id)
+            await self.wait_completed(owner.transactional_id)
         else:
             await self.abort(owner.transactional_id, only=who)
 
@@ -481,7 +481,7 @@ class Transactions:
         owned |= {
             each.marker_producer_id
             for each in self.machine.prepared
-            if place in each.partitions and is_its_own(each, place, opened)
+            if place in each.partitions and owns_open_records(each, place, opened)
         }
         for producer_id in sorted(opened.keys() - owned):
             self._end_orphan(partition, producer_id)
@@ -498,7 +498,7 @@ class Transactions:
         )
         who = ProducerIdentity(producer_id, min(producer.epoch + 1, EPOCH_MAX))
         try:
-            self._drives.abandon(partition, who)
+            self._completion.abandon(partition, who)
         except GoQueueError as error:
             _log.error("marker not written", partition=str(partition), problem=str(error))
 
@@ -511,12 +511,12 @@ class Transactions:
     ) -> ReplyT:
         """The reply, once it and all that it rests on is durable."""
         reply, committed = self.host.submit_now(decide)
-        self.note_unwritten(transactional_id, committed)
-        await self.durable(transactional_id)
+        self.note_decision(transactional_id, committed)
+        await self.wait_durable(transactional_id)
         return reply
 
-    def note_unwritten(self, transactional_id: str, committed: Committed) -> None:
-        """A decision about the id is on its way to disk; see `durable`."""
+    def note_decision(self, transactional_id: str, committed: Committed) -> None:
+        """A decision about the id is on its way to disk; see `wait_durable`."""
         if committed is None:
             return
         self._unwritten[transactional_id] = committed
@@ -526,11 +526,11 @@ class Transactions:
         if self._unwritten.get(transactional_id) is done:
             del self._unwritten[transactional_id]
 
-    async def durable(self, transactional_id: str) -> None:
+    async def wait_durable(self, transactional_id: str) -> None:
         """Return when all that was decided about the id is on disk; raises when it cannot be."""
         while not self._is_durable(transactional_id):
             await asyncio.shield(self._unwritten[transactional_id])
-        await self.acks.durable(transactional_id)
+        await self.acks.wait_durable(transactional_id)
         self._refuse_if_failed()
 
     def _is_durable(self, transactional_id: str) -> bool:
@@ -544,23 +544,23 @@ class Transactions:
 
     # --- carrying out -----------------------------------------------------------------------------
 
-    async def carried_out(self, transactional_id: str) -> bool:
+    async def wait_completed(self, transactional_id: str) -> bool:
         """Return when the decided transaction is carried out; False when that takes too long."""
         transaction = self.machine.find(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             return True
-        return await self._drives.carried_out(transaction)
+        return await self._completion.wait_completed(transaction)
 
     def _finish(self, transactional_id: str) -> None:
         """All is carried out, and nobody need remember that."""
-        self.host.defer(lambda machine: machine.completed(self._clock.steady(), transactional_id))
+        self.host.defer(lambda machine: machine.complete(self._clock.steady(), transactional_id))
 
     def _complete(self, transactional_id: str) -> Committed:
         """All is carried out: say so.  The next transaction begins when that is durable."""
         _, committed = self.host.submit_now(
-            lambda machine: machine.completed(self._clock.steady(), transactional_id)
+            lambda machine: machine.complete(self._clock.steady(), transactional_id)
         )
-        self.note_unwritten(transactional_id, committed)
+        self.note_decision(transactional_id, committed)
         if committed is not None:
             self._completing[transactional_id] = committed
             committed.add_done_callback(lambda _: self._completing.pop(transactional_id, None))

@@ -74,7 +74,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 batches = _batches(item)
                 admitted = None
                 if request.transactional_id is not None or is_transactional(batches):
-                    await broker.transactions.ready(request.transactional_id or "")
+                    await broker.transactions.wait_ready(request.transactional_id or "")
                     admitted = _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches)
             except GoQueueError as error:

@@ -72,7 +72,7 @@ async def handle_add_partitions_to_txn(
 ) -> AddPartitionsToTxnResponse:
     """Answers at once: Produce waits until this is durable."""
     for transaction in request.transactions:
-        await context.broker.transactions.ready(transaction.transactional_id)
+        await context.broker.transactions.wait_ready(transaction.transactional_id)
     results = tuple(
         _added_result(transaction, _added(context, transaction))
         for transaction in request.transactions

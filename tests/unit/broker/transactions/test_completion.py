@@ -22,7 +22,7 @@ async def test_a_reader_who_comes_after_the_end_sees_what_was_committed(tmp_path
             who = await transactions.init("tx", timeout_ms=5_000)
             for number in range(10):
                 value = b"%d" % number
-                await transactions.ready("tx")
+                await transactions.wait_ready("tx")
                 transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
                 appended = broker.append(partition, batch_of(broker, who, number, value))
                 await partition.committed(appended.last_offset)
@@ -45,7 +45,7 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
             who = await transactions.init("tx", timeout_ms=5_000)
             for number in range(3):
                 value = b"%d" % number
-                await transactions.ready("tx")
+                await transactions.wait_ready("tx")
                 admitted = transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
                 broker.append(partition, batch_of(broker, who, number, value))
                 if admitted is not None:
