@@ -307,7 +307,8 @@ def test_extend_keeps_a_message(queue: Queue):
     assert answer["action"] == "extended"
     assert answer["new_deadline"] > message["visible_until"]
     assert queue.receive(wait="600ms") == []
-    queue.settle("visibility", message, extension_seconds=0.2)
+    queue.settle("visibility", message, extension_seconds=20)
+    queue.settle("visibility", message, extension_seconds="200ms")
     assert queue.one()["attempt"] == 2
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.model.config import Config, flattened, problems_of
+from goqueue.model.durations import parse_duration_ms
 
 ENVIRONMENT_PREFIX: Final = "GOQUEUE_"
 CONFIG_FILE_VARIABLE: Final = "GOQUEUE_SERVER_CONFIG"
@@ -46,6 +47,7 @@ FLAGS: Final = {
     "log_level": "--log-level",
     "log_format": "--log-format",
 }
+NUMBER: Final = re.compile(r"-?[0-9.]+")
 SIMILAR: Final = 0.75  # of difflib's ratio: close enough to be a slip of the fingers
 
 
@@ -292,12 +294,25 @@ def _checked(given: Mapping[str, Given], problems: list[str]) -> dict[str, Given
     checked = {}
     for path, each in given.items():
         try:
-            value = msgspec.convert(each.value, types.get(path, str), strict=not each.is_text)
-        except msgspec.ValidationError as error:
+            found = _duration(path, each.value)
+            value = msgspec.convert(found, types.get(path, str), strict=not each.is_text)
+        except ValueError as error:  # msgspec's are such, too
             problems.append(f"{path}: {_lower_first(str(error))}{_place(each)}")
         else:
             checked[path] = Given(value, each.origin)
     return checked
+
+
+def _duration(path: str, value: Any) -> Any:
+    """A setting in milliseconds or seconds may be written as `30s`."""
+    if not isinstance(value, str) or NUMBER.fullmatch(value):
+        return value
+    if path in setting_types() and path.endswith("_ms"):
+        return parse_duration_ms(value)
+    if path in setting_types() and path.endswith("_seconds"):
+        seconds = parse_duration_ms(value, plain="s") / 1000
+        return int(seconds) if seconds.is_integer() else seconds
+    return value
 
 
 def _planted(given: Mapping[str, Given]) -> Config:

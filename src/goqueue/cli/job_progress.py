@@ -4,11 +4,11 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from goqueue.cli.moments import as_text
 from goqueue.cli.session import OutputFormat
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Lines:
 
 
 def _time() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return as_text(time.time_ns() // 1_000_000)
 
 
 # --- for people -----------------------------------------------------------------------------------

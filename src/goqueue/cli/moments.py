@@ -1,47 +1,28 @@
-"""Points in time as people write them: RFC 3339, epoch milliseconds, or relative to now."""
-
-import re
-from datetime import UTC, datetime
-from typing import Final
+"""Points in time and lengths of time, in arguments and in tables."""
 
 from goqueue.cli.failures import UsageFailure
+from goqueue.model.durations import parse_duration_ms
+from goqueue.model.ids import Timestamp
+from goqueue.model.times import parse_time, time_text
 
-UNIT_MS: Final = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 7 * 86_400_000,
-}
-PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-RELATIVE: Final = re.compile(rf"-(?:{PART.pattern})+")
+
+def duration_ms(text: str, flag: str) -> int:
+    """A bare number is milliseconds; raises `UsageFailure`."""
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise UsageFailure(f"{flag}: {error}") from None
 
 
 def milliseconds(text: str, now_ms: int) -> int:
-    """Epoch milliseconds of `text`; raises `UsageFailure`."""
-    if text == "now":
-        return now_ms
-    if text.isascii() and text.isdigit():
-        return int(text)
-    if RELATIVE.fullmatch(text):
-        return now_ms - sum(round(float(n) * UNIT_MS[unit]) for n, unit in PART.findall(text))
+    """Epoch milliseconds of `text`, without an offset in local time; raises `UsageFailure`."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageFailure(
-            f"{text!r} is not a time: write 2026-01-31T12:00:00Z, epoch milliseconds,"
-            " or how long ago, as -90s, -1h30m or -7d"
-        ) from None
-    return round(moment.timestamp() * 1000)  # without an offset it is local time
+        return parse_time(text, zone="local", now=Timestamp(now_ms))
+    except ValueError as error:
+        raise UsageFailure(str(error)) from None
 
 
 def as_text(timestamp_ms: int) -> str:
     """RFC 3339 in UTC, to the millisecond; `-` for a message that has none."""
-    if timestamp_ms < 0:
-        return "-"
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
-    except (OverflowError, ValueError, OSError):  # a year that no calendar has
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = time_text(timestamp_ms)
+    return "-" if text is None else str(text)

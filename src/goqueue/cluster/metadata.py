@@ -18,7 +18,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.names import is_internal
-from goqueue.model.settings import TopicSettings, topic_settings
+from goqueue.model.settings import TopicSettings, stored_text, topic_settings
 
 
 class ClusterNamed(msgspec.Struct, frozen=True, tag="cluster"):
@@ -161,7 +161,8 @@ class Metadata:
         if not may_look_alike:
             self._refuse_look_alike(name)
         self._check_partitions(partitions)
-        record = TopicCreated(topic_id, name, partitions, dict(settings), now)
+        kept = {key: stored_text(key, text) for key, text in settings.items()}
+        record = TopicCreated(topic_id, name, partitions, kept, now)
         return Decision((record,), self._topic_of(record))
 
     def add_partitions(self, name: str, partitions: int) -> Decision[MetadataRecord, Topic]:
@@ -185,7 +186,7 @@ class Metadata:
             if value is None:
                 settings.pop(key, None)
             else:
-                settings[key] = value
+                settings[key] = stored_text(key, value)
         changed = msgspec.structs.replace(
             topic, overrides=settings, settings=topic_settings({**self._defaults, **settings})
         )

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.model.durations import parse_duration_ms
 from goqueue.model.errors import InvalidSetting
 
 HOUR_MS: Final = 3_600_000
@@ -106,6 +107,20 @@ def _whole(low: int, high: int) -> Callable[[str], SettingValue]:
         if not low <= value <= high:
             raise ValueError(f"must be between {low} and {high}")
         return value
+
+    return parse
+
+
+def _duration_ms(low: int, high: int) -> Callable[[str], SettingValue]:
+    """Milliseconds, or a duration as `7d`."""
+    milliseconds = _whole(low, high)
+
+    def parse(text: str) -> SettingValue:
+        try:
+            int(text)
+        except ValueError:
+            text = str(parse_duration_ms(text))
+        return milliseconds(text)
 
     return parse
 
@@ -217,13 +232,13 @@ _SETTINGS = [
         "delete.retention.ms",
         "long",
         "How long a tombstone stays readable in a compacted topic.",
-        _whole(0, LONG_MAX),
+        _duration_ms(0, LONG_MAX),
     ),
     Setting(
         "file.delete.delay.ms",
         "long",
         f"How long files stay after their segment is deleted.{IDLE}they are removed at once.",
-        _whole(0, LONG_MAX),
+        _duration_ms(0, LONG_MAX),
     ),
     Setting(
         "flush",
@@ -244,7 +259,7 @@ _SETTINGS = [
         "flush.ms",
         "long",
         "The longest a written batch waits for fsync when nobody waits for it.",
-        _whole(1, LONG_MAX),
+        _duration_ms(1, LONG_MAX),
     ),
     Setting(
         "follower.replication.throttled.replicas",
@@ -264,7 +279,7 @@ _SETTINGS = [
         "long",
         "How long a message without `gq-ttl-ms` is worth handing out to a queue's consumers; -1 for"
         " ever. Readers of the stream see it all the same, until retention deletes it.",
-        _whole(-1, LONG_MAX),
+        _duration_ms(-1, LONG_MAX),
     ),
     Setting(
         "index.interval.bytes",
@@ -290,13 +305,13 @@ _SETTINGS = [
         "local.retention.ms",
         "long",
         f"How long data stays on local disk beside the tiers; -2: retention.ms.{_NO_TIERS}",
-        _whole(-2, LONG_MAX),
+        _duration_ms(-2, LONG_MAX),
     ),
     Setting(
         "max.compaction.lag.ms",
         "long",
         "The longest a record stays uncompacted once its segment is closed.",
-        _whole(1, LONG_MAX),
+        _duration_ms(1, LONG_MAX),
     ),
     Setting(
         "max.message.bytes",
@@ -308,13 +323,13 @@ _SETTINGS = [
         "message.timestamp.after.max.ms",
         "long",
         "How far in the future a producer's timestamp may lie.",
-        _whole(0, LONG_MAX),
+        _duration_ms(0, LONG_MAX),
     ),
     Setting(
         "message.timestamp.before.max.ms",
         "long",
         "How far in the past a producer's timestamp may lie.",
-        _whole(0, LONG_MAX),
+        _duration_ms(0, LONG_MAX),
     ),
     Setting(
         "message.timestamp.type",
@@ -332,7 +347,7 @@ _SETTINGS = [
         "min.compaction.lag.ms",
         "long",
         "The shortest time a record stays uncompacted.",
-        _whole(0, LONG_MAX),
+        _duration_ms(0, LONG_MAX),
     ),
     Setting(
         "min.insync.replicas",
@@ -375,7 +390,7 @@ _SETTINGS = [
         "retention.ms",
         "long",
         "Delete segments whose newest record is older than this; -1 for no limit.",
-        _whole(-1, LONG_MAX),
+        _duration_ms(-1, LONG_MAX),
     ),
     Setting(
         "segment.bytes",
@@ -394,13 +409,13 @@ _SETTINGS = [
         "long",
         "Random jitter that is taken off segment.ms, so that segments do not close together."
         f"{IDLE}idle segments are looked at one after the other.",
-        _whole(0, LONG_MAX),
+        _duration_ms(0, LONG_MAX),
     ),
     Setting(
         "segment.ms",
         "long",
         "Close a segment after this time even if it is not full.",
-        _whole(1, LONG_MAX),
+        _duration_ms(1, LONG_MAX),
     ),
     Setting(
         "unclean.leader.election.enable",
@@ -432,6 +447,19 @@ def topic_settings(overrides: Mapping[str, str]) -> TopicSettings:
     if problems:
         raise InvalidSetting("; ".join(problems))
     return msgspec.structs.replace(DEFAULTS, **values)
+
+
+def stored_text(name: str, text: str) -> str:
+    """What is kept of a setting as it was given: durations are kept in milliseconds.
+
+    A text that is wrong is left as it is, for `topic_settings` to refuse.
+    """
+    if not name.endswith(".ms") or name not in SETTINGS:
+        return text
+    try:
+        return str(SETTINGS[name].parse(text))
+    except ValueError:
+        return text
 
 
 def setting_text(value: SettingValue) -> str:

@@ -77,11 +77,14 @@ def test_variables_are_text_and_become_what_the_setting_is():
         {
             "GOQUEUE_INSECURE": "true",
             "GOQUEUE_STORAGE_CHECKPOINT_MS": "5000",
+            "GOQUEUE_KAFKA_IDLE_MS": "10m",
+            "GOQUEUE_HTTP_IDLE_SECONDS": "1m30s",
             "GOQUEUE_SHUTDOWN_SECONDS": "2.5",
         },
     ).config
     assert config.insecure is True
     assert config.storage.checkpoint_ms == 5000
+    assert (config.kafka.idle_ms, config.http.idle_seconds) == (600_000, 90)
     assert config.shutdown_seconds == 2.5
 
 
@@ -128,7 +131,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path):
     told = "\n".join(found)
     assert "did you mean kafka.listen?" in told
     assert "did you mean GOQUEUE_KAFKA_LISTEN?" in told
-    assert "kafka.idle_ms: expected `int`, got `str`" in told
+    assert "kafka.idle_ms: 'soon' is not a duration: write 500ms, 30s" in told
     assert "(from GOQUEUE_NODE_ID)" in told
     assert "(from --http)" in told
 

@@ -178,6 +178,15 @@ def test_names_that_metrics_could_not_tell_apart_are_refused():
         decided(machine, ("create", "a_b", 1, {}), 2)
 
 
+def test_a_duration_is_kept_in_milliseconds():
+    machine = with_topic()
+    changed = machine.change_settings("t", {"retention.ms": "7d", "goqueue.ttl.ms": "1m30s"})
+    assert changed.reply.overrides == {"retention.ms": "604800000", "goqueue.ttl.ms": "90000"}
+    assert changed.reply.settings.retention_ms == 604_800_000
+    with pytest.raises(InvalidSetting, match="'soon' is not a duration: write"):
+        machine.change_settings("t", {"retention.ms": "soon"})
+
+
 def test_settings_come_from_the_topic_then_the_server_then_the_product():
     machine = with_topic()
     assert machine.topic("t").settings.retention_ms == 1000

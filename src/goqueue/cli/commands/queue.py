@@ -7,8 +7,8 @@ import msgspec
 import typer
 
 from goqueue.cli.commands.topic import TopicName
-from goqueue.cli.durations import duration_ms
 from goqueue.cli.failures import Failure, UsageFailure
+from goqueue.cli.moments import duration_ms
 from goqueue.cli.output import show, show_facts, show_value
 from goqueue.cli.pairs import pairs
 from goqueue.cli.session import OutputFormat, Session

@@ -8,7 +8,7 @@ import typer
 from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.output import is_terminal, show, show_facts, show_table, show_value
-from goqueue.cli.pairs import setting_texts
+from goqueue.cli.pairs import pairs
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def create(
     with session.client() as client:
         try:
             made = client.create_topic(
-                topic, partitions=partitions, settings=setting_texts(settings)
+                topic, partitions=partitions, settings=pairs(settings, "--set")
             )
         except TopicExists:
             if not if_not_exists:
@@ -210,7 +210,7 @@ def alter(
     """Change a topic's settings."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
-    changes: dict[str, str | None] = {**setting_texts(settings), **dict.fromkeys(unset or ())}
+    changes: dict[str, str | None] = {**pairs(settings, "--set"), **dict.fromkeys(unset or ())}
     if not changes:
         raise UsageFailure("nothing to change: give --set NAME=VALUE or --unset NAME")
     with session.client() as client:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from goqueue.model.durations import DURATION_PATTERN
+from goqueue.model.durations import DURATION_EXAMPLES, DURATION_PATTERN
 
 SIMILAR: Final = 0.6  # of difflib's ratio: close enough to be a slip of the fingers
 BODY: Final = "the body"
@@ -35,7 +35,7 @@ def field_text(text: str, known: Iterable[str]) -> str:
     if name is not None:
         return f"unknown field `{name}`{hint(name, known)}"
     if "matching regex" in text and DURATION_PATTERN.replace("\\", "\\\\") in text:
-        return "expected a duration: 500ms, 30s, 1h30m, 7d, or milliseconds"
+        return f"expected a duration: {DURATION_EXAMPLES}, or a plain number"
     return text[:1].lower() + text[1:]
 
 

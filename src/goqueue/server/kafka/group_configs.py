@@ -13,6 +13,7 @@ import msgspec
 from goqueue.broker import Broker
 from goqueue.broker.shares.members import DEFAULTS
 from goqueue.groups import UNSET, GroupSettings
+from goqueue.model.durations import parse_duration_ms
 from goqueue.model.errors import InvalidRequest, InvalidSetting
 from goqueue.model.ids import GroupId
 from goqueue.queue import QueueSettings
@@ -32,9 +33,20 @@ class _Setting(msgspec.Struct, frozen=True):
             if text not in self.choices:
                 raise InvalidSetting(f"{name}={text!r}: must be {' or '.join(self.choices)}")
             return text
+        if name.endswith(".ms"):
+            return self._milliseconds(name, text)
         if not (text.isascii() and text.isdigit() and int(text) > 0):
             raise InvalidSetting(f"{name}={text!r}: must be a number above 0")
         return int(text)
+
+    def _milliseconds(self, name: str, text: str) -> int:
+        try:
+            found = parse_duration_ms(text)
+        except ValueError as error:
+            raise InvalidSetting(f"{name}: {error}") from error
+        if found == 0:
+            raise InvalidSetting(f"{name}={text!r}: must be above 0")
+        return found
 
 
 _SHARE: Final = {  # fields of QueueSettings

@@ -1,12 +1,12 @@
 """What makes no sense in a pipeline, as far as that can be said without Spark and a broker."""
 
 import re
-from datetime import datetime
 from typing import Final
 
+from goqueue.model.durations import parse_duration_ms
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
-from goqueue.spark.pipelines.durations import NOT_A_DURATION, milliseconds
+from goqueue.model.times import parse_time
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     BadTopic,
@@ -124,12 +124,9 @@ def _check_start(start: str, path: Path, tree: Tree) -> None:
     if start in ("earliest", "latest"):
         return
     try:
-        moment = datetime.fromisoformat(start)
-    except ValueError:
-        tree.problem(path, f"{start!r} is not earliest, latest or a time as 2026-01-31T12:00:00Z")
-        return
-    if moment.tzinfo is None:
-        tree.problem(path, f"{start!r} does not say where: add Z, or an offset as +02:00")
+        parse_time(start)
+    except ValueError as error:
+        tree.problem(path, f"{error}, or earliest or latest")
 
 
 def _check_table(source: TopicSource, path: Path, tree: Tree) -> None:
@@ -213,14 +210,18 @@ def _check_partitions(partitions: int | None, path: Path, tree: Tree) -> None:
 
 
 def _check_watermark(watermark: Watermark | None, path: Path, tree: Tree) -> None:
-    if watermark is not None and milliseconds(watermark.delay) is None:
-        tree.problem((*path, "watermark", "delay"), f"{watermark.delay!r} {NOT_A_DURATION}")
+    if watermark is None:
+        return
+    try:
+        parse_duration_ms(watermark.delay, plain=None)
+    except ValueError as error:
+        tree.problem((*path, "watermark", "delay"), str(error))
 
 
 def _check_trigger(trigger: str | None, path: Path, tree: Tree) -> None:
     if trigger is None or trigger == AVAILABLE_NOW:
         return
-    if milliseconds(trigger) is None:
-        tree.problem(
-            (*path, "trigger"), f"{trigger!r} is not {AVAILABLE_NOW}, and {NOT_A_DURATION}"
-        )
+    try:
+        parse_duration_ms(trigger, plain=None)
+    except ValueError as error:
+        tree.problem((*path, "trigger"), f"{error}, or {AVAILABLE_NOW}")

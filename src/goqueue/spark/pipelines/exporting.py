@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.spark.pipelines.durations import milliseconds
-from goqueue.spark.pipelines.frames import option_texts, topic_options
+from goqueue.spark.pipelines.frames import option_texts, spark_interval, topic_options
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     BadTopic,
@@ -157,7 +156,7 @@ def _good(source: TopicSource) -> list[str]:
 def _watermark(watermark: Watermark | None) -> list[str]:
     if watermark is None:
         return []
-    delay = f"{milliseconds(watermark.delay)} milliseconds"
+    delay = spark_interval(watermark.delay)
     return [f".withWatermark({_text(watermark.column)}, {_text(delay)})"]
 
 

@@ -1,9 +1,9 @@
 """Sources as frames: what a step sees as a table."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from goqueue.spark.pipelines.durations import milliseconds
+from goqueue.model.durations import parse_duration_ms
+from goqueue.model.times import parse_time
 from goqueue.spark.pipelines.model import (
     BadTopic,
     FileSource,
@@ -59,8 +59,7 @@ def topic_options(source: TopicSource) -> dict[str, str]:
     if source.from_ in ("earliest", "latest"):
         found["startingOffsets"] = source.from_
     else:
-        moment = datetime.fromisoformat(source.from_)
-        found["startingTimestamp"] = str(round(moment.timestamp() * 1000))
+        found["startingTimestamp"] = str(parse_time(source.from_))
         found["startingOffsetsByTimestampStrategy"] = "latest"
     if source.max_messages is not None:
         found["maxOffsetsPerTrigger"] = str(source.max_messages)
@@ -76,10 +75,15 @@ def option_texts(options: dict[str, Scalar]) -> dict[str, str]:
     }
 
 
+def spark_interval(text: str) -> str:
+    """A duration of the file, as Spark takes it."""
+    return f"{parse_duration_ms(text, plain=None)} milliseconds"
+
+
 def watermarked(frame: "DataFrame", watermark: Watermark | None) -> "DataFrame":
     if watermark is None:
         return frame
-    return frame.withWatermark(watermark.column, f"{milliseconds(watermark.delay)} milliseconds")
+    return frame.withWatermark(watermark.column, spark_interval(watermark.delay))
 
 
 def _good(source: TopicSource, table: "DataFrame") -> "DataFrame":

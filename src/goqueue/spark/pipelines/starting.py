@@ -15,8 +15,7 @@ import msgspec
 
 from goqueue.spark.archive.job import ArchiveOptions, archive
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
-from goqueue.spark.pipelines.durations import milliseconds
-from goqueue.spark.pipelines.frames import option_texts
+from goqueue.spark.pipelines.frames import option_texts, spark_interval
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     ConsoleSink,
@@ -67,7 +66,7 @@ class Starter:
         if trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
-            writer = writer.trigger(processingTime=_interval(trigger))
+            writer = writer.trigger(processingTime=spark_interval(trigger))
         return writer.start()
 
     def _query_name(self, planned: PlannedSink) -> str:
@@ -90,7 +89,7 @@ class Starter:
             name=self._query_name(planned),
         )
         if trigger is not None:
-            chosen = trigger if trigger == AVAILABLE_NOW else _interval(trigger)
+            chosen = trigger if trigger == AVAILABLE_NOW else spark_interval(trigger)
             options = msgspec.structs.replace(options, trigger=chosen)
         return archive(planned.rows.sparkSession, options)
 
@@ -128,10 +127,6 @@ def _let_begin(query: Query) -> None:
         if time.monotonic() > deadline:
             return
         time.sleep(BEGIN_POLL_SECONDS)
-
-
-def _interval(trigger: str) -> str:
-    return f"{milliseconds(trigger)} milliseconds"
 
 
 def _write_batch(options: dict[str, str]) -> "Callable[[DataFrame, int], None]":

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from goqueue.client.errors import ClientError
+from goqueue.model.durations import parse_duration_ms
 
 T = TypeVar("T")
 
 HUGE: Final = 2**62
 SIMILAR: Final = 0.8  # of difflib's ratio
-DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")
-UNIT_MS: Final = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 
 class InvalidOptions(ClientError):
@@ -80,11 +79,10 @@ class Given:
         text = self.text(name)
         if text is None:
             return default
-        found = DURATION.fullmatch(text.lower())
-        if not found or int(found[1]) == 0:
-            self.problems.append(f"{name}: {text!r} is not a time: write 30s, 15m or milliseconds")
-            return default
-        return int(found[1]) * UNIT_MS[found[2]]
+        found = self.parsed(name, lambda text: parse_duration_ms(text.lower()))
+        if found == 0:
+            self.problems.append(f"{name}: {text!r} must be more than 0")
+        return found or default
 
     def flag(self, name: str, default: bool) -> bool:
         text = self.text(name)

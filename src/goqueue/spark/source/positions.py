@@ -8,22 +8,20 @@
 `resolve` turns one into an offset for each partition, through a broker.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 import msgspec
 
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka import EARLIEST, LATEST, OffsetFound, TopicPartition
+from goqueue.model import times
+from goqueue.model.times import time_text
 
 End = Literal["earliest", "latest"]
 Places = dict[TopicPartition, int]
 
-TIMESTAMP_MS_MAX: Final = 2**63 - 1
 OFFSET_MAX: Final = 2**63 - 1
-_WHOLE: Final = re.compile(r"\d{1,19}", re.ASCII)
 
 
 class AtOffsets(msgspec.Struct, frozen=True, tag=True):
@@ -70,20 +68,7 @@ def parse_position(text: str) -> Position:
 
 def parse_time(text: str) -> int:
     """Milliseconds since 1970, from such or from ISO 8601 (UTC unless it says); `ValueError`."""
-    text = text.strip()
-    if _WHOLE.fullmatch(text):
-        if int(text) > TIMESTAMP_MS_MAX:
-            raise ValueError(f"{text} is more than 64 bits hold")
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is not a time: write 2026-02-03T10:00:00Z or milliseconds since 1970"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    return times.parse_time(text.strip(), zone="utc")
 
 
 def parse_places(text: str, *, least: int) -> Places:
@@ -128,8 +113,8 @@ def resolve(
             _check_cover(offsets, partitions)
             return _with_ends(offsets, list_offsets)
         case AtTime(timestamp_ms=timestamp_ms):
-            times = dict.fromkeys(partitions, timestamp_ms)
-            return _by_time(times, list_offsets, beyond_end)
+            timestamps = dict.fromkeys(partitions, timestamp_ms)
+            return _by_time(timestamps, list_offsets, beyond_end)
         case AtTimes(timestamps_ms=timestamps_ms):
             _check_cover(timestamps_ms, partitions)
             return _by_time(timestamps_ms, list_offsets, beyond_end)
@@ -151,16 +136,17 @@ def _with_ends(offsets: Mapping[TopicPartition, int], list_offsets: ListOffsets)
 
 
 def _by_time(
-    times: Mapping[TopicPartition, int],
+    timestamps: Mapping[TopicPartition, int],
     list_offsets: ListOffsets,
     beyond_end: Literal["error", "latest"],
 ) -> Places:
-    found = list_offsets(times)
+    found = list_offsets(timestamps)
     younger = [where for where, answer in found.items() if answer.offset < 0]
     if younger and beyond_end == "error":
         where = younger[0]
+        wanted = time_text(timestamps[where]) or timestamps[where]
         raise PositionUnknown(
-            f"{where} has no record of {_iso(times[where])} or later: start earlier, or set"
+            f"{where} has no record of {wanted} or later: start earlier, or set"
             " startingOffsetsByTimestampStrategy=latest to wait for one"
         )
     latest = _ends(younger, LATEST, list_offsets) if younger else {}
@@ -182,10 +168,3 @@ def _check_cover(given: Collection[TopicPartition], partitions: Collection[Topic
 def _some(partitions: list[TopicPartition]) -> str:
     shown = ", ".join(map(str, partitions[:3]))
     return shown if len(partitions) <= 3 else f"{shown} and {len(partitions) - 3} more"
-
-
-def _iso(timestamp_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"

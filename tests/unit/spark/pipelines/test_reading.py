@@ -176,7 +176,7 @@ sinks:
         ({"sources": "{}"}, "2: sources: at least one is needed"),
         ({"sinks": ""}, "3: sinks: at least one is needed"),
         ({"name": ""}, "1: name: is missing"),
-        ({"trigger": "now"}, "4: trigger: 'now' is not available-now, and not a length of time"),
+        ({"trigger": "now"}, "4: trigger: 'now' is not a duration"),
         ({"settings": "{driver: 1}"}, "4: settings.driver: Spark's settings begin with `spark.`"),
         ({"steps": "[1]"}, "4: steps: must be a mapping, a name for each"),
         ({"steps": "{s: ' '}"}, "4: steps.s: has no SQL"),
@@ -230,7 +230,7 @@ sinks:
         ),
         (
             {"sources": "{lines: {topic: lines, from: 2026-01-31 12:00}}"},
-            "2: sources.lines.from: '2026-01-31 12:00' does not say where: add Z",
+            "2: sources.lines.from: '2026-01-31 12:00' is not a time: write RFC 3339 with",
         ),
         (
             {"sources": "{lines: {topic: lines, bad: drop}}"},

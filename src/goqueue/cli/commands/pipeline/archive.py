@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from goqueue.cli.durations import duration_ms
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.jobs import (
     LOCAL,
@@ -15,6 +14,7 @@ from goqueue.cli.jobs import (
     check_broker,
     spark_job,
 )
+from goqueue.cli.moments import duration_ms
 from goqueue.cli.session import Session
 
 FORMATS = ("parquet", "delta", "iceberg")

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.durations import duration_ms
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
-from goqueue.cli.moments import milliseconds
+from goqueue.cli.moments import duration_ms, milliseconds
 from goqueue.cli.output import show_value
 from goqueue.cli.session import Session
 

@@ -15,9 +15,10 @@ from goqueue.broker.dlq.browse import DeadLetter, DeadLetterFilter, DeadLetters
 from goqueue.broker.dlq.redrive_jobs import Redrive as RedriveState
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
+from goqueue.model.times import time_text
 from goqueue.queue import DeadLetterNotFound, FailureHistory, dead_letter_topic
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues
-from goqueue.server.http.parsing import INT64_MAX, TIME_PATTERN, parse_time, time_text
+from goqueue.server.http.parsing import INT64_MAX, TIME_PATTERN, parse_time
 from goqueue.server.http.routes.group_bodies import (
     NAME_LENGTH_MAX,
     Name,

@@ -13,8 +13,9 @@ from goqueue.broker.queues.admin import QueueGroupDescription, Worker
 from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
+from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupOverview
-from goqueue.server.http.parsing import INT64_MAX, parse_time, time_text
+from goqueue.server.http.parsing import INT64_MAX, parse_time
 from goqueue.server.http.routes.group_bodies import (
     NAME_LENGTH_MAX,
     GroupPath,

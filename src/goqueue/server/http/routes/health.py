@@ -9,9 +9,9 @@ from litestar.params import Parameter
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
+from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheHealth, TheMetrics
 from goqueue.server.http.errors import ErrorBody, responses
-from goqueue.server.http.parsing import time_text
 from goqueue.server.metrics import CONTENT_TYPE
 
 METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text

@@ -27,6 +27,7 @@ import msgspec
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
+from goqueue.model.times import time_text
 from goqueue.server.http.body_errors import (
     BODY,
     empty_body,
@@ -35,7 +36,7 @@ from goqueue.server.http.body_errors import (
     split_place,
 )
 from goqueue.server.http.errors import Problem
-from goqueue.server.http.parsing import INT64_MAX, parse_time, parse_wait, time_text
+from goqueue.server.http.parsing import INT64_MAX, parse_time, parse_wait
 
 MESSAGES_MAX: Final = 10_000  # of one request
 HEADERS_MAX: Final = 1_000  # of one message
@@ -232,9 +233,9 @@ def _extras(message: MessageInput, to_bytes: Callable[[str | None], bytes | None
 def ttl_ms(given: int | str) -> int:
     """Raises ValueError for what is no time to live."""
     try:
-        found = parse_wait(given) if isinstance(given, str) else given
+        found = parse_wait(given, "ttl") if isinstance(given, str) else given
     except InvalidRequest as error:
-        raise ValueError(f"ttl: {str(given)[:40]!r} is not a duration") from error
+        raise ValueError(str(error)) from error
     if found < 1:
         raise ValueError("ttl: must be at least 1 ms")
     return found

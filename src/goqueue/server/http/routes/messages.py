@@ -16,6 +16,7 @@ from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange, PolicyViolation
 from goqueue.model.ids import Offset
 from goqueue.model.names import is_internal, topic_name
+from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import (
     TheBroker,
     TheMergedReader,
@@ -43,7 +44,6 @@ from goqueue.server.http.parsing import (
     parse_offset,
     parse_time,
     parse_wait,
-    time_text,
 )
 from goqueue.server.http.routes.message_bodies import (
     INT32_MAX,

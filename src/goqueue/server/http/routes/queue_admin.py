@@ -12,11 +12,12 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
+from goqueue.model.times import time_text
 from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats, Totals
 from goqueue.queue.receipts import read_receipts
 from goqueue.server.http.asgi.dependencies import TheQueues
 from goqueue.server.http.errors import ErrorBody
-from goqueue.server.http.parsing import INT64_MAX, time_text
+from goqueue.server.http.parsing import INT64_MAX
 from goqueue.server.http.routes.group_bodies import (
     NAME_LENGTH_MAX,
     GroupPath,

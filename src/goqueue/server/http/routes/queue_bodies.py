@@ -10,12 +10,13 @@ from litestar.params import QueryParameter
 from goqueue.broker.queues.acknowledgement import VISIBILITY_MS_MAX
 from goqueue.broker.queues.service import BYTES_MAX, MESSAGES_MAX
 from goqueue.model.errors import InvalidRequest
+from goqueue.model.times import time_text
 from goqueue.queue import Delivered, Peeked
 from goqueue.queue.delivery_batch import Parcel, singles
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import frame
 from goqueue.server.http.errors import ErrorBody, Problem, responses, write_responses
-from goqueue.server.http.parsing import INT64_MAX, WAIT_PATTERN, parse_wait, time_text
+from goqueue.server.http.parsing import INT64_MAX, WAIT_PATTERN, parse_wait
 from goqueue.server.http.routes.group_bodies import (
     NAME_LENGTH_MAX,
     MembershipBody,
@@ -277,10 +278,10 @@ class Reject(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Extend(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
     timeout: Duration | None = None
     """How long from now, as `30s` or in milliseconds."""
-    extension_seconds: Annotated[float, msgspec.Meta(gt=0, le=VISIBILITY_MS_MAX / 1000)] | None = (
-        None
-    )
-    """The same in seconds, as a number."""
+    extension_seconds: (
+        Annotated[float, msgspec.Meta(gt=0, le=VISIBILITY_MS_MAX / 1000)] | DurationText | None
+    ) = None
+    """The same, as `30s` or as a number of seconds."""
 
 
 class Release(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):

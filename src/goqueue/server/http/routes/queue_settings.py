@@ -73,10 +73,10 @@ class QueueSettingsBody(TakesDurations, frozen=True, forbid_unknown_fields=True,
     isolation: Literal["read_committed", "read_uncommitted"] | Unset = UNSET
     """`read_uncommitted`: messages of open and aborted transactions are delivered, too;
     `read_committed`."""
-    session_timeout_ms: Number | Unset = UNSET
+    session_timeout_ms: DurationMs | Unset = UNSET
     """Silence after which a member is taken for dead, unless it names another when it joins;
     0: the server's `groups.session_timeout_ms`."""
-    heartbeat_interval_ms: Number | Unset = UNSET
+    heartbeat_interval_ms: DurationMs | Unset = UNSET
     """How often share consumers send heartbeats; 0: the server's `groups.heartbeat_interval_ms`."""
 
 

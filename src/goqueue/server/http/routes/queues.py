@@ -17,6 +17,7 @@ from goqueue.broker.queues.acknowledgement import Ending
 from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
+from goqueue.model.times import time_text
 from goqueue.queue import QueueError, Settled, SettleOutcome
 from goqueue.queue.delivery_batch import Parcel
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
@@ -29,7 +30,7 @@ from goqueue.server.http.errors import (
     retry_headers,
     status_of,
 )
-from goqueue.server.http.parsing import INT64_MAX, time_text
+from goqueue.server.http.parsing import INT64_MAX, parse_wait
 from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
@@ -177,6 +178,9 @@ async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
         raise InvalidRequest("give timeout or extension_seconds, one of them")
     if data.timeout is not None:
         more_ms = visibility_ms(data.timeout, "timeout")
+    elif isinstance(data.extension_seconds, str):
+        more_ms = parse_wait(data.extension_seconds, "extension_seconds", plain="s")
+        more_ms = visibility_ms(more_ms, "extension_seconds")
     else:
         more_ms = max(1, round((data.extension_seconds or 0) * 1000))
     return await _settled(queues, data, endings.Extend(more_ms))

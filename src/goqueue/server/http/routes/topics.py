@@ -1,7 +1,6 @@
 """Topics: create, list, describe, grow, delete, and their settings."""
 
 import asyncio
-import re
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -11,13 +10,13 @@ from litestar.params import JSONBody, Parameter, PathParameter
 
 from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
-from goqueue.model.durations import duration_ms
-from goqueue.model.errors import InvalidRequest, InvalidSetting
+from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
+from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.errors import responses, write_responses
-from goqueue.server.http.parsing import NAME_PATTERN, time_text
+from goqueue.server.http.parsing import NAME_PATTERN
 
 HOUR_MS: Final = 3_600_000
 RETENTION_HOURS_MAX: Final = 24 * 366 * 1000
@@ -26,7 +25,6 @@ SUMMARIES_AT_ONCE: Final = 500  # some two milliseconds
 OPENED_AT_ONCE: Final = 32  # partitions that one description opens at the same time
 INT32_MAX: Final = 2**31 - 1
 
-_WHOLE_NUMBER: Final = re.compile(r"-?\d+", re.ASCII)
 
 SettingInput = str | int | float | bool
 
@@ -390,19 +388,11 @@ async def change_settings(
 
 
 def setting_texts(settings: dict[str, SettingInput]) -> dict[str, str]:
-    """Settings are text, but a number in JSON need not be quoted, and `.ms` may be a duration."""
-    return {name: _setting_text(name, value) for name, value in settings.items()}
-
-
-def _setting_text(name: str, value: SettingInput) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str) and name.endswith(".ms") and not _WHOLE_NUMBER.fullmatch(value):
-        try:
-            return str(duration_ms(value))
-        except ValueError as error:
-            raise InvalidSetting(f"{name}: {error}, or milliseconds") from error
-    return str(value)
+    """Settings are text, but a number in JSON need not be quoted."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
 
 
 def _setting_list(broker: Broker, topic: Topic) -> SettingList:

@@ -12,9 +12,10 @@ from goqueue.broker.transactions.acks import Refused
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.names import topic_name
+from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
 from goqueue.server.http.errors import Detailed, responses
-from goqueue.server.http.parsing import INT64_MAX, PositiveDurationMs, TakesDurations, time_text
+from goqueue.server.http.parsing import INT64_MAX, PositiveDurationMs, TakesDurations
 from goqueue.server.http.routes.queue_bodies import Handles, queue_responses
 from goqueue.txn import ProducerIdentity, State, Transaction
 
