@@ -7,7 +7,7 @@
     classic_phases: what follows    targets, assignors, balance: which member should own what
                                     reconcile: a member's next step to its target
                                     member_assignment: where a member is on its way there
-    conversion, classic_in_consumer: both protocols in one group
+    conversion, classic_in_consumer: both protocols in one group     deadlines: timers that are due
     offsets, commits: positions     descriptions, settings: for administrators
 
 `pending_change`, `context`, `parked_requests` and `timers` are what all protocols share; `records`

@@ -21,7 +21,6 @@ from goqueue.groups.consumer_members import (
     replace_static_member,
     restart_session,
 )
-from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.conversion import (
     assignment_bytes,
     consumer_member,
@@ -41,14 +40,11 @@ from goqueue.groups.reconcile import must_rejoin, next_step
 from goqueue.groups.records import ConsumerMember, ConsumerMemberSaved, MemberState
 from goqueue.groups.replies import Joined, Left, Synced
 from goqueue.groups.targets import note_if_settled, retarget
-from goqueue.groups.timers import Timer, TimerKind
-from goqueue.model.ids import Timestamp
+from goqueue.groups.timers import TimerKind
 
 
 def join(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     request: JoinRequest,
     new_member_id: str,
 ) -> Joined:
@@ -57,11 +53,11 @@ def join(
             f"protocol type {request.protocol_type!r} in a consumer group"
         )
     subscription = read_subscription(request.protocols)
-    member_id = _admit(context, change, now, request, new_member_id)
+    member_id = _admit(change, request, new_member_id)
     before = change.consumer.members.get(member_id)
     after = consumer_member(request.member(member_id), subscription)
-    _save(context, change, now, before, after)
-    _reconcile(context, change, now, member_id, subscription)
+    _save(change, before, after)
+    _reconcile(change, member_id, subscription)
     return Joined(
         member_id=member_id,
         generation=change.consumer.current[member_id].epoch,
@@ -72,38 +68,33 @@ def join(
 
 
 def _admit(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     request: JoinRequest,
     new_member_id: str,
 ) -> str:
     """The id under which the member joins; as in a classic group."""
-    waiters = context.peek_waiters(change.group_id)
+    waiters = change.peek_waiters()
     if request.member_id in waiters.pending:
         waiters.pending.discard(request.member_id)
-        context.timers.clear(Timer(TimerKind.PENDING, change.group_id, request.member_id))
-        check_size(context, change)
+        change.clear_timer(TimerKind.PENDING, request.member_id)
+        check_size(change)
         return request.member_id
     if request.member_id:
         return find_member(change.consumer, request.member_id, request.instance_id).member_id
     holder = change.consumer.static.get(request.instance_id) if request.instance_id else None
     if holder is not None:
-        replace_static_member(context, change, now, holder, new_member_id)
+        replace_static_member(change, holder, new_member_id)
         return new_member_id
-    check_size(context, change)
+    check_size(change)
     if request.instance_id is None and request.requires_member_id:
-        context.waiters(change.group_id).pending.add(new_member_id)
-        pending = Timer(TimerKind.PENDING, change.group_id, new_member_id)
-        context.timers.set(pending, Timestamp(now + request.session_timeout_ms))
+        change.waiters.pending.add(new_member_id)
+        change.set_timer(TimerKind.PENDING, request.session_timeout_ms, new_member_id)
         raise MemberIdRequired(new_member_id)
     return new_member_id
 
 
 def _save(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     before: ConsumerMember | None,
     after: ConsumerMember,
 ) -> None:
@@ -111,67 +102,55 @@ def _save(
         return
     change.write(ConsumerMemberSaved(change.group_id, after))
     if before is None:
-        retarget(context, change, now, "member joined")
+        retarget(change, "member joined")
     elif before.subscribed_names != after.subscribed_names:
-        retarget(context, change, now, "subscription changed")
+        retarget(change, "subscription changed")
 
 
 def _reconcile(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     member_id: str,
     subscription: embedded.Subscription,
 ) -> None:
     """An eager member gave up everything before it joined: it reports nothing, and so owns that."""
     group = change.consumer
     before = group.current[member_id]
-    after = next_step(group, member_id, to_ids(context.topics, subscription.owned))
+    after = next_step(group, member_id, to_ids(change.context.topics, subscription.owned))
     if after.state is not MemberState.REVOKING:
-        context.timers.clear(Timer(TimerKind.REVOCATION, change.group_id, member_id))
+        change.clear_timer(TimerKind.REVOCATION, member_id)
     if after is not before:
-        move_member(context, change, now, member_id, after)
-        note_if_settled(context, change, now)
-    restart_session(context, change.consumer, member_id, now)
+        move_member(change, member_id, after)
+        note_if_settled(change)
+    restart_session(change, member_id)
 
 
-def sync(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: SyncRequest
-) -> Synced:
+def sync(change: PendingChange, request: SyncRequest) -> Synced:
     group = change.consumer
     member = _check_speaker(group, request.member_id, request.instance_id, request.generation)
     current = group.current[member.member_id]
-    restart_session(context, group, member.member_id, now)
+    restart_session(change, member.member_id)
     if current.epoch < group.target_epoch and current.state is not MemberState.REVOKING:
-        _expect_rejoin(context, group, member, now)
+        _expect_rejoin(change, member)
         raise RebalanceInProgress("the assignment changed meanwhile")
     protocol = member.classic.protocols[0].name if member.classic else ""
-    assignment = assignment_bytes(context.topics, group, member.member_id)
+    assignment = assignment_bytes(change.context.topics, group, member.member_id)
     return Synced(embedded.PROTOCOL_TYPE, protocol, assignment)
 
 
 def heartbeat(
-    context: CoordinatorContext,
-    group: ConsumerGroup,
-    now: Timestamp,
-    member_id: str,
-    instance_id: str | None,
-    generation: int,
+    change: PendingChange, member_id: str, instance_id: str | None, generation: int
 ) -> None:
-    member = _check_speaker(group, member_id, instance_id, generation)
-    restart_session(context, group, member_id, now)
-    if must_rejoin(group, member_id):
-        _expect_rejoin(context, group, member, now)
+    member = _check_speaker(change.consumer, member_id, instance_id, generation)
+    restart_session(change, member_id)
+    if must_rejoin(change.consumer, member_id):
+        _expect_rejoin(change, member)
         raise RebalanceInProgress("join again to learn the new assignment")
 
 
-def _expect_rejoin(
-    context: CoordinatorContext, group: ConsumerGroup, member: ConsumerMember, now: Timestamp
-) -> None:
+def _expect_rejoin(change: PendingChange, member: ConsumerMember) -> None:
     """One that never joins again would hold its partitions as long as it heartbeats."""
-    timer = Timer(TimerKind.REVOCATION, group.group_id, member.member_id)
-    if timer not in context.timers:
-        context.timers.set(timer, Timestamp(now + member.rebalance_timeout_ms))
+    if not change.has_timer(TimerKind.REVOCATION, member.member_id):
+        change.set_timer(TimerKind.REVOCATION, member.rebalance_timeout_ms, member.member_id)
 
 
 def _check_speaker(
@@ -187,9 +166,7 @@ def _check_speaker(
 
 
 def leave(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     leavers: Sequence[MemberIdentity],
 ) -> tuple[Left, ...]:
     """An administrator may so remove members of either protocol."""
@@ -203,7 +180,7 @@ def leave(
             left = msgspec.structs.replace(left, error=error)
         results.append(left)
     if going:
-        remove_members(context, change, going, now, "member left")
+        remove_members(change, going, "member left")
     return tuple(results)
 
 

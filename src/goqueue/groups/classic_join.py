@@ -16,7 +16,6 @@ from goqueue.groups.classic_phases import (
     complete_if_all_joined,
     join_response,
     prepare_rebalance,
-    reject_parked,
 )
 from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
@@ -39,8 +38,8 @@ from goqueue.groups.records import (
     Protocol,
 )
 from goqueue.groups.replies import Joined, Parked
-from goqueue.groups.timers import Timer, TimerKind
-from goqueue.model.ids import GroupId, Timestamp
+from goqueue.groups.timers import TimerKind
+from goqueue.model.ids import GroupId
 
 
 class JoinRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,25 +85,23 @@ def check_request(context: CoordinatorContext, request: JoinRequest) -> None:
 
 
 def join(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     request: JoinRequest,
     new_member_id: str,
 ) -> Joined | Parked:
     """`new_member_id` is used if the member has none; the caller made it unique."""
     _check_protocols(change, request)
     if not request.member_id:
-        return _join_without_id(context, change, now, request, new_member_id)
-    waiters = context.peek_waiters(change.group_id)
+        return _join_without_id(change, request, new_member_id)
+    waiters = change.peek_waiters()
     if request.member_id in waiters.pending:
         waiters.pending.discard(request.member_id)
-        context.timers.clear(Timer(TimerKind.PENDING, change.group_id, request.member_id))
-        return _add(context, change, now, request, request.member_id)
+        change.clear_timer(TimerKind.PENDING, request.member_id)
+        return _add(change, request, request.member_id)
     if change.group is None:
         raise UnknownMember(f"no group {change.group_id!r}")
     check_member(change.classic, request.member_id, request.instance_id)
-    return _rejoin(context, change, now, request)
+    return _rejoin(change, request)
 
 
 def _check_protocols(change: PendingChange, request: JoinRequest) -> None:
@@ -122,88 +119,76 @@ def _check_protocols(change: PendingChange, request: JoinRequest) -> None:
 
 
 def _join_without_id(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     request: JoinRequest,
     new_member_id: str,
 ) -> Joined | Parked:
     if request.instance_id is not None:
         if change.group is not None and request.instance_id in change.classic.static:
-            return _replace(context, change, now, request, new_member_id)
-        return _add(context, change, now, request, new_member_id)
+            return _replace(change, request, new_member_id)
+        return _add(change, request, new_member_id)
     if not request.requires_member_id:
-        return _add(context, change, now, request, new_member_id)
-    _check_size(context, change)
-    context.waiters(change.group_id).pending.add(new_member_id)
-    pending = Timer(TimerKind.PENDING, change.group_id, new_member_id)
-    context.timers.set(pending, Timestamp(now + request.session_timeout_ms))
+        return _add(change, request, new_member_id)
+    _check_size(change)
+    change.waiters.pending.add(new_member_id)
+    change.set_timer(TimerKind.PENDING, request.session_timeout_ms, new_member_id)
     raise MemberIdRequired(new_member_id)
 
 
-def _check_size(context: CoordinatorContext, change: PendingChange) -> None:
+def _check_size(change: PendingChange) -> None:
     size = 0 if change.group is None else len(change.classic.members)
-    size += len(context.peek_waiters(change.group_id).pending)
-    if size >= context.config.members_max:
-        raise GroupMaxSizeReached(f"{size} members, {context.config.members_max} allowed")
+    size += len(change.peek_waiters().pending)
+    most = change.context.config.members_max
+    if size >= most:
+        raise GroupMaxSizeReached(f"{size} members, {most} allowed")
 
 
 def _add(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     request: JoinRequest,
     member_id: str,
 ) -> Parked:
-    _check_size(context, change)
+    _check_size(change)
     change.write(ClassicMemberSaved(change.group_id, request.member(member_id)))
-    context.waiters(change.group_id).newcomers = True
-    return _wait(context, change, now, member_id, "member joined")
+    change.waiters.newcomers = True
+    return _wait(change, member_id, "member joined")
 
 
-def _rejoin(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: JoinRequest
-) -> Joined | Parked:
+def _rejoin(change: PendingChange, request: JoinRequest) -> Joined | Parked:
     group = change.classic
     before = group.members[request.member_id]
     after = request.member(request.member_id)
     unchanged = before.protocols == after.protocols
     match group.state:
         case ClassicState.COMPLETING if unchanged:
-            return _answer_now(context, change, now, after)
+            return _answer_now(change, after)
         case ClassicState.STABLE if unchanged and group.leader != request.member_id:
-            return _answer_now(context, change, now, after)
+            return _answer_now(change, after)
         case _:
             reason = "leader rejoined" if unchanged else "member changed"
             if before != after:
                 change.write(ClassicMemberSaved(change.group_id, after))
-            return _wait(context, change, now, request.member_id, reason)
+            return _wait(change, request.member_id, reason)
 
 
-def _answer_now(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, member: ClassicMember
-) -> Joined:
-    context.restart_session(change.group_id, member.member_id, member.session_timeout_ms, now)
+def _answer_now(change: PendingChange, member: ClassicMember) -> Joined:
+    change.restart_session(member.member_id, member.session_timeout_ms)
     return join_response(change.classic, member)
 
 
-def _wait(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, member_id: str, reason: str
-) -> Parked:
+def _wait(change: PendingChange, member_id: str, reason: str) -> Parked:
     """Park the joiner, then see whether that was the last one."""
-    reject_parked(context, change, member_id, RebalanceInProgress("asked again by a later request"))
-    parked = context.park(change.group_id, member_id, Waiting.JOIN)
+    change.reject_parked(member_id, RebalanceInProgress("asked again by a later request"))
+    parked = change.park(member_id, Waiting.JOIN)
     if change.classic.state is ClassicState.PREPARING:
-        complete_if_all_joined(context, change, now)
+        complete_if_all_joined(change)
     else:
-        prepare_rebalance(context, change, now, reason)
+        prepare_rebalance(change, reason)
     return parked
 
 
 def _replace(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     request: JoinRequest,
     new_member_id: str,
 ) -> Joined | Parked:
@@ -212,16 +197,16 @@ def _replace(
     old = group.members[group.static[request.instance_id or ""]]
     new = request.member(new_member_id)
     was_leader = group.leader == old.member_id
-    reject_parked(context, change, old.member_id, FencedInstance(f"restarted as {new_member_id!r}"))
-    context.timers.clear(Timer(TimerKind.SESSION, change.group_id, old.member_id))
-    waiters = context.waiters(change.group_id)
+    change.reject_parked(old.member_id, FencedInstance(f"restarted as {new_member_id!r}"))
+    change.clear_timer(TimerKind.SESSION, old.member_id)
+    waiters = change.waiters
     if old.member_id in waiters.unsynced:
         waiters.unsynced.remove(old.member_id)
         waiters.unsynced.add(new_member_id)
     change.write(ClassicMemberReplaced(change.group_id, old.member_id, new))
     if group.state is not ClassicState.STABLE or not _keeps_subscription(change.classic, old, new):
-        return _wait(context, change, now, new_member_id, "static member changed")
-    context.restart_session(change.group_id, new_member_id, new.session_timeout_ms, now)
+        return _wait(change, new_member_id, "static member changed")
+    change.restart_session(new_member_id, new.session_timeout_ms)
     answer = join_response(change.classic, new, skip_assignment=was_leader)
     if was_leader and not request.skips_assignment:
         # An old client that hears it leads would divide anew and be refused: let it follow.

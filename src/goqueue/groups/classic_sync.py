@@ -11,7 +11,6 @@ from goqueue.groups.classic_phases import (
     rebalance_after_removal,
     remove_members,
 )
-from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     FencedInstance,
     GroupError,
@@ -24,8 +23,8 @@ from goqueue.groups.parked_requests import ParkedRequest, Waiting
 from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import ClassicAssigned, ClassicMember, ClassicState
 from goqueue.groups.replies import Left, Parked, Synced
-from goqueue.groups.timers import Timer, TimerKind
-from goqueue.model.ids import GroupId, Timestamp
+from goqueue.groups.timers import TimerKind
+from goqueue.model.ids import GroupId
 
 
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,21 +44,17 @@ class MemberIdentity(msgspec.Struct, frozen=True):
     instance_id: str | None = None
 
 
-def sync(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: SyncRequest
-) -> Synced | Parked:
+def sync(change: PendingChange, request: SyncRequest) -> Synced | Parked:
     group = change.classic
     member = check_speaker(group, request.member_id, request.instance_id, request.generation)
     _check_protocol(group, request)
-    context.check_member_bytes(max(map(len, request.assignments.values()), default=0))
+    change.context.check_member_bytes(max(map(len, request.assignments.values()), default=0))
     match group.state:
         case ClassicState.COMPLETING:
-            return _sync_completing(context, change, now, request)
+            return _sync_completing(change, request)
         case ClassicState.STABLE:
-            context.waiters(change.group_id).unsynced.discard(member.member_id)
-            context.restart_session(
-                change.group_id, member.member_id, member.session_timeout_ms, now
-            )
+            change.waiters.unsynced.discard(member.member_id)
+            change.restart_session(member.member_id, member.session_timeout_ms)
             return _sync_response(group, member.member_id)
         case ClassicState.PREPARING:
             raise RebalanceInProgress("the group waits for its members to join again")
@@ -76,24 +71,22 @@ def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
             raise InconsistentGroupProtocol(f"{said!r} in a group that uses {known!r}")
 
 
-def _sync_completing(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: SyncRequest
-) -> Synced | Parked:
+def _sync_completing(change: PendingChange, request: SyncRequest) -> Synced | Parked:
     group = change.classic
     member_id = request.member_id
-    context.waiters(change.group_id).unsynced.discard(member_id)
+    change.waiters.unsynced.discard(member_id)
     if member_id != group.leader:
         parked = ParkedRequest(change.group_id, member_id, Waiting.SYNC)
-        change.wake(context.parked_requests.leave(parked), RebalanceInProgress("asked again"))
-        return context.park(change.group_id, member_id, Waiting.SYNC)
+        change.answer(parked, RebalanceInProgress("asked again"))
+        return change.park(member_id, Waiting.SYNC)
     given = {known: request.assignments.get(known, b"") for known in group.members}
-    change.write(ClassicAssigned(change.group_id, given, now))
+    change.write(ClassicAssigned(change.group_id, given, change.now))
     group = change.classic
-    for parked in context.parked_requests.waiting_in(change.group_id, Waiting.SYNC):
-        change.wake(context.parked_requests.leave(parked), _sync_response(group, parked.member_id))
-        _restart_session(context, group.members[parked.member_id], change.group_id, now)
-    _restart_session(context, group.members[member_id], change.group_id, now)
-    context.statistics.rebalance_finished(change.group_id, now)
+    for parked in change.parked(Waiting.SYNC):
+        change.answer(parked, _sync_response(group, parked.member_id))
+        _restart_session(change, group.members[parked.member_id])
+    _restart_session(change, group.members[member_id])
+    change.note_rebalance_finished()
     return _sync_response(group, member_id)
 
 
@@ -101,25 +94,18 @@ def _sync_response(group: ClassicGroup, member_id: str) -> Synced:
     return Synced(group.protocol_type, group.protocol, group.assignments.get(member_id, b""))
 
 
-def _restart_session(
-    context: CoordinatorContext, member: ClassicMember, group_id: GroupId, now: Timestamp
-) -> None:
-    context.restart_session(group_id, member.member_id, member.session_timeout_ms, now)
+def _restart_session(change: PendingChange, member: ClassicMember) -> None:
+    change.restart_session(member.member_id, member.session_timeout_ms)
 
 
 def heartbeat(
-    context: CoordinatorContext,
-    group: ClassicGroup,
-    now: Timestamp,
-    member_id: str,
-    instance_id: str | None,
-    generation: int,
+    change: PendingChange, member_id: str, instance_id: str | None, generation: int
 ) -> None:
     """Prolong the session; raises `RebalanceInProgress` when the member has to join again."""
-    member = check_speaker(group, member_id, instance_id, generation)
-    if not context.peek_waiters(group.group_id).is_waiting(member_id):
-        _restart_session(context, member, group.group_id, now)
-    if group.state is ClassicState.PREPARING:
+    member = check_speaker(change.classic, member_id, instance_id, generation)
+    if not change.peek_waiters().is_waiting(member_id):
+        _restart_session(change, member)
+    if change.classic.state is ClassicState.PREPARING:
         raise RebalanceInProgress("the group waits for its members to join again")
 
 
@@ -135,31 +121,27 @@ def check_speaker(
 
 
 def leave(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     leavers: Sequence[MemberIdentity],
 ) -> tuple[Left, ...]:
     """Each leaver's own result; one rebalance for all that went."""
-    results = tuple(_leave_one(context, change, now, leaver) for leaver in leavers)
+    results = tuple(_leave_one(change, leaver) for leaver in leavers)
     if change.records or is_preparing(change):  # an id given back may be the one all waited for
-        rebalance_after_removal(context, change, now, "member left")
+        rebalance_after_removal(change, "member left")
     return results
 
 
-def _leave_one(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, leaver: MemberIdentity
-) -> Left:
-    waiters = context.peek_waiters(change.group_id)
+def _leave_one(change: PendingChange, leaver: MemberIdentity) -> Left:
+    waiters = change.peek_waiters()
     if leaver.member_id in waiters.pending:
         waiters.pending.discard(leaver.member_id)
-        context.timers.clear(Timer(TimerKind.PENDING, change.group_id, leaver.member_id))
+        change.clear_timer(TimerKind.PENDING, leaver.member_id)
         return Left(leaver.member_id, leaver.instance_id)
     try:
         member_id = _find(change.classic, leaver) if change.group else _raise_unknown_member(leaver)
     except GroupError as error:
         return Left(leaver.member_id, leaver.instance_id, error)
-    remove_members(context, change, [member_id], now, UnknownMember("left the group"))
+    remove_members(change, [member_id], UnknownMember("left the group"))
     return Left(leaver.member_id, leaver.instance_id)
 
 

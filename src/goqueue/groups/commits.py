@@ -17,7 +17,7 @@ from goqueue.groups.classic_sync import check_speaker
 from goqueue.groups.config import GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_members import find_member
-from goqueue.groups.context import CoordinatorContext
+from goqueue.groups.context import CoordinatorContext, Group
 from goqueue.groups.errors import (
     GroupError,
     GroupNotEmpty,
@@ -32,19 +32,16 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.groups.offsets import PartitionKey
-from goqueue.groups.pending_change import Group
+from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import (
     ClassicState,
     CommittedOffset,
     GroupDeleted,
-    GroupRecord,
     OffsetRecord,
     OffsetsCommitted,
     OffsetsDeleted,
 )
-from goqueue.groups.replies import GroupDecision, Outcome
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicIdPartition, TopicName
-from goqueue.model.machine import Decision
 
 NO_GENERATION = -1
 
@@ -73,23 +70,20 @@ class PartitionResult(msgspec.Struct, frozen=True):
     error: GroupError | None = None
 
 
-def commit(
-    context: CoordinatorContext, now: Timestamp, request: CommitRequest
-) -> GroupDecision[tuple[PartitionResult, ...]]:
+def commit(change: PendingChange, request: CommitRequest) -> tuple[PartitionResult, ...]:
     """A result a partition; only metadata that is too long is refused one by one."""
-    check_commit(context, now, request)
+    check_commit(change, request)
     committed, results = [], []
     for wanted in request.offsets:
-        error = _metadata_error(context.config, wanted)
+        error = _metadata_error(change.context.config, wanted)
         results.append(PartitionResult(wanted.topic, wanted.partition, error))
         if error is None:
-            at = _commit_time(context, request.group_id, wanted, now)
+            at = _commit_time(change, wanted)
             committed.append(_committed_offset(wanted, at, request.retention_ms))
-    records: tuple[OffsetRecord, ...] = ()
     if committed:
-        records = (OffsetsCommitted(request.group_id, tuple(committed)),)
-        context.check_offsets_later(request.group_id, now)
-    return Decision(records, Outcome(tuple(results)))
+        change.write(OffsetsCommitted(request.group_id, tuple(committed)))
+        change.check_offsets_later()
+    return tuple(results)
 
 
 def is_too_large(config: GroupsConfig, wanted: OffsetToCommit) -> bool:
@@ -103,13 +97,11 @@ def _metadata_error(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetad
     return OffsetMetadataTooLarge(f"metadata of {size} bytes, {most} allowed")
 
 
-def _commit_time(
-    context: CoordinatorContext, group_id: GroupId, wanted: OffsetToCommit, now: Timestamp
-) -> Timestamp:
+def _commit_time(change: PendingChange, wanted: OffsetToCommit) -> Timestamp:
     """No two commits in a partition have the same time: it tells one from the other."""
-    before = context.offsets.of(group_id).get((wanted.topic, wanted.partition))
-    if before is None or before.committed_at < now:
-        return now
+    before = change.context.offsets.of(change.group_id).get((wanted.topic, wanted.partition))
+    if before is None or before.committed_at < change.now:
+        return change.now
     return Timestamp(before.committed_at + 1)
 
 
@@ -127,11 +119,11 @@ def _committed_offset(
     )
 
 
-def check_commit(context: CoordinatorContext, now: Timestamp, request: CommitRequest) -> None:
+def check_commit(change: PendingChange, request: CommitRequest) -> None:
     """May this caller move the group's offsets?  Raises if not; a member's session is prolonged."""
     if not request.group_id:
         raise InvalidGroupId("a group has a name")
-    group = context.groups.get(request.group_id)
+    group = change.group
     is_stranger = request.generation < 0 and not request.member_id and not request.instance_id
     if group is None:
         if request.generation >= 0:
@@ -142,27 +134,25 @@ def check_commit(context: CoordinatorContext, now: Timestamp, request: CommitReq
         if not request.is_transactional:
             raise UnknownMember(f"group {request.group_id!r} has members; the commit names none")
     elif isinstance(group, ClassicGroup):
-        _check_classic(context, group, now, request)
+        _check_classic(change, request)
     else:
-        _check_consumer(context, group, request)
+        _check_consumer(change, request)
 
 
-def _check_classic(
-    context: CoordinatorContext, group: ClassicGroup, now: Timestamp, request: CommitRequest
-) -> None:
+def _check_classic(change: PendingChange, request: CommitRequest) -> None:
+    group = change.classic
     member = check_speaker(group, request.member_id, request.instance_id, request.generation)
-    if not context.peek_waiters(group.group_id).is_waiting(member.member_id):
-        context.restart_session(group.group_id, member.member_id, member.session_timeout_ms, now)
+    if not change.peek_waiters().is_waiting(member.member_id):
+        change.restart_session(member.member_id, member.session_timeout_ms)
     if group.state is ClassicState.COMPLETING:
         raise RebalanceInProgress("the generation has no assignment yet")
 
 
-def _check_consumer(
-    context: CoordinatorContext, group: ConsumerGroup, request: CommitRequest
-) -> None:
+def _check_consumer(change: PendingChange, request: CommitRequest) -> None:
+    group = change.consumer
     member = find_member(group, request.member_id, request.instance_id)
     is_older = request.generation < group.current[request.member_id].epoch
-    if member.classic is None and is_older and _has_owned_since(context, group, request):
+    if member.classic is None and is_older and _has_owned_since(change.context, group, request):
         return
     _check_epoch(group, request.member_id, request.instance_id, request.generation)
 
@@ -232,23 +222,23 @@ def _fetch_one(context: CoordinatorContext, request: FetchRequest) -> FetchedOff
 
 
 def delete(
-    context: CoordinatorContext, group_id: GroupId, partitions: Sequence[PartitionKey]
-) -> GroupDecision[tuple[PartitionResult, ...]]:
+    change: PendingChange, partitions: Sequence[PartitionKey]
+) -> tuple[PartitionResult, ...]:
     """Offsets of topics that a member reads stay."""
-    group = context.groups.get(group_id)
-    if group is None and group_id not in context.offsets:
-        raise GroupNotFound(f"no group {group_id!r}")
+    group, offsets = change.group, change.context.offsets
+    if group is None and change.group_id not in offsets:
+        raise GroupNotFound(f"no group {change.group_id!r}")
     wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
     if wanted is None:
-        raise GroupNotEmpty(f"group {group_id!r} has members; what they read cannot be told")
-    results = tuple(
+        raise GroupNotEmpty(f"group {change.group_id!r} has members; what they read is not known")
+    held = offsets.of(change.group_id)
+    gone = tuple(key for key in partitions if key[0] not in wanted and key in held)
+    if gone:
+        change.write(OffsetsDeleted(change.group_id, gone))
+    return tuple(
         PartitionResult(topic, partition, _in_use(topic) if topic in wanted else None)
         for topic, partition in partitions
     )
-    held = context.offsets.of(group_id)
-    gone = tuple(key for key in partitions if key[0] not in wanted and key in held)
-    records = (OffsetsDeleted(group_id, gone),) if gone else ()
-    return Decision(records, Outcome(results))
 
 
 def _in_use(topic: TopicName) -> GroupSubscribedToTopic:
@@ -288,28 +278,26 @@ def topics_deleted(
 # --- expiry -------------------------------------------------------------------------------------
 
 
-def expire(
-    context: CoordinatorContext, group_id: GroupId, group: Group | None, now: Timestamp
-) -> list[GroupRecord]:
+def expire(change: PendingChange) -> None:
     """Drop what is old, then a group that has nothing left; look again later otherwise."""
-    held = context.offsets.of(group_id)
+    context, group = change.context, change.group
+    held = context.offsets.of(change.group_id)
     wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
     old = tuple(
         key
         for key, committed in held.items()
         if wanted is not None
         and key[0] not in wanted
-        and _expires_at(context.config, group, committed) <= now
+        and _expires_at(context.config, group, committed) <= change.now
     )
-    records: list[GroupRecord] = [OffsetsDeleted(group_id, old)] if old else []
-    is_over = len(old) == len(held) and (group is None or group.is_empty)
-    if not is_over:
-        context.check_offsets_later(group_id, now)
-        return records
-    context.drop(group_id)
+    if old:
+        change.write(OffsetsDeleted(change.group_id, old))
+    if len(old) < len(held) or (group is not None and not group.is_empty):
+        change.check_offsets_later()
+        return
+    context.drop(change.group_id)
     if group is not None:
-        records.append(GroupDeleted(group_id))
-    return records
+        change.write(GroupDeleted(change.group_id))
 
 
 def _expires_at(config: GroupsConfig, group: Group | None, committed: CommittedOffset) -> Timestamp:

@@ -7,6 +7,7 @@ epoch >0: I am here; this is what I own, if it changed; this is what I want, if 
 import msgspec
 
 from goqueue.groups.assignors import check_assignor
+from goqueue.groups.config import GroupsConfig
 from goqueue.groups.consumer import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -15,6 +16,7 @@ from goqueue.groups.consumer import (
     Current,
 )
 from goqueue.groups.consumer_members import (
+    check_size,
     find_member,
     move_member,
     remove_members,
@@ -24,7 +26,6 @@ from goqueue.groups.consumer_members import (
 from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.conversion import make_consumer
 from goqueue.groups.errors import (
-    GroupMaxSizeReached,
     InvalidGroupId,
     InvalidGroupRequest,
     InvalidSessionTimeout,
@@ -42,7 +43,7 @@ from goqueue.groups.records import (
 )
 from goqueue.groups.replies import HeartbeatResponse
 from goqueue.groups.targets import note_if_settled, retarget
-from goqueue.model.ids import GroupId, Timestamp, TopicName
+from goqueue.model.ids import GroupId, TopicName
 
 HEARTBEAT_MS_A_MEMBER = 10  # a hundred heartbeats a second, however large the group
 
@@ -99,50 +100,39 @@ def _check_join(context: CoordinatorContext, request: HeartbeatRequest) -> None:
         raise InvalidGroupRequest("a member that joins says what it subscribes to")
 
 
-def heartbeat(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
-) -> HeartbeatResponse:
+def heartbeat(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse:
     if request.member_epoch == LEAVE_EPOCH:
-        return _leave(context, change, now, request)
+        return _leave(change, request)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
-        return _pause(context, change, now, request)
+        return _pause(change, request)
     if request.member_epoch == JOIN_EPOCH:
-        return _join(context, change, now, request)
-    return _continue(context, change, now, request)
+        return _join(change, request)
+    return _continue(change, request)
 
 
-def _join(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
-) -> HeartbeatResponse:
-    _check_size(context, change, request)
-    make_consumer(context, change, now)
-    before = _admit(context, change, now, request)
-    after = _update_member(context, before, request)
+def _join(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse:
+    _check_size(change, request)
+    make_consumer(change)
+    before = _admit(change, request)
+    after = _update_member(change.context.config, before, request)
     if before is None or before != after:
         change.write(ConsumerMemberSaved(change.group_id, after))
     if before is None:
-        retarget(context, change, now, "member joined")
+        retarget(change, "member joined")
     elif _changes_subscription(before, after):
-        retarget(context, change, now, "subscription changed")
-    return _reconcile(context, change, now, request.member_id, NO_PARTITIONS, tell=True)
+        retarget(change, "subscription changed")
+    return _reconcile(change, request.member_id, NO_PARTITIONS, tell=True)
 
 
-def _check_size(
-    context: CoordinatorContext, change: PendingChange, request: HeartbeatRequest
-) -> None:
+def _check_size(change: PendingChange, request: HeartbeatRequest) -> None:
     """Before anything else: a refusal must leave nobody woken for nothing."""
     group = change.group
     if group is None or request.member_id in group.members or request.instance_id in group.static:
         return
-    if len(group.members) >= context.config.members_max:
-        raise GroupMaxSizeReached(
-            f"{len(group.members)} members, {context.config.members_max} allowed"
-        )
+    check_size(change)
 
 
-def _admit(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
-) -> ConsumerMember | None:
+def _admit(change: PendingChange, request: HeartbeatRequest) -> ConsumerMember | None:
     """The member as it was, at epoch 0; None if it is new."""
     if change.group is None:
         return None
@@ -152,7 +142,7 @@ def _admit(
         in_use = group.current[holder].epoch != STATIC_LEAVE_EPOCH
         if in_use and group.members[holder].classic is None:  # classic ones restart without leave
             raise UnreleasedInstance(f"instance {request.instance_id!r} is held by {holder!r}")
-        replace_static_member(context, change, now, holder, request.member_id)
+        replace_static_member(change, holder, request.member_id)
         return change.consumer.members[request.member_id]
     member = group.members.get(request.member_id)
     if member is None:
@@ -163,23 +153,19 @@ def _admit(
     return member
 
 
-def _continue(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
-) -> HeartbeatResponse:
+def _continue(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse:
     group = _consumer_group(change, request)
     before = find_member(group, request.member_id, request.instance_id)
     current = group.current[request.member_id]
     check_epoch(current, request.member_epoch, request.owned, request.member_id)
-    after = _update_member(context, before, request)
+    after = _update_member(change.context.config, before, request)
     if before != after:
         change.write(ConsumerMemberSaved(change.group_id, after))
         if _changes_subscription(before, after):
-            retarget(context, change, now, "subscription changed")
+            retarget(change, "subscription changed")
     behind = request.member_epoch < current.epoch  # it never heard our last answer
     return _reconcile(
-        context,
         change,
-        now,
         request.member_id,
         request.owned,
         tell=behind or request.owned is not None,
@@ -194,7 +180,7 @@ def _consumer_group(change: PendingChange, request: HeartbeatRequest) -> Consume
 
 
 def _update_member(
-    context: CoordinatorContext, before: ConsumerMember | None, request: HeartbeatRequest
+    config: GroupsConfig, before: ConsumerMember | None, request: HeartbeatRequest
 ) -> ConsumerMember:
     """The member with whatever the request says anew."""
     timeout_ms = request.rebalance_timeout_ms
@@ -205,7 +191,7 @@ def _update_member(
             rack_id=None,
             client_id=request.client_id,
             client_host=request.client_host,
-            rebalance_timeout_ms=context.config.rebalance_timeout_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
             subscribed_names=(),
             subscribed_regex=None,
             assignor=None,
@@ -234,9 +220,7 @@ def _changes_subscription(before: ConsumerMember, after: ConsumerMember) -> bool
 
 
 def _reconcile(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     member_id: str,
     reported: PartitionSet | None,
     *,
@@ -247,14 +231,14 @@ def _reconcile(
     before = group.current[member_id]
     after = next_step(group, member_id, reported)
     if after is not before:
-        move_member(context, change, now, member_id, after)
-        note_if_settled(context, change, now)
-    restart_session(context, group, member_id, now)
+        move_member(change, member_id, after)
+        note_if_settled(change)
+    restart_session(change, member_id)
     tell = tell or after.assigned != before.assigned
     return HeartbeatResponse(
         member_id,
         after.epoch,
-        _heartbeat_interval_ms(context, group),
+        _heartbeat_interval_ms(change.context, group),
         after.assigned if tell else None,
     )
 
@@ -269,23 +253,19 @@ def _heartbeat_interval_ms(context: CoordinatorContext, group: ConsumerGroup) ->
     return min(context.config.heartbeat_interval_ms, wanted)
 
 
-def _leave(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
-) -> HeartbeatResponse:
+def _leave(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse:
     group = _consumer_group(change, request)
     find_member(group, request.member_id, request.instance_id)
-    remove_members(context, change, [request.member_id], now, "member left")
+    remove_members(change, [request.member_id], "member left")
     return HeartbeatResponse(request.member_id, LEAVE_EPOCH, 0)
 
 
-def _pause(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, request: HeartbeatRequest
-) -> HeartbeatResponse:
+def _pause(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse:
     """Keep the seat and the partitions until the session ends; the next process takes them."""
     group = _consumer_group(change, request)
     find_member(group, request.member_id, request.instance_id)
     assigned = group.current[request.member_id].assigned
     paused = Current(STATIC_LEAVE_EPOCH, JOIN_EPOCH, MemberState.STABLE, assigned)
-    move_member(context, change, now, request.member_id, paused)
-    restart_session(context, group, request.member_id, now)
+    move_member(change, request.member_id, paused)
+    restart_session(change, request.member_id)
     return HeartbeatResponse(request.member_id, STATIC_LEAVE_EPOCH, 0)

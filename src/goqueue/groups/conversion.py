@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from goqueue.groups import embedded
 from goqueue.groups.classic import ClassicGroup
-from goqueue.groups.classic_phases import prepare_rebalance, reject_parked
+from goqueue.groups.classic_phases import prepare_rebalance
 from goqueue.groups.consumer import ConsumerGroup, Current
-from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     GroupError,
     GroupNotFound,
@@ -37,14 +36,14 @@ from goqueue.groups.records import (
     Protocol,
 )
 from goqueue.groups.targets import ResolvedSubscriptions
-from goqueue.groups.timers import Timer, TimerKind
+from goqueue.groups.timers import TimerKind
 from goqueue.groups.topics import TopicsView
 from goqueue.model.ids import Timestamp, TopicIdPartition, TopicName
 
 # --- classic to consumer ------------------------------------------------------------------------
 
 
-def make_consumer(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+def make_consumer(change: PendingChange) -> None:
     """Convert the group, if there is one, to the consumer protocol."""
     group = change.group
     if not isinstance(group, ClassicGroup):
@@ -53,7 +52,7 @@ def make_consumer(context: CoordinatorContext, change: PendingChange, now: Times
         change.write(GroupDeleted(change.group_id))
         return
     try:
-        held = {member_id: _read_owned(context, group, member_id) for member_id in group.members}
+        held = {member_id: _read_owned(change, group, member_id) for member_id in group.members}
         members = [
             consumer_member(member, read_subscription(member.protocols))
             for member in group.members.values()
@@ -62,11 +61,11 @@ def make_consumer(context: CoordinatorContext, change: PendingChange, now: Times
         raise GroupNotFound(
             f"group {change.group_id!r} is classic and cannot be translated: {error}"
         ) from error
-    _reject_all_parked(context, change, now)
-    _write_consumer(context, change, now, members, _drop_duplicates(held))
+    _reject_all_parked(change)
+    _write_consumer(change, members, _drop_duplicates(held))
 
 
-def _read_owned(context: CoordinatorContext, group: ClassicGroup, member_id: str) -> PartitionSet:
+def _read_owned(change: PendingChange, group: ClassicGroup, member_id: str) -> PartitionSet:
     """What the member has in hand.
 
     One that joined in this phase has said so in its subscription (an eager one has nothing);
@@ -74,12 +73,12 @@ def _read_owned(context: CoordinatorContext, group: ClassicGroup, member_id: str
     """
     if group.protocol_type != embedded.PROTOCOL_TYPE:
         raise InconsistentGroupProtocol(f"protocol type {group.protocol_type!r}")
-    joining = context.waiters(group.group_id).joining
+    joining = change.waiters.joining
     if group.state is ClassicState.COMPLETING or member_id in joining:
         owned = read_subscription(group.members[member_id].protocols).owned
-        return to_ids(context.topics, owned)
+        return to_ids(change.context.topics, owned)
     assignment = group.assignments.get(member_id, b"")
-    return to_ids(context.topics, embedded.read_assignment(assignment))
+    return to_ids(change.context.topics, embedded.read_assignment(assignment))
 
 
 def _drop_duplicates(held: Mapping[str, PartitionSet]) -> dict[str, PartitionSet]:
@@ -113,25 +112,19 @@ def read_subscription(protocols: Iterable[Protocol]) -> embedded.Subscription:
     return embedded.read_subscription(next(iter(protocols)).metadata)
 
 
-def _reject_all_parked(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+def _reject_all_parked(change: PendingChange) -> None:
     """Nobody waits in a consumer group: callers come again and are answered at once."""
     for kind in (TimerKind.JOIN, TimerKind.SYNC):
-        context.timers.clear(Timer(kind, change.group_id))
-    context.waiters(change.group_id).unsynced.clear()
+        change.clear_timer(kind)
+    change.waiters.unsynced.clear()
     for member in change.classic.members.values():
-        if context.waiters(change.group_id).is_waiting(member.member_id):
-            reject_parked(
-                context, change, member.member_id, RebalanceInProgress("the protocol changed")
-            )
-            context.restart_session(
-                change.group_id, member.member_id, member.session_timeout_ms, now
-            )
+        if change.waiters.is_waiting(member.member_id):
+            change.reject_parked(member.member_id, RebalanceInProgress("the protocol changed"))
+            change.restart_session(member.member_id, member.session_timeout_ms)
 
 
 def _write_consumer(
-    context: CoordinatorContext,
     change: PendingChange,
-    now: Timestamp,
     members: list[ConsumerMember],
     held: dict[str, PartitionSet],
 ) -> None:
@@ -140,9 +133,9 @@ def _write_consumer(
     for member in members:
         change.write(ConsumerMemberSaved(change.group_id, member))
     topics = ResolvedSubscriptions(
-        context.topics, {member.subscription for member in members}
+        change.context.topics, {member.subscription for member in members}
     ).topics()
-    change.write(EpochBumped(change.group_id, epoch, topics, now))
+    change.write(EpochBumped(change.group_id, epoch, topics, change.now))
     change.write(change.consumer.target_record(epoch, "", held))
     for member in members:
         seat = Current(epoch, epoch, MemberState.STABLE, held[member.member_id])
@@ -152,21 +145,22 @@ def _write_consumer(
 # --- consumer to classic ------------------------------------------------------------------------
 
 
-def make_classic(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+def make_classic(change: PendingChange) -> None:
     """Translate back a group whose members are all classic, and let them divide anew."""
     group = change.consumer
     assignments = {
-        member_id: assignment_bytes(context.topics, group, member_id) for member_id in group.members
+        member_id: assignment_bytes(change.context.topics, group, member_id)
+        for member_id in group.members
     }
     members = [_to_classic(member) for member in group.members.values()]
     for member in members:
-        context.timers.clear(Timer(TimerKind.REVOCATION, change.group_id, member.member_id))
+        change.clear_timer(TimerKind.REVOCATION, member.member_id)
     change.write(GroupDeleted(change.group_id))
     for member in members:
         change.write(ClassicMemberSaved(change.group_id, member))
-    change.write(_stable_phase(change.classic, group.epoch, now))
-    change.write(ClassicAssigned(change.group_id, assignments, now))
-    prepare_rebalance(context, change, now, "protocol changed")
+    change.write(_stable_phase(change.classic, group.epoch, change.now))
+    change.write(ClassicAssigned(change.group_id, assignments, change.now))
+    prepare_rebalance(change, "protocol changed")
 
 
 def _stable_phase(group: ClassicGroup, generation: int, now: Timestamp) -> ClassicPhaseChanged:

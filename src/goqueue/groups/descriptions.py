@@ -9,8 +9,8 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
-from goqueue.groups.pending_change import Group
-from goqueue.groups.records import GroupDeleted, GroupRecord, OffsetsDeleted, ReaderTraits
+from goqueue.groups.pending_change import PendingChange
+from goqueue.groups.records import GroupDeleted, OffsetsDeleted, ReaderTraits
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
 CLASSIC = "classic"
@@ -176,18 +176,16 @@ def _describe_offsets(context: CoordinatorContext, group_id: GroupId) -> GroupDe
     )
 
 
-def delete(context: CoordinatorContext, group_id: GroupId) -> tuple[GroupRecord, ...]:
+def delete(change: PendingChange) -> None:
     """An empty group and all its offsets."""
-    group: Group | None = context.groups.get(group_id)
-    held = context.offsets.of(group_id)
+    group_id, group = change.group_id, change.group
+    held = change.context.offsets.of(group_id)
     if group is None and not held:
         raise GroupNotFound(f"no group {group_id!r}")
     if group is not None and not group.is_empty:
         raise GroupNotEmpty(f"group {group_id!r} has {len(group.members)} members")
-    context.drop(group_id)
-    records: list[GroupRecord] = []
+    change.context.drop(group_id)
     if held:
-        records.append(OffsetsDeleted(group_id, tuple(held)))
+        change.write(OffsetsDeleted(group_id, tuple(held)))
     if group is not None:
-        records.append(GroupDeleted(group_id))
-    return tuple(records)
+        change.write(GroupDeleted(group_id))

@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 from goqueue.groups import (
     classic_in_consumer,
     classic_join,
-    classic_phases,
     classic_sync,
     commits,
     consumer_heartbeat,
-    consumer_members,
+    deadlines,
     descriptions,
     member_assignment,
 )
@@ -43,15 +42,12 @@ from goqueue.groups.errors import RebalanceInProgress, UnknownMember
 from goqueue.groups.member_assignment import Changes, MemberAssignment
 from goqueue.groups.offsets import PartitionKey
 from goqueue.groups.pending_change import PendingChange, step
-from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import (
-    ClassicState,
     CommittedOffset,
     ConsumerMember,
     GroupConfigured,
     GroupDeleted,
     GroupRecord,
-    MemberState,
     OffsetRecord,
     decode,
     encode,
@@ -69,7 +65,7 @@ from goqueue.groups.replies import (
 )
 from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.statistics import Statistics
-from goqueue.groups.targets import on_target_deadline, retarget, topics_differ
+from goqueue.groups.targets import retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import Topics, TopicsView
 from goqueue.model.ids import GroupId, Timestamp, TopicName
@@ -103,33 +99,24 @@ class GroupMachine:
         self, now: Timestamp, request: JoinRequest, new_member_id: str
     ) -> GroupDecision[Joined | Parked]:
         """JoinGroup.  `new_member_id` is a fresh unique id, used if the member has none."""
-        self._begin(now)
+        change = self._begin(now, request.group_id)
         classic_join.check_request(self._context, request)
-        change = self._context.begin_change(request.group_id)
         if isinstance(change.group, ConsumerGroup):
             if not change.group.is_empty:
                 return self._finish(
-                    change.decide(
-                        classic_in_consumer.join(self._context, change, now, request, new_member_id)
-                    )
+                    change, classic_in_consumer.join(change, request, new_member_id)
                 )
             change.write(GroupDeleted(request.group_id))
-        reply = classic_join.join(self._context, change, now, request, new_member_id)
-        return self._finish(change.decide(reply))
+        return self._finish(change, classic_join.join(change, request, new_member_id))
 
     def sync(self, now: Timestamp, request: SyncRequest) -> GroupDecision[Synced | Parked]:
         """SyncGroup."""
-        self._begin(now)
-        change = self._context.begin_change(request.group_id)
+        change = self._begin(now, request.group_id)
         match change.group:
             case ClassicGroup():
-                return self._finish(
-                    change.decide(classic_sync.sync(self._context, change, now, request))
-                )
+                return self._finish(change, classic_sync.sync(change, request))
             case ConsumerGroup():
-                return self._finish(
-                    change.decide(classic_in_consumer.sync(self._context, change, now, request))
-                )
+                return self._finish(change, classic_in_consumer.sync(change, request))
             case None:
                 raise UnknownMember(f"no group {request.group_id!r}")
 
@@ -142,17 +129,13 @@ class GroupMachine:
         generation: int,
         instance_id: str | None = None,
     ) -> GroupDecision[None]:
-        """Heartbeat of a classic member; raises `RebalanceInProgress` to call it back."""
-        self._begin(now)
-        match self._context.groups.get(group_id):
-            case ClassicGroup() as group:
-                classic_sync.heartbeat(
-                    self._context, group, now, member_id, instance_id, generation
-                )
-            case ConsumerGroup() as group:
-                classic_in_consumer.heartbeat(
-                    self._context, group, now, member_id, instance_id, generation
-                )
+        """Heartbeat of a classic member; raises `RebalanceInProgress` to make it join again."""
+        change = self._begin(now, group_id)
+        match change.group:
+            case ClassicGroup():
+                classic_sync.heartbeat(change, member_id, instance_id, generation)
+            case ConsumerGroup():
+                classic_in_consumer.heartbeat(change, member_id, instance_id, generation)
             case None:
                 raise UnknownMember(f"no group {group_id!r}")
         return _reply(None)
@@ -161,13 +144,10 @@ class GroupMachine:
         self, now: Timestamp, group_id: GroupId, leavers: Sequence[MemberIdentity]
     ) -> GroupDecision[tuple[Left, ...]]:
         """LeaveGroup, for several members at once; each has its own result."""
-        self._begin(now)
-        change = self._context.begin_change(group_id)
+        change = self._begin(now, group_id)
         if isinstance(change.group, ConsumerGroup):
-            return self._finish(
-                change.decide(classic_in_consumer.leave(self._context, change, now, leavers))
-            )
-        return self._finish(change.decide(classic_sync.leave(self._context, change, now, leavers)))
+            return self._finish(change, classic_in_consumer.leave(change, leavers))
+        return self._finish(change, classic_sync.leave(change, leavers))
 
     def abandon(self, now: Timestamp, token: Token) -> None:
         """The caller that waits with this token is gone; no wake-up will come for it."""
@@ -175,7 +155,8 @@ class GroupMachine:
         group = self._context.groups.get(parked.group_id) if parked else None
         if parked and isinstance(group, ClassicGroup) and parked.member_id in group.members:
             timeout_ms = group.members[parked.member_id].session_timeout_ms
-            self._context.restart_session(parked.group_id, parked.member_id, timeout_ms, now)
+            change = PendingChange(self._context, parked.group_id, now)
+            change.restart_session(parked.member_id, timeout_ms)
 
     # --- consumer protocol, and HTTP --------------------------------------------------------------
 
@@ -183,12 +164,9 @@ class GroupMachine:
         self, now: Timestamp, request: HeartbeatRequest
     ) -> GroupDecision[HeartbeatResponse]:
         """ConsumerGroupHeartbeat: join, carry on, leave."""
-        self._begin(now)
+        change = self._begin(now, request.group_id)
         consumer_heartbeat.check_request(self._context, request)
-        change = self._context.begin_change(request.group_id)
-        return self._finish(
-            change.decide(consumer_heartbeat.heartbeat(self._context, change, now, request))
-        )
+        return self._finish(change, consumer_heartbeat.heartbeat(change, request))
 
     def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
         """Where a member of a consumer group stands; raises `UnknownMember`."""
@@ -213,24 +191,24 @@ class GroupMachine:
 
     def topics_changed(self, now: Timestamp, topics: TopicsView) -> GroupDecision[None]:
         """The view from now on; groups whose topics changed get a new target."""
-        self._begin(now)
+        self._wake(now)
         self._context.topics = topics
         records: list[GroupRecord] = []
         for group_id, group in self._context.groups.items():
             if isinstance(group, ConsumerGroup) and topics_differ(self._context, group):
-                change = self._context.begin_change(group_id)
-                retarget(self._context, change, now, "topics changed")
+                change = PendingChange(self._context, group_id, now)
+                retarget(change, "topics changed")
                 records.extend(change.records)
-        return self._finish(Decision(tuple(records), Outcome(None)))
+        return self._decide(Decision(tuple(records), Outcome(None)))
 
     def topics_deleted(self, now: Timestamp, names: Iterable[TopicName]) -> GroupDecision[None]:
         """Forget the offsets in these topics.
 
         Apart from `topics_changed`, so that a view which is merely incomplete loses nothing.
         """
-        self._begin(now)
+        self._wake(now)
         records = commits.topics_deleted(self._context, frozenset(names))
-        return self._finish(Decision(records, Outcome(None)))
+        return self._decide(Decision(records, Outcome(None)))
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -238,13 +216,12 @@ class GroupMachine:
         self, now: Timestamp, request: CommitRequest
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetCommit, fenced by generation or epoch."""
-        self._begin(now)
-        return self._finish(commits.commit(self._context, now, request))
+        change = self._begin(now, request.group_id)
+        return self._finish(change, commits.commit(change, request))
 
     def check_commit(self, now: Timestamp, request: CommitRequest) -> None:
         """Raise what `commit` would; for commits that a transaction holds back."""
-        self._begin(now)
-        commits.check_commit(self._context, now, request)
+        commits.check_commit(self._begin(now, request.group_id), request)
 
     def is_metadata_too_large(self, offset: OffsetToCommit) -> bool:
         """Whether `commit` would refuse this one for its metadata."""
@@ -262,8 +239,8 @@ class GroupMachine:
         self, now: Timestamp, group_id: GroupId, partitions: Sequence[PartitionKey]
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetDelete."""
-        self._begin(now)
-        return self._finish(commits.delete(self._context, group_id, partitions))
+        change = self._begin(now, group_id)
+        return self._finish(change, commits.delete(change, partitions))
 
     # --- administration ---------------------------------------------------------------------------
 
@@ -286,9 +263,9 @@ class GroupMachine:
 
     def delete_group(self, now: Timestamp, group_id: GroupId) -> GroupDecision[None]:
         """DeleteGroups: only an empty one, with its offsets."""
-        self._begin(now)
-        records = descriptions.delete(self._context, group_id)
-        return self._finish(Decision(records, Outcome(None)))
+        change = self._begin(now, group_id)
+        descriptions.delete(change)
+        return self._finish(change, None)
 
     def settings(self, group_id: GroupId) -> GroupSettings:
         """What is set for the group, whether it is there or not."""
@@ -302,11 +279,11 @@ class GroupMachine:
         self, now: Timestamp, group_id: GroupId, settings: GroupSettings
     ) -> GroupDecision[None]:
         """Members learn of it at their next heartbeats; raises `InvalidSetting`."""
-        self._begin(now)
+        self._wake(now)
         settings.check(self._context.config)
         is_new = settings != self._context.settings_of(group_id)
         records = (GroupConfigured(group_id, settings),) if is_new else ()
-        return self._finish(Decision(records, Outcome(None)))
+        return self._decide(Decision(records, Outcome(None)))
 
     @property
     def statistics(self) -> Statistics:
@@ -369,7 +346,7 @@ class GroupMachine:
 
     def on_deadline(self, now: Timestamp) -> GroupDecision[None]:
         """All that is due, group by group: many members that expire together cost one rebalance."""
-        self._begin(now)
+        self._wake(now)
         due: dict[GroupId, list[Timer]] = {}
         for timer in self._context.timers.take_due(now):
             due.setdefault(timer.group_id, []).append(timer)
@@ -377,79 +354,41 @@ class GroupMachine:
         wakeups = [Wakeup(token, RebalanceInProgress("ask again")) for token in self._lost]
         self._lost.clear()
         for group_id, timers in due.items():
-            change = self._context.begin_change(group_id)
-            extra = self._on_group_deadline(change, timers, now)
-            records.extend((*change.records, *extra))
+            change = PendingChange(self._context, group_id, now)
+            deadlines.on_timers(change, timers)
+            records.extend(change.records)
             wakeups.extend(change.wakeups)
-        return self._finish(Decision(tuple(records), Outcome(None, tuple(wakeups))))
+        return self._decide(Decision(tuple(records), Outcome(None, tuple(wakeups))))
 
-    def _on_group_deadline(
-        self, change: PendingChange, timers: list[Timer], now: Timestamp
-    ) -> list[GroupRecord]:
-        context = self._context
-        kinds = {timer.kind for timer in timers}
-        self._expire_pending(change, [t.member_id for t in timers if t.kind is TimerKind.PENDING])
-        if isinstance(change.group, ConsumerGroup):
-            self._expire_consumers(change, timers, now)
-        elif change.group is not None:
-            silent = [timer.member_id for timer in timers if timer.kind is TimerKind.SESSION]
-            classic_phases.expire(context, change, silent, now)
-            if TimerKind.PENDING in kinds and classic_phases.is_preparing(change):
-                classic_phases.complete_if_all_joined(context, change, now)
-        if TimerKind.JOIN in kinds:
-            classic_phases.on_join_deadline(context, change, now)
-        if TimerKind.TARGET in kinds:
-            on_target_deadline(context, change, now)
-        if TimerKind.SYNC in kinds:
-            classic_phases.on_sync_deadline(context, change, now)
-        if change.group is None:
-            context.parked_requests.sweep(change.group_id)
-        if TimerKind.OFFSETS not in kinds:
-            return []
-        return commits.expire(context, change.group_id, change.group, now)
+    def _begin(self, now: Timestamp, group_id: GroupId) -> PendingChange:
+        """What every request does first."""
+        self._wake(now)
+        return PendingChange(self._context, group_id, now)
 
-    def _expire_pending(self, change: PendingChange, member_ids: list[str]) -> None:
-        if member_ids:
-            self._context.waiters(change.group_id).pending.difference_update(member_ids)
+    def _finish(self, change: PendingChange, reply: ReplyT) -> GroupDecision[ReplyT]:
+        return self._decide(change.decide(reply))
 
-    def _expire_consumers(self, change: PendingChange, timers: list[Timer], now: Timestamp) -> None:
-        group = change.consumer
-        silent = {
-            timer.member_id
-            for timer in timers
-            if timer.kind is TimerKind.SESSION and timer.member_id in group.members
-        }
-        clinging = {
-            timer.member_id
-            for timer in timers
-            if timer.kind is TimerKind.REVOCATION and _missed_revocation(group, timer.member_id)
-        }
-        for _ in silent:
-            self._context.statistics.session_expired(change.group_id)
-        for _ in clinging:
-            self._context.statistics.revocation_timed_out(change.group_id)
-        if silent or clinging:
-            reason = "session expired" if silent else "revocation timed out"
-            going = [member_id for member_id in group.members if member_id in silent | clinging]
-            consumer_members.remove_members(self._context, change, going, now, reason)
-
-    def _finish(self, decision: GroupDecision[ReplyT]) -> GroupDecision[ReplyT]:
+    def _decide(self, decision: GroupDecision[ReplyT]) -> GroupDecision[ReplyT]:
         self._unapplied = len(decision.records)
         self._last = decision.reply
         return decision
 
-    def _begin(self, now: Timestamp) -> None:
-        """What every verb does first: see that memory and log agree."""
+    def _wake(self, now: Timestamp) -> None:
+        """Make memory and log agree: timers begin anew after a restart or a failed write."""
         if self._unapplied:
             self._discard_unwritten(now)
-        if not self._is_awake:
-            self._is_awake = True
-            self._wake(now)
+        if self._is_awake:
+            return
+        self._is_awake = True
+        for group_id in self._context.groups:
+            deadlines.restart_timers(PendingChange(self._context, group_id, now))
+        for group_id in self._context.offsets.groups():
+            self._context.check_offsets_later(group_id, now)
 
     def _discard_unwritten(self, now: Timestamp) -> None:
-        """The last decision could not be written, yet what stands beside the log believes in it.
+        """The last decision was not written, but what is in memory only has followed it already.
 
-        So that is begun anew, as after a restart; those who wait are sent to ask again.
+        So that is begun anew, as after a restart; parked requests are told to ask again.
         """
         tokens = self._context.forget()
         tokens.extend(wakeup.token for wakeup in self._last.wakeups)
@@ -457,51 +396,9 @@ class GroupMachine:
         self._lost.extend(token for token in tokens if token != own)
         self._unapplied = 0
         self._is_awake = False
-        for group_id, group in self._context.groups.items():  # a view may have come to nothing
+        for group_id, group in self._context.groups.items():  # the view may be newer than they are
             if isinstance(group, ConsumerGroup) and topics_differ(self._context, group):
                 self._context.timers.set(Timer(TimerKind.TARGET, group_id), now)
-
-    def _wake(self, now: Timestamp) -> None:
-        """Sessions and phases begin anew."""
-        for group_id, group in self._context.groups.items():
-            self._context.check_offsets_later(group_id, now)
-            if isinstance(group, ClassicGroup):
-                self._wake_classic(group, now)
-            else:
-                self._wake_consumer(group, now)
-        for group_id in self._context.offsets.groups():
-            self._context.check_offsets_later(group_id, now)
-
-    def _wake_classic(self, group: ClassicGroup, now: Timestamp) -> None:
-        for member in group.members.values():
-            self._context.restart_session(
-                group.group_id, member.member_id, member.session_timeout_ms, now
-            )
-        phase_ends = Timestamp(now + group.rebalance_timeout_ms)
-        if group.state is ClassicState.PREPARING:
-            self._context.timers.set(Timer(TimerKind.JOIN, group.group_id), phase_ends)
-        elif group.state is ClassicState.COMPLETING:
-            self._context.waiters(group.group_id).unsynced = set(group.members)
-            self._context.timers.set(Timer(TimerKind.SYNC, group.group_id), phase_ends)
-
-    def _wake_consumer(self, group: ConsumerGroup, now: Timestamp) -> None:
-        if group.epoch > group.target_epoch:
-            self._context.timers.set(Timer(TimerKind.TARGET, group.group_id), now)
-        for member in group.members.values():
-            consumer_members.restart_session(self._context, group, member.member_id, now)
-            if group.current[member.member_id].state is MemberState.REVOKING:
-                revocation = Timer(TimerKind.REVOCATION, group.group_id, member.member_id)
-                self._context.timers.set(revocation, Timestamp(now + member.rebalance_timeout_ms))
-
-
-def _missed_revocation(group: ConsumerGroup, member_id: str) -> bool:
-    """Has the member still not done what it was given time for?"""
-    member = group.members.get(member_id)
-    if member is None:
-        return False
-    if member.classic is not None:
-        return must_rejoin(group, member_id)
-    return group.current[member_id].state is MemberState.REVOKING
 
 
 def _reply(reply: ReplyT) -> GroupDecision[ReplyT]:

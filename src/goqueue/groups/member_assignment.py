@@ -8,10 +8,9 @@ heartbeat interval to do so.
 import msgspec
 
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.context import CoordinatorContext
+from goqueue.groups.context import CoordinatorContext, Group
 from goqueue.groups.errors import UnknownMember
 from goqueue.groups.partition_sets import PartitionSet
-from goqueue.groups.pending_change import Group
 from goqueue.groups.reconcile import must_rejoin
 from goqueue.groups.records import ConsumerMember, GroupDeleted, GroupRecord, MemberState, TargetSet
 from goqueue.model.ids import GroupId

@@ -15,60 +15,61 @@ from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import EpochBumped, Subscription
-from goqueue.groups.timers import Timer, TimerKind
+from goqueue.groups.timers import TimerKind
 from goqueue.groups.topics import TopicFacts, TopicsView
-from goqueue.model.ids import Timestamp, TopicId, TopicName
+from goqueue.model.ids import TopicId, TopicName
 
 
-def retarget(
-    context: CoordinatorContext, change: PendingChange, now: Timestamp, reason: str
-) -> None:
+def retarget(change: PendingChange, reason: str) -> None:
     """Bump the epoch and see to it that a target for it is set."""
     group = change.consumer
-    topics = ResolvedSubscriptions(context.topics, group.subscriptions).topics()
-    change.write(EpochBumped(change.group_id, group.epoch + 1, topics, now))
-    context.statistics.rebalance_started(change.group_id, reason, now)
+    topics = ResolvedSubscriptions(change.context.topics, group.subscriptions).topics()
+    change.write(EpochBumped(change.group_id, group.epoch + 1, topics, change.now))
+    change.note_rebalance_started(reason)
     if group.is_empty:
-        context.check_offsets_later(change.group_id, now)
-    due = _target_due(context, group, now)
-    if due > now:
-        context.timers.set(Timer(TimerKind.TARGET, change.group_id), due)
+        change.check_offsets_later()
+    delay_ms = _delay_ms(change)
+    if delay_ms > 0:
+        change.set_timer(TimerKind.TARGET, delay_ms)
     else:
-        set_target(context, change, now)
+        set_target(change)
 
 
-def _target_due(context: CoordinatorContext, group: ConsumerGroup, now: Timestamp) -> Timestamp:
-    if len(group.members) < context.pace.large_group_members:
-        return now
-    last = context.target_set_at.get(group.group_id)
-    return now if last is None else Timestamp(last + context.pace.interval_ms)
+def _delay_ms(change: PendingChange) -> int:
+    """How long the new target of a large group is put off."""
+    pace = change.context.pace
+    last = change.context.target_set_at.get(change.group_id)
+    if last is None or len(change.consumer.members) < pace.large_group_members:
+        return 0
+    return last + pace.interval_ms - change.now
 
 
-def on_target_deadline(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+def on_target_deadline(change: PendingChange) -> None:
     """Set the target that was put off, or make up for topics that changed unwritten."""
     if not isinstance(change.group, ConsumerGroup):
         return
     if change.group.epoch > change.group.target_epoch:
-        set_target(context, change, now)
-    elif topics_differ(context, change.group):
-        retarget(context, change, now, "topics changed")
+        set_target(change)
+    elif topics_differ(change.context, change.group):
+        retarget(change, "topics changed")
 
 
-def set_target(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+def set_target(change: PendingChange) -> None:
     group = change.consumer
+    context = change.context
     subscriptions = ResolvedSubscriptions(context.topics, group.subscriptions)
     change.write(group.target_record(group.epoch, *_targets(group, subscriptions)))
-    context.timers.clear(Timer(TimerKind.TARGET, change.group_id))
+    change.clear_timer(TimerKind.TARGET)
     if len(group.members) >= context.pace.large_group_members:
-        context.target_set_at[change.group_id] = now
+        context.target_set_at[change.group_id] = change.now
     else:
         context.target_set_at.pop(change.group_id, None)
-    note_if_settled(context, change, now)
+    note_if_settled(change)
 
 
-def note_if_settled(context: CoordinatorContext, change: PendingChange, now: Timestamp) -> None:
+def note_if_settled(change: PendingChange) -> None:
     if change.consumer.is_settled:
-        context.statistics.rebalance_finished(change.group_id, now)
+        change.note_rebalance_finished()
 
 
 def topics_differ(context: CoordinatorContext, group: ConsumerGroup) -> bool:

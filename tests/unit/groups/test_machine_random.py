@@ -287,9 +287,9 @@ class ClassicWorld(RuleBasedStateMachine):
         group: Any = self.host.machine._context.groups.get(GROUP)
         if group is None:
             return
-        room = self.host.machine._context.waiters(GROUP)
-        assert room.joining.keys() <= group.members.keys()
-        assert room.syncing.keys() <= group.members.keys()
+        waiters = self.host.machine._context.parked_requests.waiters(GROUP)
+        assert waiters.joining.keys() <= group.members.keys()
+        assert waiters.syncing.keys() <= group.members.keys()
         assert (group.state == "Empty") == (not group.members)
         assert group.leader == "" or group.leader in group.members
         assert set(group.static.values()) <= group.members.keys()
