@@ -22,7 +22,7 @@ MayLink = Callable[[Path], bool]
 def backup(
     context: typer.Context,
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to put the backup; new or empty.")
+        Path, typer.Argument(metavar="DIR", help="Directory for the backup; must be new or empty.")
     ],
     data_dir: Annotated[
         Path | None,
@@ -30,17 +30,17 @@ def backup(
     ] = None,
     copy: Annotated[
         bool,
-        typer.Option("--copy", help="Copy every file; link none, also on the same file system."),
+        typer.Option("--copy", help="Copy every file instead of linking on the same file system."),
     ] = False,
     allow_damage: Annotated[
-        bool, typer.Option("--allow-damage", help="Back damaged data up too; the backup names it.")
+        bool, typer.Option("--allow-damage", help="Include damaged data; the backup lists it.")
     ] = False,
 ) -> None:
-    """Back up all data of the running server, or of a stopped one's data directory.
+    """Back up the running server, or the data directory of a stopped one.
 
-    Run it on the server's machine. Everything that was acknowledged before it began is in the
-    backup. Every batch is verified. On the same file system, files that do not change any more are
-    linked and take no room; put the backup on another disk, or use --copy, to survive a disk.
+    Run it on the server's machine. The backup has everything that was acknowledged before it
+    started, and every batch is verified. On the same file system, immutable files are linked and
+    take no space. To survive a broken disk, put the backup on another disk.
     """
     from goqueue.cli.backup_files import back_up, log_bytes, refuse_if_used
     from goqueue.cli.progress import reading

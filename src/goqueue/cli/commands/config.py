@@ -16,7 +16,7 @@ HIDDEN = "********"
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Name the servers you talk to, choose between them, and change one's log level.",
+    help="Manage named servers (contexts), and change the log level of a server.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.")]
@@ -27,7 +27,7 @@ def view(
     context: typer.Context,
     show_keys: Annotated[bool, typer.Option("--show-keys", help="Do not hide API keys.")] = False,
 ) -> None:
-    """Show the whole file, and where it is."""
+    """Show the configuration file and its path."""
     session = context.ensure_object(Session)
     file = contexts.load()
     typer.secho(f"# {contexts.path()}", err=True, dim=True)
@@ -37,7 +37,7 @@ def view(
 
 @app.command("get-contexts")
 def get_contexts(context: typer.Context) -> None:
-    """List the contexts; the one in use is marked."""
+    """List the contexts; the current one is marked."""
     session = context.ensure_object(Session)
     file = contexts.load()
     found: list[dict[str, Any]] = [
@@ -50,7 +50,7 @@ def get_contexts(context: typer.Context) -> None:
 
 @app.command("use-context")
 def use_context(name: Name) -> None:
-    """Use this context from now on."""
+    """Make this context the current one."""
     file = contexts.load()
     file.named(name)
     contexts.save(msgspec.structs.replace(file, current_context=name))
@@ -65,9 +65,9 @@ def set_context(
         str | None, typer.Option(metavar="KEY", help="Key to authenticate with.")
     ] = None,
 ) -> None:
-    """Add a context, or change what is given of one; --server and --timeout are its own.
+    """Add or change a context; --server and --timeout are stored in it.
 
-    The first one is used at once.
+    The first context becomes the current one.
     """
     session = context.ensure_object(Session)
     file = contexts.load()
@@ -86,7 +86,7 @@ def set_context(
 
 @app.command("delete-context")
 def delete_context(name: Name) -> None:
-    """Forget a context."""
+    """Delete a context."""
     file = contexts.load()
     if name not in file.contexts:
         raise Failure(f"there is no context {name!r}", ExitCode.NOT_FOUND)

@@ -32,35 +32,35 @@ def consume(
     context: typer.Context,
     topic: TopicName,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="\\[all of them]")
+        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="\\[all]")
     ] = None,
     offset: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="Begin here (with --partition); -N: so many before the end."
+            metavar="N", help="Start offset (with --partition); -N counts back from the end."
         ),
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the oldest. \\[default]")
+        bool, typer.Option("--from-beginning", help="Start with the oldest message. \\[default]")
     ] = False,
     from_latest: Annotated[
-        bool, typer.Option("--from-latest", help="Only what comes from now on.")
+        bool, typer.Option("--from-latest", help="Start at the end: only new messages.")
     ] = False,
     from_time: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Begin here: RFC 3339, epoch milliseconds, or -1h for an hour ago."
+            metavar="TIME", help="Start time: RFC 3339, epoch milliseconds, or -1h for an hour ago."
         ),
     ] = None,
     to_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End before the first one at this time.")
+        str | None, typer.Option(metavar="TIME", help="Stop before the first message of this time.")
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="End after so many messages."),
+        typer.Option("--limit", "-n", min=1, metavar="N", help="Stop after N messages."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="At the end, wait for more.")
+        bool, typer.Option("--follow", "-f", help="Wait for new messages at the end.")
     ] = False,
     form: Annotated[
         str | None,
@@ -76,7 +76,7 @@ def consume(
             "--group",
             "-g",
             metavar="NAME",
-            help="Read as a member of this consumer group, and commit what was shown.",
+            help="Read as a member of this consumer group and commit the offsets.",
         ),
     ] = None,
     key: Annotated[
@@ -85,13 +85,15 @@ def consume(
     header: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", metavar="NAME=VALUE", help="Only messages with it. May be repeated."
+            "--header",
+            metavar="NAME=VALUE",
+            help="Only messages with this header. May be repeated.",
         ),
     ] = None,
 ) -> None:
     """Read messages.  Messages from several partitions are merged by timestamp.
 
-    Templates know topic, partition, offset, timestamp, timestamp_ms, key, value and headers.
+    Fields of templates: topic, partition, offset, timestamp, timestamp_ms, key, value and headers.
     `--output table`, `json` or `yaml` are other ways to show messages.
     """
     from goqueue.cli.moments import milliseconds

@@ -30,24 +30,30 @@ app = typer.Typer(
 
 Place = Annotated[
     str | None,
-    typer.Argument(metavar="[PARTITION/OFFSET]", help="One of them, as `list` shows it."),
+    typer.Argument(
+        metavar="[PARTITION/OFFSET]", help="Position of one dead letter, as shown by `list`."
+    ),
 ]
 Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this key.")]
 Reason = Annotated[
     str | None,
-    typer.Option("--reason", metavar="WORD", help="Only this one, such as max_failures."),
+    typer.Option("--reason", metavar="WORD", help="Only with this reason, such as max_failures."),
 ]
 Group = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this group's.")
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only of this group.")
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Died then or later: -1h, or RFC 3339."),
+    typer.Option(
+        "--since", metavar="TIME", help="Dead-lettered at this time or later: -1h, or RFC 3339."
+    ),
 ]
 Header = Annotated[
     str | None, typer.Option("--header", metavar="NAME=VALUE", help="Only with this header.")
 ]
-Before = Annotated[str | None, typer.Option("--before", metavar="TIME", help="Died before then.")]
+Before = Annotated[
+    str | None, typer.Option("--before", metavar="TIME", help="Dead-lettered before this time.")
+]
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -63,12 +69,17 @@ def list_letters(
     since: Since = None,
     before: Before = None,
     header: Header = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 50,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", "-n", min=1, max=10_000, metavar="N", help="Number of dead letters."
+        ),
+    ] = 50,
     places: Annotated[
-        bool, typer.Option("--places", help="Only PARTITION/OFFSET of each, for scripts.")
+        bool, typer.Option("--places", help="Print only PARTITION/OFFSET of each, for scripts.")
     ] = False,
 ) -> None:
-    """List dead letters; nothing changes."""
+    """List dead letters."""
     from goqueue.cli.cells import Moment
 
     session = context.ensure_object(Session)
@@ -111,7 +122,9 @@ def list_letters(
 def show_letter(
     context: typer.Context,
     topic: TopicName,
-    place: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As `list` shows it.")],
+    place: Annotated[
+        str, typer.Argument(metavar="PARTITION/OFFSET", help="Position, as shown by `list`.")
+    ],
 ) -> None:
     """Show one dead letter and its history."""
     from goqueue.cli.cells import Moment
@@ -164,19 +177,25 @@ def redrive(
     since: Since = None,
     before: Before = None,
     header: Header = None,
-    to: Annotated[str | None, typer.Option(metavar="TOPIC", help="Not back, but here.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Move them to this topic instead.")
+    ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, metavar="N", help="At most N dead letters."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.01, metavar="N", help="At most so many a second.")
+        float | None, typer.Option(min=0.01, metavar="N", help="At most N per second.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the dead letters; move none.")
+    ] = False,
     background: Annotated[
-        bool, typer.Option("--background", help="Let the server go on; see `dlq redrives`.")
+        bool,
+        typer.Option("--background", help="Run in the server's background; see `dlq redrives`."),
     ] = False,
 ) -> None:
-    """Put dead letters back as they were, each once."""
+    """Move dead letters back to their topic, exactly once."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     which = _which(place, key, reason, group, since, before, header)
@@ -229,10 +248,10 @@ def redrives(
     context: typer.Context,
     topic: TopicName,
     cancel: Annotated[
-        str | None, typer.Option("--cancel", metavar="ID", help="Stop this one.")
+        str | None, typer.Option("--cancel", metavar="ID", help="Stop this redrive.")
     ] = None,
 ) -> None:
-    """Show the progress of redrives in the background."""
+    """Show the progress of background redrives."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -280,7 +299,7 @@ def purge(
     header: Header = None,
     force: Force = False,
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead letters permanently."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     which = _which(place, key, reason, group, since, before, header)

@@ -25,12 +25,14 @@ def doctor(
     context: typer.Context,
     data_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Examine this data directory; its server is stopped."),
+        typer.Option(
+            metavar="DIR", help="Examine this data directory. Its server must be stopped."
+        ),
     ] = None,
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Mend what can be mended; damaged files are kept in DIR/damaged."
+            "--repair", help="Repair what can be repaired. Damaged files are kept in DIR/damaged."
         ),
     ] = False,
     config: Annotated[
@@ -38,10 +40,10 @@ def doctor(
         typer.Option(metavar="FILE", help="The server's TOML file. \\[GOQUEUE_SERVER_CONFIG]"),
     ] = None,
 ) -> None:
-    """Find out what is wrong, and mend it.
+    """Find problems of a server or its data, and repair them.
 
-    With --data-dir every batch of every log is verified, and every record of the server's own logs
-    is decoded. Without it, the running server is asked. Exit code 1 when a problem remains.
+    With --data-dir, every batch of every log is verified and every record of the internal logs is
+    decoded. Without it, the running server is asked. The exit code is 1 if a problem remains.
     """
     session = context.ensure_object(Session)
     if data_dir is None:

@@ -23,7 +23,7 @@ ID_LENGTH_MAX: Final = 20
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Look at consumer groups, move their offsets, delete them.",
+    help="Show consumer groups, reset their offsets, delete them.",
 )
 
 
@@ -41,9 +41,10 @@ def _names(context: typer.Context) -> list[str]:
 GroupName = Annotated[
     str, typer.Argument(metavar="GROUP", help="Name of the group.", autocompletion=_names)
 ]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until ctrl-c.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until ctrl-c.")]
 Interval = Annotated[
-    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Between two looks.")
+    float,
+    typer.Option("--interval", min=0.1, metavar="SECONDS", help="Time between two refreshes."),
 ]
 
 
@@ -52,7 +53,7 @@ Interval = Annotated[
 
 @app.command("list")
 def list_groups(context: typer.Context) -> None:
-    """List the groups that have members or offsets."""
+    """List groups with members or offsets."""
     from goqueue.cli.cells import State
 
     session = context.ensure_object(Session)
@@ -73,7 +74,7 @@ def list_groups(context: typer.Context) -> None:
 def describe(
     context: typer.Context, group: GroupName, watch: Watch = False, interval: Interval = 2.0
 ) -> None:
-    """Show a group's state, its members and how far behind it is."""
+    """Show the state, members and lag of a group."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -116,7 +117,7 @@ def _described(client: "Client", name: str) -> "tuple[object, RenderableType]":
 
 @app.command("members")
 def members(context: typer.Context, group: GroupName) -> None:
-    """Show who is in a group and what each one has."""
+    """Show the members of a group and their partitions."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -167,7 +168,7 @@ def _places(places: "list[Place]") -> str:
 def lag(
     context: typer.Context, group: GroupName, watch: Watch = False, interval: Interval = 2.0
 ) -> None:
-    """Show how far behind a group is in each partition."""
+    """Show the lag of a group in each partition."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -187,7 +188,7 @@ def _lag(found: "GroupLag") -> "tuple[object, RenderableType]":
 
 @app.command("offsets")
 def offsets(context: typer.Context, group: GroupName) -> None:
-    """Show the offsets that a group has committed."""
+    """Show the committed offsets of a group."""
     from goqueue.cli.cells import Moment
 
     session = context.ensure_object(Session)
@@ -221,38 +222,39 @@ def reset_offsets(
     context: typer.Context,
     group: GroupName,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="NAME", help="\\[all with offsets]")
+        str | None,
+        typer.Option("--topic", "-t", metavar="NAME", help="\\[all topics with offsets]"),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="\\[all of them]")
+        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="\\[all]")
     ] = None,
     to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="The oldest message there is.")
+        bool, typer.Option("--to-earliest", help="To the oldest message.")
     ] = False,
     to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="Only what comes from now on.")
+        bool, typer.Option("--to-latest", help="Start at the end: only new messages.")
     ] = False,
     to_offset: Annotated[
-        int | None, typer.Option("--to-offset", min=0, metavar="N", help="This offset.")
+        int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")
     ] = None,
     to_time: Annotated[
         str | None,
         typer.Option(
             "--to-time",
             metavar="TIME",
-            help="The first message then: RFC 3339, epoch milliseconds, or -1h for an hour ago.",
+            help="To the first message of this time: RFC 3339, epoch milliseconds, or -1h.",
         ),
     ] = None,
     shift: Annotated[
         int | None,
-        typer.Option("--shift", metavar="N", help="So many messages on, or back: --shift=-10."),
+        typer.Option("--shift", metavar="N", help="By N messages forward, or back: --shift=-10."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
     force: Force = False,
 ) -> None:
-    """Move a group's offsets.  It must have no members meanwhile."""
+    """Reset the offsets of a group.  It must have no active members."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     to, value = _destination(to_earliest, to_latest, to_offset, to_time, shift)
@@ -314,7 +316,7 @@ def delete(
     ],
     force: Force = False,
 ) -> None:
-    """Delete groups with their offsets.  They must have no members."""
+    """Delete groups with their offsets.  They must have no active members."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     confirm(f"Delete {', '.join(groups)} with all offsets?", "delete", force=force)

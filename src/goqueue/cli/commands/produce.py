@@ -37,42 +37,60 @@ def produce(
     header: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", "-H", metavar="NAME=VALUE", help="Of every message. May be repeated."
+            "--header", "-H", metavar="NAME=VALUE", help="Header of every message. May be repeated."
         ),
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", min=0, metavar="N", help="\\[by key, or in turn]"),
+        typer.Option(
+            "--partition",
+            "-p",
+            min=0,
+            metavar="N",
+            help="Partition to write to. \\[by key, else in turn]",
+        ),
     ] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="RFC 3339, epoch milliseconds or -1h. \\[now]"),
+        typer.Option(
+            metavar="TIME", help="Timestamp: RFC 3339, epoch milliseconds or -1h. \\[now]"
+        ),
     ] = None,
     tombstone: Annotated[
-        bool, typer.Option("--tombstone", help="One message without a value: deletes --key.")
+        bool,
+        typer.Option(
+            "--tombstone", help="Publish one message without a value, which deletes --key."
+        ),
     ] = False,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="A line a message; - is the pipe."),
+        typer.Option("--file", "-f", metavar="FILE", help="Read one message per line; - is stdin."),
     ] = None,
     form: Annotated[
         str,
-        typer.Option("--format", metavar="FORM", help="Of lines: raw, or json as `consume` has."),
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="Format of the lines: raw, or json as written by `consume`.",
+        ),
     ] = "raw",
     key_separator: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="In raw lines, what stands before it is the key."),
+        typer.Option(metavar="TEXT", help="Separates key and value in raw lines."),
     ] = None,
     in_flight: Annotated[
         int,
         typer.Option(
-            min=1, max=64, metavar="N", help="Requests at once; above 1 messages may overtake."
+            min=1,
+            max=64,
+            metavar="N",
+            help="Concurrent requests. With more than 1, the order may change.",
         ),
     ] = 1,
 ) -> None:
-    """Publish messages: from `-m`, from a file, or a line each from a pipe.
+    """Publish messages from `-m`, from a file, or from stdin (one per line).
 
-    The exit code is 1 when any message was not published.
+    The exit code is 1 if any message was not published.
     """
     from goqueue.cli.intake import Defaults
     from goqueue.cli.moments import milliseconds

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Receive and acknowledge messages one by one; see who holds what.",
+    help="Receive and acknowledge messages one by one; show messages in flight.",
 )
 
 VALUE_SHOWN_MAX: Final = 60
@@ -29,7 +29,8 @@ ConsumerOption = Annotated[
     str | None, typer.Option("--consumer", metavar="NAME", help="Consumer name. \\[user@host]")
 ]
 Receipts = Annotated[
-    list[str], typer.Argument(metavar="RECEIPT...", help="As `receive` gave them; - for stdin.")
+    list[str],
+    typer.Argument(metavar="RECEIPT...", help="Receipts from `receive`; - reads them from stdin."),
 ]
 Visibility = Annotated[
     str | None,
@@ -48,16 +49,23 @@ def receive(
     context: typer.Context,
     topic: TopicName,
     group: GroupOption,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, metavar="N")] = 1,
-    wait: Annotated[str, typer.Option(metavar="TIME", help="Wait for one: 10s.")] = "0",
+    count: Annotated[
+        int,
+        typer.Option("--count", "-n", min=1, max=10_000, metavar="N", help="Number of messages."),
+    ] = 1,
+    wait: Annotated[
+        str, typer.Option(metavar="TIME", help="Time to wait for a message: 10s.")
+    ] = "0",
     visibility: Visibility = None,
     consumer: ConsumerOption = None,
-    ack: Annotated[bool, typer.Option("--ack", help="Ack them once they are shown.")] = False,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="Acknowledge the messages after they are shown.")
+    ] = False,
     receipts: Annotated[
-        bool, typer.Option("--receipts", help="Only the receipts, one a line, for scripts.")
+        bool, typer.Option("--receipts", help="Print only the receipts, one per line, for scripts.")
     ] = False,
 ) -> None:
-    """Take messages to work on; ack, nack or reject them by their receipts."""
+    """Receive messages.  Ack, nack or reject them by their receipts."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:
@@ -152,7 +160,7 @@ def nack(
     context: typer.Context,
     receipts: Receipts,
     delay: Delay = None,
-    reason: Annotated[str, typer.Option(help="Kept for the dead letter it may become.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, kept in the history of the message.")] = "",
 ) -> None:
     """Report messages as failed: they are redelivered, or become dead letters."""
     _settle(context, "nack", receipts, delay_ms=_optional_ms(delay, "--delay"), reason=reason)
@@ -164,7 +172,7 @@ def reject(
     receipts: Receipts,
     reason: Annotated[str, typer.Option(help="Why they can never be processed.")],
 ) -> None:
-    """Make messages dead letters at once."""
+    """Dead-letter messages immediately."""
     _settle(context, "reject", receipts, reason=reason)
 
 
@@ -228,7 +236,9 @@ def work(
     topic: TopicName,
     command: Annotated[
         list[str],
-        typer.Argument(metavar="-- COMMAND...", help="Run for each message, its value on stdin."),
+        typer.Argument(
+            metavar="-- COMMAND...", help="Command to run for each message; the value is its stdin."
+        ),
     ],
     group: GroupOption,
     workers: Annotated[
@@ -240,21 +250,21 @@ def work(
     visibility: Visibility = None,
     consumer: ConsumerOption = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="End after so many.")
+        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Stop after N messages.")
     ] = None,
     until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="End when there is nothing to do.")
+        bool, typer.Option("--until-empty", help="Stop when no message is left.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what the command says.")] = (
-        False
-    ),
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the output of the command.")
+    ] = (False),
 ) -> None:
     """Run a command for each message: ack when it ends with 0, nack otherwise.
 
-    One word is given to the shell.  The message's place, key, headers and attempt are in variables
-    GOQUEUE_TOPIC, _PARTITION, _OFFSET, _KEY, _ATTEMPT, _PRIORITY and GOQUEUE_HEADER_name.  While it
-    runs, the visibility time-out is extended.  Ctrl-c lets running commands end and releases the
-    rest.
+    A single argument is run by the shell.  The environment has GOQUEUE_TOPIC, _PARTITION, _OFFSET,
+    _KEY, _ATTEMPT, _PRIORITY and GOQUEUE_HEADER_name of the message.  While the command runs, the
+    visibility time-out is extended.  Ctrl-c waits for running commands and releases the other
+    messages.
     """
     import asyncio
 
@@ -285,9 +295,12 @@ def peek(
     context: typer.Context,
     topic: TopicName,
     group: GroupOption,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1_000, metavar="N")] = 10,
+    count: Annotated[
+        int,
+        typer.Option("--count", "-n", min=1, max=1_000, metavar="N", help="Number of messages."),
+    ] = 10,
 ) -> None:
-    """Show what comes next; nothing changes."""
+    """Show the next messages without receiving them."""
     from goqueue.cli.rendering import as_json
 
     session = context.ensure_object(Session)
@@ -308,9 +321,14 @@ def peek(
 def in_flight(
     context: typer.Context,
     group: GroupOption,
-    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only of this one.")] = None,
-    consumer: Annotated[str | None, typer.Option(metavar="NAME", help="Only this one's.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N")] = 100,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only this topic.")] = None,
+    consumer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this consumer.")
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="Number of messages."),
+    ] = 100,
 ) -> None:
     """Show messages in flight: which consumer holds each, and until when."""
     from goqueue.cli.cells import Moment
@@ -349,10 +367,10 @@ def in_flight(
 def stats(
     context: typer.Context,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", metavar="GROUP", help="\\[all of them]")
+        str | None, typer.Option("--group", "-g", metavar="GROUP", help="\\[all]")
     ] = None,
 ) -> None:
-    """Show what is ready, held and waiting, and what became of the messages before."""
+    """Show ready, in-flight and delayed messages, and totals of past deliveries."""
     from goqueue.cli.cells import Moment
 
     session = context.ensure_object(Session)
@@ -401,13 +419,13 @@ def settings(
     group: GroupOption,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change one. May be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting. May be repeated."),
     ] = None,
     reset: Annotated[
-        bool, typer.Option("--reset", help="Those not named get their default.")
+        bool, typer.Option("--reset", help="Reset all other settings to their defaults.")
     ] = False,
 ) -> None:
-    """Show or change how a group works its topics off."""
+    """Show or change the queue settings of a group."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     wanted = {name: _value(text) for name, text in pairs(changes, "--set").items()}

@@ -13,12 +13,15 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def restore(
     context: typer.Context,
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A directory of `backup`.")],
+    backup: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="Directory that `backup` wrote.")
+    ],
     data_dir: Annotated[
-        Path, typer.Argument(metavar="DATA_DIR", help="The data directory to make; new or empty.")
+        Path,
+        typer.Argument(metavar="DATA_DIR", help="Data directory to create; must be new or empty."),
     ],
 ) -> None:
-    """Make a data directory of a backup, verified file by file and batch by batch.
+    """Create a data directory from a backup. Every file and batch is verified.
 
     Start a server on it with `goqueue server --data-dir DATA_DIR`.
     """

@@ -28,30 +28,38 @@ def server(
     context: typer.Context,
     data_dir: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Where everything is kept. \\[./data]"),
+        typer.Option(metavar="DIR", help="Data directory. \\[./data]"),
     ] = None,
     kafka: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Kafka listener; port 0: any. \\[127.0.0.1:9092]"),
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of the Kafka listener; port 0 picks a free port. \\[127.0.0.1:9092]",
+        ),
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="HTTP listener; port 0: any. \\[127.0.0.1:8080]"),
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of the HTTP listener; port 0 picks a free port. \\[127.0.0.1:8080]",
+        ),
     ] = None,
     advertised: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Address that Kafka clients are told, if it differs."
+            metavar="HOST:PORT",
+            help="Address that Kafka clients connect to, if it differs from --kafka.",
         ),
     ] = None,
     insecure: Annotated[
         bool | None,
         typer.Option(
-            "--insecure", help="Allow addresses that others can reach, without authentication."
+            "--insecure",
+            help="Allow listeners that other machines can reach, without authentication.",
         ),
     ] = None,
     node_id: Annotated[
-        int | None, typer.Option(metavar="N", help="This node's number in a cluster. \\[1]")
+        int | None, typer.Option(metavar="N", help="Number of this node in a cluster. \\[1]")
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error. \\[info]")
@@ -68,18 +76,18 @@ def server(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any setting, as storage.checkpoint_ms=5000. May be repeated.",
+            help="Any setting: storage.checkpoint_ms=5000. May be repeated.",
         ),
     ] = None,
     print_config: Annotated[
         bool,
-        typer.Option("--print-config", help="Show the settings and where each is from, and stop."),
+        typer.Option("--print-config", help="Show all settings with their sources, and exit."),
     ] = False,
 ) -> None:
     """Run a broker.
 
-    Settings are taken from the defaults, then the TOML file, then `GOQUEUE_…` variables
-    (`GOQUEUE_KAFKA_LISTEN`), then flags; `--print-config` shows what came out.
+    Flags override environment variables (`GOQUEUE_KAFKA_LISTEN`), which override the TOML file.
+    `--print-config` shows the result.
     """
     flags: dict[str, Any] = {
         "data_dir": data_dir,

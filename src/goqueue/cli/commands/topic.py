@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from goqueue.client.http.results import Setting, Topic, TopicSummary
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Create, look at, change and delete topics."
+    add_completion=False, no_args_is_help=True, help="Create, show, change and delete topics."
 )
 
 
@@ -47,8 +47,8 @@ Settings = Annotated[
 def list_topics(context: typer.Context) -> None:
     """List the topics.
 
-    MESSAGES and SIZE of a topic that nobody has used since the server was started are not known
-    (`-`); `describe` looks.
+    MESSAGES and SIZE are unknown (`-`) for topics that were not used since the server started;
+    `describe` reads them.
     """
     from goqueue.cli.cells import Moment, Size
 
@@ -145,11 +145,17 @@ def create(
     topic: TopicName,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, metavar="N", help="How many. \\[the server's]"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            metavar="N",
+            help="Number of partitions. \\[the server's default]",
+        ),
     ] = None,
     settings: Settings = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="No error when it is there already.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists already.")
     ] = False,
 ) -> None:
     """Create a topic."""
@@ -204,7 +210,9 @@ def alter(
     settings: Settings = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", metavar="NAME", help="Back to the default. May be repeated."),
+        typer.Option(
+            "--unset", metavar="NAME", help="Reset a setting to its default. May be repeated."
+        ),
     ] = None,
 ) -> None:
     """Change a topic's settings."""
@@ -226,10 +234,13 @@ def add_partitions(
     context: typer.Context,
     topic: TopicName,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, metavar="N", help="How many in all.")
+        int,
+        typer.Option(
+            "--partitions", "-p", min=1, metavar="N", help="New total number of partitions."
+        ),
     ],
 ) -> None:
-    """Grow a topic.  Keys may go to other partitions from then on."""
+    """Add partitions to a topic.  Keys may then map to other partitions."""
     session = context.ensure_object(Session)
     chosen = session.output_format()
     with session.client() as client:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Look at transactions, and abort one that hangs.",
+    help="Show transactions, and abort one that hangs.",
 )
 
 
@@ -44,7 +44,8 @@ def list_transactions(
         str | None, typer.Option("--state", help="Only in this state: ongoing, prepare_commit, …")
     ] = None,
     also_idle: Annotated[
-        bool, typer.Option("--all", "-a", help="Also ids without an open transaction.")
+        bool,
+        typer.Option("--all", "-a", help="Also transactional ids without an open transaction."),
     ] = False,
 ) -> None:
     """List the open transactions."""
@@ -78,7 +79,7 @@ def list_transactions(
 
 @app.command("describe")
 def describe(context: typer.Context, transactional_id: TransactionalId) -> None:
-    """Show a transactional id: its producer, and what its transaction has written to."""
+    """Show a transactional id: its producer and the partitions of its transaction."""
     from goqueue.client.http.calls import transactions
 
     session = context.ensure_object(Session)
@@ -112,7 +113,7 @@ def abort(
     transactional_id: TransactionalId,
     force: Force = False,
 ) -> None:
-    """Abort the id's open transaction and fence its producer."""
+    """Abort the open transaction of an id and fence its producer."""
     from goqueue.client.http.calls import transactions
 
     session = context.ensure_object(Session)

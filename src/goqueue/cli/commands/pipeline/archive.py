@@ -23,47 +23,52 @@ FORMATS = ("parquet", "delta", "iceberg")
 def archive(
     context: typer.Context,
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC...]", help="What to archive.")
+        list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Topics to archive.")
     ] = None,
     to: Annotated[
         str,
-        typer.Option("--to", "-d", metavar="DIR", help="Folder of the tables, one a topic."),
+        typer.Option("--to", "-d", metavar="DIR", help="Directory of the tables, one per topic."),
     ] = "archive",
     format: Annotated[
         str, typer.Option("--format", "-f", metavar="FORMAT", help="parquet, delta or iceberg.")
     ] = "parquet",
     pattern: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="Topics by name, also those made later."),
+        typer.Option(metavar="REGEX", help="Topics whose names match, also those created later."),
     ] = None,
     decode: Annotated[
         str, typer.Option(metavar="HOW", help="json: fields of values become columns; or none.")
     ] = "none",
     fields: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", help="Types known beforehand: 'id bigint, price double'."),
+        typer.Option(
+            metavar="COLUMNS", help="Columns with known types: 'id bigint, price double'."
+        ),
     ] = None,
     keep_value: Annotated[
-        bool, typer.Option(help="Keep decoded values as they were, too: a replay needs them.")
+        bool, typer.Option(help="Also keep the original values; a replay needs them.")
     ] = True,
     start: Annotated[
         str, typer.Option(metavar="WHERE", help="Where a new archive begins: earliest or latest.")
     ] = "earliest",
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="How often to commit what has come: 30s, 5m.")
+        str, typer.Option(metavar="TIME", help="Time between commits: 30s, 5m.")
     ] = "1m",
-    once: Annotated[bool, typer.Option("--once", help="Archive what is there, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Archive the existing messages, then stop.")
+    ] = False,
     batch_mib: Annotated[
-        int, typer.Option(min=1, max=1 << 20, metavar="N", help="About how much a commit reads.")
+        int, typer.Option(min=1, max=1 << 20, metavar="N", help="Approximate size of a commit.")
     ] = 1024,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Spark's; by default in the folder of --to.")
+        str | None,
+        typer.Option(metavar="DIR", help="Spark's checkpoint. \\[in the directory of --to]"),
     ] = None,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Keep topics as Parquet, Delta or Iceberg tables, exactly once, and follow them.
+    """Write topics to Parquet, Delta or Iceberg tables, exactly once and continuously.
 
     Rows that cannot be decoded go to the table TOPIC_dlq, with the reason.
     """

@@ -13,7 +13,7 @@ def check(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The pipeline, in YAML.")],
 ) -> None:
-    """Say everything that is wrong with a pipeline's file.
+    """Check a pipeline file and list all its problems.
 
     `goqueue pipeline run --dry-run` asks Spark and the broker as well.
     """

@@ -14,12 +14,14 @@ from goqueue.cli.session import Session
 def compact(
     context: typer.Context,
     topic: TopicName,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")
+    ] = False,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Keep only the last message of each key, however many keys there are."""
+    """Keep only the last message of each key, with any number of keys."""
     from goqueue.spark.compaction.job import compact as compact_topic
 
     session = context.ensure_object(Session)

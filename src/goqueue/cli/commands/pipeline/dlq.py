@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="See why messages died, and drive back what an SQL condition picks.",
+    help="Analyse dead letters, and redrive those that match an SQL condition.",
 )
 
 Where = Annotated[
@@ -25,7 +25,7 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="SQL",
-        help="Which: \"reason = 'rejected' and attempts > 1 and headers['tenant'] = 'a'\".",
+        help="Condition: \"reason = 'rejected' and attempts > 1 and headers['tenant'] = 'a'\".",
     ),
 ]
 
@@ -36,7 +36,7 @@ def triage(
     topic: TopicName,
     where: Where = None,
     by: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="What makes letters alike.")
+        str, typer.Option(metavar="COLUMNS", help="Columns to group by.")
     ] = "reason,group,consumer,error",
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
@@ -71,19 +71,24 @@ def redrive(
     context: typer.Context,
     topic: TopicName,
     where: Where = None,
-    to: Annotated[str | None, typer.Option(metavar="TOPIC", help="Not back, but here.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Move them to this topic instead.")
+    ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, metavar="N", help="At most N dead letters."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.01, metavar="N", help="At most so many a second.")
+        float | None, typer.Option(min=0.01, metavar="N", help="At most N per second.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be moved; move nothing.")
+    ] = False,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Put back the dead letters that an SQL condition picks, each once."""
+    """Redrive the dead letters that match an SQL condition, exactly once."""
     from goqueue.spark.dlq import job
 
     session = context.ensure_object(Session)

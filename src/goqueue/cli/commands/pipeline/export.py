@@ -16,12 +16,12 @@ from goqueue.cli.session import Session
 def export(
     context: typer.Context,
     file: PipelineArgument,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the project.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New directory for the project.")],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Make a project of Spark Declarative Pipelines of a pipeline, for `spark-pipelines run`.
+    """Export a pipeline as a project for Spark Declarative Pipelines (`spark-pipelines run`).
 
-    They append; sinks that update, archives and consoles are left out, and named.
+    Such projects only append: sinks that update, archives and consoles are left out and listed.
     """
     from goqueue.spark.pipelines.exporting import exported
 

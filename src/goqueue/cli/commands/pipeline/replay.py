@@ -16,65 +16,67 @@ from goqueue.cli.session import Session
 def replay(
     context: typer.Context,
     to: Annotated[
-        str, typer.Option("--to", metavar="TOPIC", help="Where messages go; made if missing.")
+        str, typer.Option("--to", metavar="TOPIC", help="Target topic; created if missing.")
     ],
     archive: Annotated[
         str | None,
-        typer.Option("--archive", "-d", metavar="DIR", help="A table of an archive to replay."),
+        typer.Option("--archive", "-d", metavar="DIR", help="Table of an archive to replay."),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="A topic to replay.")
+        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to replay.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="From then: 2026-01-31T12:00:00Z.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Start time: 2026-01-31T12:00:00Z."),
     ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="TIME", help="Up to then.")
+        str | None, typer.Option("--before", metavar="TIME", help="End time, exclusive.")
     ] = None,
     from_offset: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="From there, in each partition.")
+        int | None, typer.Option(min=0, metavar="N", help="Start offset in each partition.")
     ] = None,
     before_offset: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Up to there, in each partition.")
+        int | None,
+        typer.Option(min=0, metavar="N", help="End offset in each partition, exclusive."),
     ] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option(min=0, metavar="N", help="Only from this one. May be repeated."),
+        typer.Option(min=0, metavar="N", help="Only this partition. May be repeated."),
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="SQL", help="Which: \"price > 100 and customer = 'a'\"."),
+        typer.Option(metavar="SQL", help="Condition: \"price > 100 and customer = 'a'\"."),
     ] = None,
     by_key: Annotated[
         bool,
-        typer.Option("--by-key", help="Keys decide the partition; else messages stay in theirs."),
+        typer.Option("--by-key", help="Choose partitions by key instead of keeping them."),
     ] = False,
     new_times: Annotated[
-        bool, typer.Option("--new-times", help="Messages get the time of the replay.")
+        bool, typer.Option("--new-times", help="Use the time of the replay as timestamp.")
     ] = False,
     name: Annotated[
         str | None,
-        typer.Option(help="A replay is done once; under another name it is done again."),
+        typer.Option(help="Name of the replay. Each name runs once; use a new one to repeat."),
     ] = None,
     source_bootstrap: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="The broker of --topic, if it is another one."),
+        typer.Option(metavar="HOST:PORT", help="Broker of --topic, if different."),
     ] = None,
     state: Annotated[
-        str, typer.Option(metavar="DIR", help="What must be known to go on after a crash.")
+        str, typer.Option(metavar="DIR", help="Directory for the state that a restart needs.")
     ] = "replays",
     window: Annotated[
         int,
-        typer.Option(min=1, max=1 << 40, metavar="N", help="Offsets in one transaction."),
+        typer.Option(min=1, max=1 << 40, metavar="N", help="Offsets per transaction."),
     ] = 500_000,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Write what was once in a topic to a topic again, in order, with its times, exactly once.
+    """Write messages of an archive or a topic to a topic again, in order and exactly once.
 
-    From an archive also what retention has deleted long ago. Started again after a crash, with the
-    same options, it goes on where it was.
+    An archive also has messages that retention has deleted. After a crash, run the same command
+    again: the replay continues.
     """
     session = context.ensure_object(Session)
     chosen = session.output_format()

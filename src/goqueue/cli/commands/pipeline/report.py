@@ -17,28 +17,31 @@ ORIGINS = ("header:", "json:$")
 
 def report(
     context: typer.Context,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="What to look at.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topics of the report.")],
     out: Annotated[
-        Path, typer.Option("--out", "-d", metavar="DIR", help="Where page and tables go.")
+        Path,
+        typer.Option("--out", "-d", metavar="DIR", help="Directory for the page and the tables."),
     ] = Path("report"),
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="From then: -1h, or RFC 3339."),
+        typer.Option("--since", metavar="TIME", help="Start time: -1h, or RFC 3339."),
     ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="TIME", help="Up to then.")
+        str | None, typer.Option("--before", metavar="TIME", help="End time, exclusive.")
     ] = None,
     origin: Annotated[
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where a message tells when it began: header:NAME or json:$.field.",
+            help="Where a message has its time of origin: header:NAME or json:$.field.",
         ),
     ] = None,
     sla: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The latency you promise: 500ms, 2s.")
+        str | None, typer.Option(metavar="TIME", help="Latency objective: 500ms, 2s.")
     ] = None,
-    keys: Annotated[int, typer.Option(min=1, max=1_000, metavar="N", help="Hot keys.")] = 20,
+    keys: Annotated[
+        int, typer.Option(min=1, max=1_000, metavar="N", help="Number of hot keys.")
+    ] = 20,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,

@@ -27,20 +27,22 @@ def run(
     context: typer.Context,
     file: PipelineArgument,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show plan and schemas, and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the plan and the schemas; write nothing.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="With --dry-run: Spark's own plans as well.")
+        bool, typer.Option("--explain", help="With --dry-run: show Spark's plans, too.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Work off what is there, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process the existing input, then stop.")
+    ] = False,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Run a declared pipeline until ctrl-c, or until all is worked off.
+    """Run a declared pipeline until ctrl-c, or with --once until all input is processed.
 
-    How far it is lies in its checkpoints: run again, after a stop or a crash, it goes on where it
-    was, and every sink gets every row exactly once.
+    Progress is kept in checkpoints: after a stop or a crash, run the same command again. Every sink
+    gets every row exactly once.
     """
     from goqueue.spark.pipelines.job import PipelineJob
 

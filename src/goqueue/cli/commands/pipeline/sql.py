@@ -38,11 +38,11 @@ def sql(
     from_time: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Only messages from then on: RFC 3339, or -1h for an hour ago."
+            metavar="TIME", help="Only messages since this time: RFC 3339, or -1h for an hour ago."
         ),
     ] = None,
     to_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only messages before then.")
+        str | None, typer.Option(metavar="TIME", help="Only messages before this time.")
     ] = None,
     schema: Annotated[
         list[str] | None,
@@ -53,17 +53,17 @@ def sql(
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until ctrl-c.")
+        bool, typer.Option("--follow", "-f", help="Continue with new messages until ctrl-c.")
     ] = False,
     bootstrap: Bootstrap = None,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Ask topics in SQL: "select store, count(*) from orders group by store".
+    """Query topics with SQL: "select store, count(*) from orders group by store".
 
-    A topic is a table; one with a dot or a dash in its name stands in backticks.  The fields of
-    JSON values are columns (`describe orders` lists them), other values are the column `value`;
-    the message's own are _key, _topic, _partition, _offset, _timestamp, _headers and _value.
+    A topic is a table; quote names with a dot or a dash in backticks.  The fields of JSON values
+    are columns (`describe orders` lists them); other values are the column `value`.  Further
+    columns: _key, _topic, _partition, _offset, _timestamp, _headers and _value.
     """
     from goqueue.client.kafka import KafkaClient
     from goqueue.spark.sql.job import query

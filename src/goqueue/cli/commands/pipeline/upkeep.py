@@ -9,7 +9,7 @@ from goqueue.cli.output import show
 from goqueue.cli.session import Session
 
 Folder = Annotated[
-    str, typer.Argument(metavar="DIR", help="Folder of an archive, or of one of its tables.")
+    str, typer.Argument(metavar="DIR", help="Directory of an archive, or of one of its tables.")
 ]
 
 
@@ -18,11 +18,13 @@ def vacuum(
     folder: Folder,
     hours: Annotated[
         float,
-        typer.Option(min=1, metavar="N", help="Keep what is younger: jobs and readers may use it."),
+        typer.Option(min=1, metavar="N", help="Keep newer files; jobs and readers may use them."),
     ] = 168,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")
+    ] = False,
 ) -> None:
-    """Remove files that no table needs: of crashes, of compaction, of old snapshots."""
+    """Delete files that no table uses: from crashes, compaction and old snapshots."""
     from goqueue.spark.lake.upkeep import vacuum as vacuum_tables
 
     chosen = context.ensure_object(Session).output_format()
@@ -35,12 +37,12 @@ def compact_files(
     context: typer.Context,
     folder: Folder,
     target_mib: Annotated[
-        int, typer.Option(min=1, max=10_240, metavar="N", help="How large files shall become.")
+        int, typer.Option(min=1, max=10_240, metavar="N", help="Target size of files.")
     ] = 128,
     master: Master = LOCAL,
     settings: Settings = None,
 ) -> None:
-    """Merge small files of an archive into large ones, while it goes on."""
+    """Merge small files of an archive into large ones; archiving may continue."""
     from goqueue.spark.lake.upkeep import compact_files as compact_tables
 
     session = context.ensure_object(Session)
