@@ -24,7 +24,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
-	format generate bench sim soak spark-chaos strangers clean FORCE
+	docs format generate bench sim soak spark-chaos strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ check-imports: $(VENV)/dev
 check-rules: $(VENV)/dev
 	@echo "==> rules of our own"
 	@$(INTERPRETED) $(PYTEST) --quiet tests/unit/test_project_rules.py
+
+docs: $(VENV)/dev ## write docs/reference from the code
+	@$(INTERPRETED) $(BIN)/python -m tools.reference
 
 format: $(VENV)/dev ## format the code and fix what lint can fix
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -55,7 +55,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A setting of Spark's: spark.driver.memory=4g. May be repeated.",
+        help="Spark setting: spark.driver.memory=4g. May be repeated.",
     ),
 ]
 

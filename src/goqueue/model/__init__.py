@@ -1,0 +1,1 @@
+"""The nouns: ids, errors, settings, record batches.  No I/O."""

@@ -1,4 +1,4 @@
-"""How a group works its topics off.  Kept in the group's own record; times are in milliseconds."""
+"""Settings of a queue group, stored in its record.  Docstrings are the reference texts."""
 
 from typing import Literal
 
@@ -17,32 +17,57 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    visibility_ms: int = 30_000  # how long a consumer has for a message, unless it asks otherwise
-    max_failures: int = 5  # nacks after which a message is a dead letter
-    max_timeouts: int = 20  # deliveries without an answer after which it is one
-    max_deliveries: int = 0  # deliveries after which it is one, however they ended; 0: no limit
+    visibility_ms: int = 30_000
+    """Visibility time-out: a message that is not acked in this time is redelivered. A consumer may
+    ask for another one when it receives."""
+    max_failures: int = 5
+    """Nacks after which a message is dead-lettered."""
+    max_timeouts: int = 20
+    """Visibility time-outs after which a message is dead-lettered."""
+    max_deliveries: int = 0
+    """Deliveries after which a message is dead-lettered, whatever their outcome. 0: no limit."""
     backoff_base_ms: int = 1_000
+    """Delay before the first redelivery after a nack."""
     backoff_factor: float = 2.0
+    """Factor by which the delay grows with each further failure."""
     backoff_max_ms: int = 60_000
-    backoff_jitter: float = 0.2  # so much shorter or longer, by chance
+    """Longest delay before a redelivery."""
+    backoff_jitter: float = 0.2
+    """Random jitter, as a fraction of the delay (0.2 = ±20 %)."""
     max_in_flight_consumer: int = 1_000
+    """Most messages in flight at one consumer."""
     max_in_flight_group: int = 100_000
-    ordering: Ordering = "none"  # "key": one message of a key in flight at a time, in order
-    key_window: int = 10_000  # messages passed over because their key is busy, a partition
+    """Most messages in flight at all consumers of the group."""
+    ordering: Ordering = "none"
+    """`key`: messages of a key are delivered in order, one at a time. `none`: no order."""
+    key_window: int = 10_000
+    """How many messages of a partition are skipped at most because their key is in flight."""
     priority: PriorityMode = "weighted"
-    weights: tuple[int, ...] = WEIGHTS  # of the five lanes
-    starvation_ms: int = 30_000  # a lane that waited so long gets one message out of turn
-    fairness: str = ""  # the header whose values share a lane equally; none when empty
-    fairness_window: int = 1_000  # messages a lane looks ahead for that, a partition
-    ttl_ms: int = 0  # of messages without `gq-ttl-ms`; 0: as the topic says
-    expired: Expired = "topic"  # as the topic says
-    start: Start = "earliest"  # where the group begins in a partition that is new to it
-    hand_outs: HandOuts = "synced"  # before messages are answered; "written": a power cut forgets
-    # "read_uncommitted": messages of open and of aborted transactions are delivered, too
+    """`weighted`: priorities share deliveries by `weights`. `strict`: higher priorities first."""
+    weights: tuple[int, ...] = WEIGHTS
+    """Weights of the five priorities, from `critical` to `background`."""
+    starvation_ms: int = 30_000
+    """A priority that has waited this long gets one message out of turn."""
+    fairness: str = ""
+    """Header whose values share a priority equally, such as a tenant. Empty: none."""
+    fairness_window: int = 1_000
+    """How many messages per partition and priority are scanned for fairness."""
+    ttl_ms: int = 0
+    """Time to live of messages without the header `gq-ttl-ms`. 0: the topic's `goqueue.ttl.ms`."""
+    expired: Expired = "topic"
+    """What happens to expired messages: `dead_letter`, `drop`, or as the topic's setting
+    `goqueue.expired` says (`topic`)."""
+    start: Start = "earliest"
+    """Start position in a partition that is new to the group."""
+    hand_outs: HandOuts = "synced"
+    """`synced`: messages are returned after their delivery is synced to disk. `written`: before it.
+    Lower latency; after a power cut the last deliveries are forgotten and made again."""
     isolation: Isolation = "read_committed"
-    # Silence after which a member is taken for dead, unless it names another; 0: the server's.
+    """`read_uncommitted`: messages of open and of aborted transactions are delivered, too."""
     session_timeout_ms: int = 0
-    heartbeat_interval_ms: int = 0  # how often share consumers are told to come; 0: the server's
+    """A member that sends nothing for this long has timed out. 0: the server's setting."""
+    heartbeat_interval_ms: int = 0
+    """How often share consumers send heartbeats. 0: the server's setting."""
 
     def check(self) -> None:
         """Raise `InvalidQueueSetting` that names all that is wrong."""

@@ -1,0 +1,1 @@
+"""One node: its Kafka and HTTP listeners, checks, logs and metrics."""

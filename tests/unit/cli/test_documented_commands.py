@@ -12,6 +12,7 @@ from typer.main import get_command
 from goqueue.cli.main import app
 
 ROOT = Path(__file__).parents[3]
+WRITTEN_FROM_THE_COMMANDS = "cli.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"`(goqueue [a-z][^`]*)`")
 PLACEHOLDERS = re.compile(r"…|\.\.\.|\[|\{|\*")
@@ -19,6 +20,8 @@ PLACEHOLDERS = re.compile(r"…|\.\.\.|\[|\{|\*")
 
 def commands() -> Iterator[tuple[str, str]]:
     for page in PAGES:
+        if page.name == WRITTEN_FROM_THE_COMMANDS:
+            continue
         for text in COMMAND.findall(page.read_text()):
             if not PLACEHOLDERS.search(text):
                 yield page.name, text

@@ -1,0 +1,1 @@
+"""The Kafka listener: connections, and a handler for each API."""

@@ -15,7 +15,7 @@ def check(
 ) -> None:
     """Check a pipeline file and list all its problems.
 
-    `goqueue pipeline run --dry-run` asks Spark and the broker as well.
+    `goqueue pipeline run FILE --dry-run` also asks Spark and the broker.
     """
     chosen = context.ensure_object(Session).output_format()
     pipeline = PipelineFile(file).pipeline
