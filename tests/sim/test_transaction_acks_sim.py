@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.broker.transactions.acks import TransactionAcks
 from goqueue.broker.transactions.coordinator import Transactions
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.testing.sim.world import World
 from tests.sim.ack_world import HOST, Work
 
@@ -94,15 +94,15 @@ def caught(name: str, seeds: int = 20) -> bool:
 
 
 def test_it_catches_pins_that_run_out(monkeypatch):
-    pin = Ledger.pin
+    reserve = PartitionState.reserve_for_transaction
 
-    def leaky(self: Ledger, record: Any) -> None:
-        pin(self, record)
-        for lease in list(self.pinned.get(record.owner, {})):
-            lease.deadline = lease.handed_at + lease.visibility_ms  # type: ignore[assignment]
+    def leaky(self: PartitionState, record: Any) -> None:
+        reserve(self, record)
+        for lease in list(self.reserved.get(record.transactional_id, {})):
+            lease.deadline = lease.delivered_at + lease.visibility_ms  # type: ignore[assignment]
             self._watch(lease)
 
-    monkeypatch.setattr(Ledger, "pin", leaky)
+    monkeypatch.setattr(PartitionState, "reserve_for_transaction", leaky)
     assert caught("leaky")
 
 
@@ -122,8 +122,8 @@ def test_it_catches_acks_at_once(monkeypatch):
 def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
     end, turns = TransactionAcks.end, itertools.count()
 
-    async def undone(self: TransactionAcks, owner: str, *, commits: bool) -> None:
-        await end(self, owner, commits=commits and next(turns) % 3 > 0)
+    async def undone(self: TransactionAcks, transactional_id: str, *, commits: bool) -> None:
+        await end(self, transactional_id, commits=commits and next(turns) % 3 > 0)
 
     monkeypatch.setattr(TransactionAcks, "end", undone)
     assert caught("forgetful")
@@ -132,9 +132,9 @@ def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
 def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):
     """The power takes the acks, and nobody carries them out again."""
 
-    async def end_later(self: TransactionAcks, owner: str, *, commits: bool) -> None:
+    async def end_later(self: TransactionAcks, transactional_id: str, *, commits: bool) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(LATE_SECONDS, lambda: self.end_now(owner, commits=commits))
+        loop.call_later(LATE_SECONDS, lambda: self.end_now(transactional_id, commits=commits))
 
     monkeypatch.setattr(TransactionAcks, "end", end_later)
     assert lose_power_after_a_commit("early").problems

@@ -12,7 +12,7 @@ from goqueue.model.ids import Offset
 from goqueue.runtime import Doors
 
 
-class Ground(Protocol):
+class BrokerServices(Protocol):
     config: Config
     doors: Doors
     groups: Groups

@@ -2,14 +2,14 @@
 
 `machine` has the verbs; start there.  Then:
 
-    ledger      one group's book of one partition: floor, cursors, what is held
-    leases      hand-outs, and who holds how many
-    handing     a choice of messages becomes a hand-out
+    partition_state  one group in one partition: ack floor, cursors, messages not finished
+    lease       deliveries, and who holds how many
+    delivery    a selection of messages becomes a delivery
     settling    how a delivery ends: ack, nack, reject, extend, release, time-out
     lanes       five priorities and whose turn it is; lane_index: where they lie in a partition
     dead_letter dead letters and the headers that say why they failed
     receipts    the text by which a consumer names a delivery
-    records     what is on disk; keeping: a ledger in a snapshot
+    records     what is on disk; snapshot: a partition's state in a snapshot
 
 The shell around it is `goqueue.broker.queues.service`.
 """

@@ -58,11 +58,11 @@ class DeadLetterIndex:
 
     def __init__(self) -> None:
         self.floor = Offset(0)  # everything below was taken out
-        self.taken = RangeSet()  # above the floor
+        self.taken = RangeSet()  # above the ack floor
         self.end = Offset(0)  # everything that was written below is noted as written
         self.moves: list[Move] = []  # on their way, and not taken yet
 
-    def take(self, ranges: Ranges, floor: int, kept: Ranges = ()) -> None:
+    def remove(self, ranges: Ranges, floor: int, kept: Ranges = ()) -> None:
         for first, last in ranges:
             self.taken.add(first, last)
         self.floor = Offset(self.taken.after(max(self.floor, floor)))

@@ -1,8 +1,8 @@
 """Handing messages out: what was chosen becomes a decision.
 
-Choosing means reading the log, which takes time; deciding takes none.  So a choice (`Take`) is
+Choosing means reading the log, which takes time; deciding takes none.  So a choice (`Selection`) is
 looked at once more when it is decided: what came back to somebody else's hands meanwhile is left
-out, and all of it is void when the floor was moved by decree.
+out, and all of it is void when the ack floor was moved by decree.
 """
 
 import msgspec
@@ -12,26 +12,26 @@ from goqueue.model.record import Record
 from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
 from goqueue.queue.delivery_batch import Chosen, Run, count_of
 from goqueue.queue.lease import Lease
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.ranges import ranges_of
 from goqueue.queue.records import (
     TIMEOUTS,
     Cause,
     DeadMessage,
     Finished,
-    Handed,
+    Leased,
     MarkedDead,
     QueueRecord,
     Reason,
 )
 
 
-class Take:
+class Selection:
     """What was chosen of one partition."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.moves = ledger.moves
+    def __init__(self, state: PartitionState) -> None:
+        self.state = state
+        self.moves = state.moves
         self.chosen: list[Chosen] = []
         self.fresh: list[tuple[int, int, int]] = []  # first, last, lane
         self.again: list[int] = []
@@ -42,7 +42,7 @@ class Take:
         self.drops = False  # those, instead of making them dead letters
         self.unreadable: dict[int, str] = {}  # offset to why it cannot be decoded
         self.gone: list[int] = []  # no longer in the log
-        self.cursors = list(ledger.cursors)
+        self.cursors = list(state.cursors)
 
     def add_fresh(self, record: Record, lane: int) -> None:
         offset = record.offset
@@ -63,9 +63,9 @@ class Take:
         self.fresh.append((first, last, lane))
 
     def add_again(self, record: Record, lane: int) -> None:
-        offset, ledger = record.offset, self.ledger
-        attempt = ledger.attempts_so_far(offset) + 1
-        single = record, attempt, lane, ledger.failures(offset), ledger.timeouts(offset)
+        offset, state = record.offset, self.state
+        attempt = state.attempts_so_far(offset) + 1
+        single = record, attempt, lane, state.failures(offset), state.timeouts(offset)
         self.chosen.append(single)
         self.again.append(offset)
 
@@ -83,97 +83,99 @@ class Take:
             or self.outdated
             or self.unreadable
             or self.gone
-            or min(self.cursors) > min(self.ledger.cursors)
+            or min(self.cursors) > min(self.state.cursors)
         )
 
 
-class HandOut(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True):
     lease_id: int
     deadline: Timestamp
 
 
-def hand(
-    take: Take, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp
+def decide_lease(
+    selection: Selection, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp
 ) -> list[QueueRecord]:
     """The records that make a choice so; the choice is mended first."""
-    ledger = take.ledger
-    _mend(take, now)
+    state = selection.state
+    _mend(selection, now)
     records: list[QueueRecord] = []
-    done = list(take.gone)
-    if take.outdated and take.drops:
-        done += take.outdated
-    elif take.outdated:
+    done = list(selection.gone)
+    if selection.outdated and selection.drops:
+        done += selection.outdated
+    elif selection.outdated:
         letters = tuple(
-            _unleased_dead_message(ledger, each, now, "expired") for each in take.outdated
+            _unleased_dead_message(state, each, now, "expired") for each in selection.outdated
         )
-        records.append(MarkedDead(ledger.where, letters, "outdated"))
-    if take.unreadable:
+        records.append(MarkedDead(state.where, letters, "outdated"))
+    if selection.unreadable:
         letters = tuple(
-            _unleased_dead_message(ledger, each, now, "unreadable", problem)
-            for each, problem in take.unreadable.items()
+            _unleased_dead_message(state, each, now, "unreadable", problem)
+            for each, problem in selection.unreadable.items()
         )
-        records.append(MarkedDead(ledger.where, letters, "unreadable"))
+        records.append(MarkedDead(state.where, letters, "unreadable"))
     if done:
-        expired = len(take.outdated) if take.drops else 0
+        expired = len(selection.outdated) if selection.drops else 0
         ranges = ranges_of(sorted(done))
-        records.append(Finished(ledger.where, ranges, is_ack=False, expired=expired))
-    if take.chosen or take.passed or take.deferred:
-        records.append(_handed(take, lease_id, consumer, now, deadline))
-    elif take.cursors != ledger.cursors:
-        records.append(Finished(ledger.where, (), is_ack=False, cursors=tuple(take.cursors)))
+        records.append(Finished(state.where, ranges, is_ack=False, expired=expired))
+    if selection.chosen or selection.passed or selection.deferred:
+        records.append(_build_leased(selection, lease_id, consumer, now, deadline))
+    elif selection.cursors != state.cursors:
+        records.append(Finished(state.where, (), is_ack=False, cursors=tuple(selection.cursors)))
     return records
 
 
-def _mend(take: Take, now: Timestamp) -> None:
+def _mend(selection: Selection, now: Timestamp) -> None:
     """Leave out what is not ready any more."""
-    ledger = take.ledger
-    lost = {offset for offset in take.again if not ledger.is_ready(offset, now)}
+    state = selection.state
+    lost = {offset for offset in selection.again if not state.is_ready(offset, now)}
     if lost:
-        take.again = [offset for offset in take.again if offset not in lost]
-        take.chosen = [
-            each for each in take.chosen if isinstance(each, Run) or each[0].offset not in lost
+        selection.again = [offset for offset in selection.again if offset not in lost]
+        selection.chosen = [
+            each for each in selection.chosen if isinstance(each, Run) or each[0].offset not in lost
         ]
-    take.outdated = [each for each in take.outdated if _is_free(ledger, each, now)]
-    take.unreadable = {
-        each: problem for each, problem in take.unreadable.items() if _is_free(ledger, each, now)
+    selection.outdated = [each for each in selection.outdated if _is_free(state, each, now)]
+    selection.unreadable = {
+        each: problem
+        for each, problem in selection.unreadable.items()
+        if _is_free(state, each, now)
     }
-    take.gone = [each for each in take.gone if _is_free(ledger, each, now)]
+    selection.gone = [each for each in selection.gone if _is_free(state, each, now)]
 
 
-def _is_free(ledger: Ledger, offset: int, now: Timestamp) -> bool:
-    """Never handed out, or ready to be."""
-    return offset not in ledger.held or ledger.is_ready(offset, now)
+def _is_free(state: PartitionState, offset: int, now: Timestamp) -> bool:
+    """Never delivered, or ready to be."""
+    return offset not in state.messages or state.is_ready(offset, now)
 
 
-def _handed(
-    take: Take, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp
-) -> Handed:
-    return Handed(
-        where=take.ledger.where,
+def _build_leased(
+    selection: Selection, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp
+) -> Leased:
+    return Leased(
+        where=selection.state.where,
         lease_id=lease_id,
         consumer=consumer,
         at=now,
         deadline=deadline,
-        fresh=tuple(take.fresh),
-        again=tuple(take.again),
-        cursors=tuple(take.cursors),
-        passed=tuple(take.passed),
-        deferred=tuple(take.deferred),
-        keys=tuple((offset, key) for key, offset in take.keys.items()),
+        fresh=tuple(selection.fresh),
+        again=tuple(selection.again),
+        cursors=tuple(selection.cursors),
+        passed=tuple(selection.passed),
+        deferred=tuple(selection.deferred),
+        keys=tuple((offset, key) for key, offset in selection.keys.items()),
     )
 
 
 def _unleased_dead_message(
-    ledger: Ledger, offset: int, now: Timestamp, reason: Reason, error: str = ""
+    state: PartitionState, offset: int, now: Timestamp, reason: Reason, error: str = ""
 ) -> DeadMessage:
     """The end of a message that nobody held."""
-    history = ledger.history.get(offset)
+    history = state.history.get(offset)
     return DeadMessage(
         offset=Offset(offset),
         reason=reason,
         error=(error or (history.error if history else ""))[:ERROR_LENGTH_MAX],
         consumer=history.consumer if history else "",
-        attempts=history.hand_outs if history else 0,
+        attempts=history.deliveries if history else 0,
         failures=history.failures if history else 0,
         first_at=history.first_at if history else NO_TIMESTAMP,
         last_at=history.last_at if history else NO_TIMESTAMP,
@@ -183,7 +185,7 @@ def _unleased_dead_message(
 
 
 def dead_message(
-    ledger: Ledger,
+    state: PartitionState,
     lease: Lease,
     offset: int,
     now: Timestamp,
@@ -192,17 +194,17 @@ def dead_message(
     error: str,
 ) -> DeadMessage:
     """The end of a message that `lease` holds; None: its rejection, no failure of the delivery."""
-    history = ledger.history.get(offset)
+    history = state.history.get(offset)
     told = error or (history.error if history else "")
     return DeadMessage(
         offset=Offset(offset),
         reason=reason,
         error=told[:ERROR_LENGTH_MAX],
         consumer=lease.consumer,
-        attempts=ledger.attempt(offset),
-        failures=ledger.failures(offset) + (cause == "nacked"),
-        first_at=history.first_at if history else lease.handed_at,
-        last_at=lease.handed_at,
+        attempts=state.attempt(offset),
+        failures=state.failures(offset) + (cause == "nacked"),
+        first_at=history.first_at if history else lease.delivered_at,
+        last_at=lease.delivered_at,
         died_at=now,
-        timeouts=ledger.timeouts(offset) + (cause in TIMEOUTS),
+        timeouts=state.timeouts(offset) + (cause in TIMEOUTS),
     )

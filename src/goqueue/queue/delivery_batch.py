@@ -18,7 +18,7 @@ from goqueue.queue.replies import Delivered
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """Records of one batch in order, of one lane, handed out for the first time."""
+    """Records of one batch in order, of one lane, delivered for the first time."""
 
     records: list[Record]  # one or more
     lane: int
@@ -37,8 +37,8 @@ Chosen = Single | Run
 Span = tuple[int, int, int]  # first, last, attempt
 
 
-class Parcel(msgspec.Struct, frozen=True):
-    """What one hand-out has of one partition, in the order of their turns."""
+class DeliveryBatch(msgspec.Struct, frozen=True):
+    """What one delivery has of one partition, in the order of their turns."""
 
     where: Where
     lease_id: int

@@ -22,7 +22,7 @@ class ReceiptUnknown(QueueError):
 
 
 class ReceiptExpired(QueueError):
-    """The message was handed out again, waits to be, or is finished: this delivery is over."""
+    """The message was delivered again, waits to be, or is finished: this delivery is over."""
 
     code = "receipt_expired"
 

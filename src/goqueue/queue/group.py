@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue.lease import LeaseBook
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import QueueMember
 from goqueue.queue.replies import Totals
 from goqueue.queue.settings import QueueSettings
@@ -17,7 +17,7 @@ class QueueGroup:
     def __init__(self, group_id: GroupId, settings: QueueSettings) -> None:
         self.group_id = group_id
         self.settings = settings
-        self.ledgers: dict[Place, Ledger] = {}
+        self.states: dict[Place, PartitionState] = {}
         self.book = LeaseBook()
         self.topic_totals: dict[TopicName, Totals] = {}
         self.members: dict[str, QueueMember] = {}
@@ -37,21 +37,21 @@ class QueueGroup:
 
     def room(self, consumer: str) -> int:
         """How many messages the consumer may still be handed; 0 or less when it has too many."""
-        held = self.book.consumers.get(consumer, 0)
+        in_flight = self.book.consumers.get(consumer, 0)
         return min(
-            self.settings.max_in_flight_consumer - held,
+            self.settings.max_in_flight_consumer - in_flight,
             self.settings.max_in_flight_group - self.book.in_flight,
         )
 
-    def ledgers_of(self, topic: TopicName) -> Iterator[Ledger]:
-        return (ledger for (name, _), ledger in self.ledgers.items() if name == topic)
+    def states_of(self, topic: TopicName) -> Iterator[PartitionState]:
+        return (state for (name, _), state in self.states.items() if name == topic)
 
-    def put(self, place: Place, ledger: Ledger) -> None:
-        """Take a ledger in, for another one that may be there."""
+    def put(self, place: Place, state: PartitionState) -> None:
+        """Take a state in, for another one that may be there."""
         self.drop(place)
-        self.ledgers[place] = ledger
+        self.states[place] = state
 
     def drop(self, place: Place) -> None:
-        ledger = self.ledgers.pop(place, None)
-        if ledger is not None:
-            ledger.clear()
+        state = self.states.pop(place, None)
+        if state is not None:
+            state.clear()

@@ -1,7 +1,7 @@
 """What is remembered of a message that came back; of others there is nothing to remember."""
 
 from goqueue.model.ids import Timestamp
-from goqueue.queue.records import HistoryKept
+from goqueue.queue.records import HistorySnapshot
 
 
 class History:
@@ -9,17 +9,17 @@ class History:
 
     __slots__ = (
         "consumer",
+        "deliveries",
         "error",
         "failures",
         "first_at",
-        "hand_outs",
         "last_at",
         "lease_id",
         "timeouts",
     )
 
     def __init__(self, first_at: Timestamp) -> None:
-        self.hand_outs = 1
+        self.deliveries = 1
         self.failures = 0  # a consumer said so
         self.timeouts = 0  # no answer came: the visibility time-out passed, or the consumer died
         self.first_at = first_at
@@ -28,10 +28,10 @@ class History:
         self.error = ""
         self.lease_id = -1  # the last one
 
-    def kept(self, offset: int) -> HistoryKept:
-        return HistoryKept(
+    def snapshot(self, offset: int) -> HistorySnapshot:
+        return HistorySnapshot(
             offset,
-            self.hand_outs,
+            self.deliveries,
             self.failures,
             self.first_at,
             self.last_at,

@@ -1,37 +1,39 @@
-"""Hand-outs, and who holds how many messages."""
+"""Leases, and who holds how many messages."""
 
 from goqueue.model.ids import Timestamp
 from goqueue.queue.ranges import Ranges
 
 
 class Lease:
-    """Messages of one partition that one consumer was handed at once, or a part of them.
+    """Messages of one partition that one consumer got at once, or a part of them.
 
     A part that was extended, or that a transaction acks, has a lease of its own, with the number
-    of the hand-out.
+    of the delivery.
     """
 
     __slots__ = (
         "consumer",
         "deadline",
-        "handed_at",
+        "delivered_at",
         "lease_id",
-        "owner",
         "ranges",
         "remaining",
+        "transactional_id",
         "visibility_ms",
     )
 
     def __init__(
-        self, lease_id: int, consumer: str, handed_at: Timestamp, deadline: Timestamp
+        self, lease_id: int, consumer: str, delivered_at: Timestamp, deadline: Timestamp
     ) -> None:
         self.lease_id = lease_id
         self.consumer = consumer
-        self.handed_at = handed_at
+        self.delivered_at = delivered_at
         self.deadline = deadline
-        self.visibility_ms = deadline - handed_at  # that was given last
-        self.owner = ""  # the transaction whose end acks it; until then it does not run out
-        self.ranges: Ranges = ()  # as handed out; some of it may be over
+        self.visibility_ms = deadline - delivered_at  # that was given last
+        self.transactional_id = (
+            ""  # the transaction whose end acks it; until then it does not run out
+        )
+        self.ranges: Ranges = ()  # as delivered; some of it may be over
         self.remaining = 0  # messages still in flight
 
 

@@ -1,12 +1,12 @@
-"""The queue machine: every group's ledgers, every deadline, one log.
+"""The queue machine: every group's state in every partition, every deadline, one log.
 
     verb(now, …) ──> Decision(records, reply)       reads state
     apply(record)                                   changes it
     next_deadline() / on_deadline(now)              leases run out, waiting messages become ready
 
-Messages themselves stay in their topics.  The host of the machine reads them, chooses (`Take`), and
-has the choice decided by `hand`.  It also writes each message of `dead` to the dead letters, and
-reports that by `dead_letter`; both may be repeated, before and after a crash.
+Messages themselves stay in their topics.  The host of the machine reads them, chooses
+(`Selection`), and has the choice decided by `lease`.  It also writes each message of `dead` to the
+dead letters, and reports that by `dead_letter`; both may be repeated, before and after a crash.
 """
 
 import heapq
@@ -19,27 +19,25 @@ from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId,
 from goqueue.model.machine import Decision
 from goqueue.queue import settling, snapshot
 from goqueue.queue.dead_letter import DeadLetterIndex
-from goqueue.queue.delivery import HandOut, Take, hand
+from goqueue.queue.delivery import Delivery, Selection, decide_lease
 from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
 from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.lease import Lease
-from goqueue.queue.partition_state import DEAD, Ledger
+from goqueue.queue.partition_state import DEAD, PartitionState
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
+    AckFloorMoved,
     DeadLettered,
     DeadLetterSnapshot,
     DeadLettersRemoved,
     DeadMessage,
     Extended,
     Finished,
-    FloorMoved,
     Forgotten,
     GroupConfigured,
     GroupForgotten,
-    Handed,
-    LedgerKept,
-    LedgersForgotten,
+    Leased,
     LogShortened,
     MarkedDead,
     MemberJoined,
@@ -47,11 +45,13 @@ from goqueue.queue.records import (
     Move,
     Numbered,
     Opened,
-    Pinned,
-    PinsEnded,
+    PartitionsForgotten,
+    PartitionSnapshot,
     QueueMember,
     QueueRecord,
     RedriveStarted,
+    ReservationsEnded,
+    Reserved,
     Resumed,
     Returned,
     Where,
@@ -66,7 +66,7 @@ EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in
 LEASES_SKIPPED: Final = 1_000_000  # more than are made between two syncs
 
 Records = Sequence[QueueRecord]
-Ending = Callable[[QueueGroup, Ledger, list[Claim], Outcomes], Records]
+Ending = Callable[[QueueGroup, PartitionState, list[Claim], Outcomes], Records]
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -83,9 +83,11 @@ class QueueMachine:
         self.groups: dict[GroupId, QueueGroup] = {}
         self.dead_letter_indexes: dict[Place, DeadLetterIndex] = {}
         self.next_lease_id = 1
-        self.pins: dict[str, dict[Ledger, None]] = {}  # transaction to where it may have messages
-        self._with_dead: dict[Ledger, None] = {}  # those that have dead messages
-        self._alarms: list[tuple[int, int, Ledger]] = []  # heap of (when, number, whose)
+        self.reservations: dict[
+            str, dict[PartitionState, None]
+        ] = {}  # transaction to where it may have messages
+        self._with_dead: dict[PartitionState, None] = {}  # those that have dead messages
+        self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
         self._serial = 0
 
     # --- asking -----------------------------------------------------------------------------------
@@ -96,16 +98,16 @@ class QueueMachine:
             raise QueueGroupNotFound(f"there is no queue group {group_id!r}")
         return found
 
-    def ledger(self, where: Where) -> Ledger | None:
+    def state(self, where: Where) -> PartitionState | None:
         group = self.groups.get(where.group_id)
-        return None if group is None else group.ledgers.get((where.topic, where.partition))
+        return None if group is None else group.states.get((where.topic, where.partition))
 
-    def ledgers(self) -> Iterator[Ledger]:
-        return (ledger for group in self.groups.values() for ledger in group.ledgers.values())
+    def states(self) -> Iterator[PartitionState]:
+        return (state for group in self.groups.values() for state in group.states.values())
 
-    def dead(self) -> list[tuple[Ledger, list[DeadMessage]]]:
+    def dead(self) -> list[tuple[PartitionState, list[DeadMessage]]]:
         """Messages that are to become dead letters, and are not yet."""
-        return [(ledger, list(ledger.dead.values())) for ledger in self._with_dead]
+        return [(state, list(state.dead.values())) for state in self._with_dead]
 
     @property
     def has_dead(self) -> bool:
@@ -116,23 +118,23 @@ class QueueMachine:
 
     def in_flight(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
         """Receipts, as it were, for what is in flight in a range of offsets, in no transaction."""
-        ledger = self.ledger(where)
-        if ledger is None:
+        state = self.state(where)
+        if state is None:
             return {}
         claims: Claims = {}
         place = 0
-        for low, high, state in ledger.held.pieces(first, last):
-            if not isinstance(state, Lease) or consumer not in (None, state.consumer):
+        for low, high, holder in state.messages.pieces(first, last):
+            if not isinstance(holder, Lease) or consumer not in (None, holder.consumer):
                 continue
-            if state.owner:
+            if holder.transactional_id:
                 continue  # the end of its transaction decides
-            some = claims.setdefault((where, state.lease_id), [])
-            for start, end, attempt in ledger.attempts(low, high):
+            some = claims.setdefault((where, holder.lease_id), [])
+            for start, end, attempt in state.attempts(low, high):
                 some.append(Claim(start, end, attempt, place))
                 place += end - start + 1
         return claims
 
-    # --- groups and ledgers -----------------------------------------------------------------------
+    # --- groups and states -----------------------------------------------------------------------
 
     def configure(
         self, group_id: GroupId, settings: QueueSettings
@@ -148,25 +150,25 @@ class QueueMachine:
         where: Where,
         topic_id: TopicId,
         floor: Offset,
-        heeded: Timestamp = NO_TIMESTAMP,
+        adopted_at: Timestamp = NO_TIMESTAMP,
     ) -> Decision[QueueRecord, None]:
         """Begin in a partition, or anew in a topic that was deleted and made again."""
-        ledger = self.ledger(where)
-        if ledger is not None and ledger.topic_id == topic_id:
+        state = self.state(where)
+        if state is not None and state.topic_id == topic_id:
             return Decision((), None)
         records: list[QueueRecord] = []
         if where.group_id not in self.groups:
             records.append(GroupConfigured(where.group_id, QueueSettings()))
-        return Decision((*records, Opened(where, topic_id, floor, heeded)), None)
+        return Decision((*records, Opened(where, topic_id, floor, adopted_at)), None)
 
-    def move_floor(
-        self, where: Where, floor: Offset, heeded: Timestamp = NO_TIMESTAMP
+    def move_ack_floor(
+        self, where: Where, floor: Offset, adopted_at: Timestamp = NO_TIMESTAMP
     ) -> Decision[QueueRecord, None]:
-        """By decree; `heeded` is the time of the offset commit that asks for it."""
-        ledger = self.ledger(where)
-        if ledger is None:
+        """By decree; `adopted_at` is the time of the offset commit that asks for it."""
+        state = self.state(where)
+        if state is None:
             return Decision((), None)
-        return Decision((FloorMoved(where, floor, self.next_lease_id, heeded),), None)
+        return Decision((AckFloorMoved(where, floor, self.next_lease_id, adopted_at),), None)
 
     def shorten_log(
         self, topic: TopicName, partition: int, topic_id: TopicId, end: Offset
@@ -175,9 +177,9 @@ class QueueMachine:
 
         To be durable before anything is written to that log.
         """
-        found = (group.ledgers.get((topic, partition)) for group in self.groups.values())
+        found = (group.states.get((topic, partition)) for group in self.groups.values())
         over = [each for each in found if each is not None and each.topic_id == topic_id]
-        floors = [(each.where, each.floor) for each in over if each.reaches(end)]
+        floors = [(each.where, each.ack_floor) for each in over if each.reaches(end)]
         if not floors and not self.dead_letter_index(topic, partition).reaches(end):
             return Decision((), [])
         record = LogShortened(topic, partition, topic_id, end, self.next_lease_id)
@@ -187,26 +189,26 @@ class QueueMachine:
         self.group(group_id)
         return Decision((GroupForgotten(group_id),), None)
 
-    def forget_ledgers(
+    def forget_partitions(
         self, group_id: GroupId, topic: TopicName
     ) -> Decision[QueueRecord, list[int]]:
         """Of one group in one topic; gives the partitions that it had begun in."""
-        found = sorted(place[1] for place in self.group(group_id).ledgers if place[0] == topic)
-        return Decision((LedgersForgotten(group_id, topic),) if found else (), found)
+        found = sorted(place[1] for place in self.group(group_id).states if place[0] == topic)
+        return Decision((PartitionsForgotten(group_id, topic),) if found else (), found)
 
     def forget_topic(self, topic: TopicName) -> Decision[QueueRecord, None]:
         is_known = any(name == topic for name, _ in self.dead_letter_indexes) or any(
-            name == topic for group in self.groups.values() for name, _ in group.ledgers
+            name == topic for group in self.groups.values() for name, _ in group.states
         )
         return Decision((Forgotten(topic),) if is_known else (), None)
 
     def resume(self, now: Timestamp) -> Decision[QueueRecord, None]:
         """After a restart: what ran out while nobody could ack it has not failed.
 
-        Hand-outs that were not synced may be forgotten: their receipts must not become another's.
+        Deliveries that were not synced may be forgotten: their receipts must not become another's.
         """
         records: list[QueueRecord] = []
-        if any(ledger.has_deadlines for ledger in self.ledgers()):
+        if any(state.has_deadlines for state in self.states()):
             records.append(Resumed(now))
         if any(group.settings.hand_outs == "written" for group in self.groups.values()):
             records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))
@@ -220,7 +222,7 @@ class QueueMachine:
         joined = msgspec.structs.replace(member, generation=group.generation + 1)
         return Decision((MemberJoined(group_id, joined),), joined)
 
-    def consumer_gone(
+    def remove_consumer(
         self,
         now: Timestamp,
         group_id: GroupId,
@@ -237,20 +239,22 @@ class QueueMachine:
         group = self.group(group_id)
         records: list[QueueRecord] = []
         count = 0
-        for ledger in group.ledgers.values():
+        for state in group.states.values():
             mine = [
-                lease for lease in ledger.leases if lease.consumer == consumer and not lease.owner
+                lease
+                for lease in state.leases
+                if lease.consumer == consumer and not lease.transactional_id
             ]
-            offsets = [offset for lease in mine for offset in ledger.in_lease(lease)]
+            offsets = [offset for lease in mine for offset in state.in_lease(lease)]
             count += len(offsets)
             if failed:
                 error = "its consumer was lost"
-                records += settling.fail(ledger, group.settings, now, offsets, "lost", error=error)[
+                records += settling.fail(state, group.settings, now, offsets, "lost", error=error)[
                     0
                 ]
             else:
                 records += settling.release(
-                    ledger, now, offsets, deliveries_max=_deliveries_max(group, deliveries_max)
+                    state, now, offsets, deliveries_max=_deliveries_max(group, deliveries_max)
                 )[0]
         if consumer in group.members:
             records.append(MemberLeft(group_id, consumer))
@@ -258,39 +262,39 @@ class QueueMachine:
 
     # --- handing out ------------------------------------------------------------------------------
 
-    def hand(
+    def lease(
         self,
         now: Timestamp,
         group: QueueGroup,
         consumer: str,
-        takes: Sequence[Take],
+        selections: Sequence[Selection],
         visibility_ms: int | None = None,
-    ) -> Decision[QueueRecord, HandOut | None]:
+    ) -> Decision[QueueRecord, Delivery | None]:
         """Give the consumer what was chosen; None when the choice is void: choose again."""
-        if any(take.moves != take.ledger.moves for take in takes):
+        if any(selection.moves != selection.state.moves for selection in selections):
             return Decision((), None)
         lease_id = self.next_lease_id
         deadline = Timestamp(now + (visibility_ms or group.settings.visibility_ms))
         records: list[QueueRecord] = []
-        for take in takes:
-            records += hand(take, lease_id, consumer, now, deadline)
-        return Decision(records, HandOut(lease_id, deadline))
+        for selection in selections:
+            records += decide_lease(selection, lease_id, consumer, now, deadline)
+        return Decision(records, Delivery(lease_id, deadline))
 
     # --- endings: one outcome a receipt -----------------------------------------------------------
 
     def ack(self, claims: Claims, count: int) -> Decision[QueueRecord, Outcomes]:
         return self._settle(
-            claims, count, lambda _, ledger, some, out: settling.ack(ledger, some, out), is_ack=True
+            claims, count, lambda _, state, some, out: settling.ack(state, some, out), is_ack=True
         )
 
     def nack(
         self, now: Timestamp, claims: Claims, count: int, *, delay_ms: int | None, reason: str
     ) -> Decision[QueueRecord, Outcomes]:
         def ending(
-            group: QueueGroup, ledger: Ledger, some: list[Claim], outcomes: Outcomes
+            group: QueueGroup, state: PartitionState, some: list[Claim], outcomes: Outcomes
         ) -> Records:
             records, verdicts = settling.fail(
-                ledger,
+                state,
                 group.settings,
                 now,
                 _offsets(some),
@@ -311,8 +315,8 @@ class QueueMachine:
         return self._settle(
             claims,
             count,
-            lambda _, ledger, some, out: _same(
-                settling.reject(ledger, now, _offsets(some), reason), some, out, settling.REJECTED
+            lambda _, state, some, out: _same(
+                settling.reject(state, now, _offsets(some), reason), some, out, settling.REJECTED
             ),
         )
 
@@ -323,8 +327,8 @@ class QueueMachine:
         return self._settle(
             claims,
             count,
-            lambda _, ledger, some, out: _same(
-                settling.extend(ledger, now, _offsets(some), visibility_ms), some, out, verdict
+            lambda _, state, some, out: _same(
+                settling.extend(state, now, _offsets(some), visibility_ms), some, out, verdict
             ),
         )
 
@@ -344,10 +348,10 @@ class QueueMachine:
         released = settling.Verdict("released", visible_at=Timestamp(now + delay_ms))
 
         def ending(
-            group: QueueGroup, ledger: Ledger, some: list[Claim], outcomes: Outcomes
+            group: QueueGroup, state: PartitionState, some: list[Claim], outcomes: Outcomes
         ) -> Records:
             records, dead = settling.release(
-                ledger,
+                state,
                 now,
                 _offsets(some),
                 delay_ms=delay_ms,
@@ -368,41 +372,49 @@ class QueueMachine:
         outcomes: Outcomes = [UNKNOWN] * count
         records: list[QueueRecord] = []
         for (where, lease_id), some in claims.items():
-            ledger = self.ledger(where)
-            if ledger is None or not 0 < lease_id < self.next_lease_id:
+            state = self.state(where)
+            if state is None or not 0 < lease_id < self.next_lease_id:
                 continue
-            good = list(settling.good_claims(ledger, lease_id, some, outcomes, is_ack=is_ack))
+            good = list(settling.good_claims(state, lease_id, some, outcomes, is_ack=is_ack))
             if good:
-                records += ending(self.groups[where.group_id], ledger, good, outcomes)
+                records += ending(self.groups[where.group_id], state, good, outcomes)
         return Decision(records, outcomes)
 
     # --- transactions -----------------------------------------------------------------------------
 
-    def pin(self, claims: Claims, count: int, owner: str) -> Decision[QueueRecord, Outcomes]:
+    def reserve_for_transaction(
+        self, claims: Claims, count: int, transactional_id: str
+    ) -> Decision[QueueRecord, Outcomes]:
         """Let messages in flight be acked by the end of a transaction; all of them or none."""
         outcomes: Outcomes = [UNKNOWN] * count
         records: list[QueueRecord] = []
         for (where, lease_id), some in claims.items():
-            ledger = self.ledger(where)
-            if ledger is None or not 0 < lease_id < self.next_lease_id:
+            state = self.state(where)
+            if state is None or not 0 < lease_id < self.next_lease_id:
                 continue
-            good = list(settling.good_claims(ledger, lease_id, some, outcomes, owner=owner))
+            good = list(
+                settling.good_claims(
+                    state, lease_id, some, outcomes, transactional_id=transactional_id
+                )
+            )
             for claim in good:
                 outcomes[claim.places] = [settling.ACKED] * claim.size
             if good:
                 ranges = joined((claim.first, claim.last) for claim in good)
-                records.append(Pinned(where, ranges, owner))
+                records.append(Reserved(where, ranges, transactional_id))
         if any(isinstance(outcome, QueueError) for outcome in outcomes):
             return Decision((), outcomes)
         return Decision(records, outcomes)
 
-    def end_pins(
-        self, now: Timestamp, owner: str, *, commits: bool
+    def end_reservations(
+        self, now: Timestamp, transactional_id: str, *, commits: bool
     ) -> Decision[QueueRecord, frozenset[GroupId]]:
         """The transaction is over; gives whose messages it had."""
-        ledgers = self.pins.get(owner, {})
-        records = [PinsEnded(ledger.where, owner, commits, now) for ledger in ledgers]
-        return Decision(records, frozenset(ledger.where.group_id for ledger in ledgers))
+        states = self.reservations.get(transactional_id, {})
+        records = [
+            ReservationsEnded(state.where, transactional_id, commits, now) for state in states
+        ]
+        return Decision(records, frozenset(state.where.group_id for state in states))
 
     # --- dead letters -----------------------------------------------------------------------------
 
@@ -428,7 +440,7 @@ class QueueMachine:
     def remove_dead_letters(
         self, topic: TopicName, partition: int, ranges: Ranges, floor: Offset, kept: Ranges = ()
     ) -> Decision[QueueRecord, None]:
-        """Dead letters leave: those in `ranges`, and all below `floor`; `kept` were to and stay."""
+        """Dead letters leave: those in `ranges`, and all below `floor`; `kept` stay."""
         return Decision((DeadLettersRemoved(topic, partition, ranges, floor, kept),), None)
 
     # --- deadlines --------------------------------------------------------------------------------
@@ -442,54 +454,54 @@ class QueueMachine:
     def on_deadline(self, now: Timestamp) -> Decision[QueueRecord, Due]:
         records: list[QueueRecord] = []
         woken: set[GroupId] = set()
-        due: list[Ledger] = []
+        due: list[PartitionState] = []
         room = EXPIRED_MAX
         while (deadline := self.next_deadline()) is not None and deadline <= now and room > 0:
-            ledger = heapq.heappop(self._alarms)[2]
-            ledger.alarm = None
-            due.append(ledger)
-            ripened = ledger.ripen(now)
-            expired = self._expire(ledger, now, room)
+            state = heapq.heappop(self._alarms)[2]
+            state.alarm = None
+            due.append(state)
+            ripened = state.ripen(now)
+            expired = self._expire(state, now, room)
             room -= sum(len(r.offsets) for r in expired if isinstance(r, Returned))
             room -= sum(len(r.dead) for r in expired if isinstance(r, MarkedDead))
             records += expired
             if ripened or expired:
-                woken.add(ledger.where.group_id)
-        for ledger in due:
-            self.watch(ledger)
+                woken.add(state.where.group_id)
+        for state in due:
+            self.watch(state)
         has_dead = any(isinstance(record, MarkedDead) for record in records)
         return Decision(records, Due(frozenset(woken), has_dead))
 
-    def _expire(self, ledger: Ledger, now: Timestamp, count: int) -> list[QueueRecord]:
-        settings = self.groups[ledger.where.group_id].settings
-        offsets = [offset for _, some in ledger.expired(now, count) for offset in some]
+    def _expire(self, state: PartitionState, now: Timestamp, count: int) -> list[QueueRecord]:
+        settings = self.groups[state.where.group_id].settings
+        offsets = [offset for _, some in state.expired(now, count) for offset in some]
         error = "not acknowledged in time"
-        return settling.fail(ledger, settings, now, offsets, "timed_out", error=error)[0]
+        return settling.fail(state, settings, now, offsets, "timed_out", error=error)[0]
 
-    def watch(self, ledger: Ledger) -> None:
-        """Have the next deadline regard the ledger; also for who looked for ready messages."""
-        alarm = ledger.next_alarm()
-        if alarm is not None and (ledger.alarm is None or alarm < ledger.alarm):
-            ledger.alarm = alarm
+    def watch(self, state: PartitionState) -> None:
+        """Have the next deadline regard the state; also for who looked for ready messages."""
+        alarm = state.next_alarm()
+        if alarm is not None and (state.alarm is None or alarm < state.alarm):
+            state.alarm = alarm
             self._serial += 1
-            heapq.heappush(self._alarms, (alarm, self._serial, ledger))
+            heapq.heappush(self._alarms, (alarm, self._serial, state))
 
     # --- applying ---------------------------------------------------------------------------------
 
     def apply(self, record: QueueRecord) -> None:
         match record:
             case (
-                Handed()
+                Leased()
                 | Finished()
                 | Returned()
                 | Extended()
                 | MarkedDead()
                 | DeadLettered()
-                | FloorMoved()
+                | AckFloorMoved()
             ):
-                self._apply_to_ledger(record)
-            case Pinned() | PinsEnded():
-                self._apply_pins(record)
+                self._apply_to_state(record)
+            case Reserved() | ReservationsEnded():
+                self._apply_reservation(record)
             case GroupConfigured(group_id=group_id, settings=settings):
                 group = self.groups.setdefault(group_id, QueueGroup(group_id, settings))
                 group.settings = settings
@@ -505,154 +517,158 @@ class QueueMachine:
                 group.generation += 1
             case GroupForgotten(group_id=group_id):
                 group = self.groups.pop(group_id)
-                for place in list(group.ledgers):
+                for place in list(group.states):
                     self._drop(group, place)
-            case Opened(where=where, topic_id=topic_id, floor=floor, heeded=heeded):
-                ledger = Ledger(where, topic_id, floor, self.groups[where.group_id].book)
-                ledger.heeded = heeded
-                self._put(ledger)
-            case LedgerKept():
-                self._put(snapshot.restored(record, self.groups[record.where.group_id].book))
-            case LedgersForgotten(group_id=group_id, topic=topic):
+            case Opened(where=where, topic_id=topic_id, floor=floor, adopted_at=adopted_at):
+                state = PartitionState(where, topic_id, floor, self.groups[where.group_id].book)
+                state.adopted_at = adopted_at
+                self._put(state)
+            case PartitionSnapshot():
+                self._put(snapshot.restore(record, self.groups[record.where.group_id].book))
+            case PartitionsForgotten(group_id=group_id, topic=topic):
                 group = self.groups[group_id]
-                for place in [place for place in group.ledgers if place[0] == topic]:
+                for place in [place for place in group.states if place[0] == topic]:
                     self._drop(group, place)
             case Forgotten(topic=topic):
                 self._forget_topic(topic)
             case Resumed(at=at):
-                for ledger in self.ledgers():
-                    ledger.resume(at)
-                    self.watch(ledger)
+                for state in self.states():
+                    state.resume(at)
+                    self.watch(state)
             case LogShortened():
                 self._shorten(record)
             case RedriveStarted(topic=topic, partition=partition, moves=moves):
                 self._dead_letter_index(topic, partition).moves.extend(moves)
             case DeadLettersRemoved(topic=topic, partition=partition, ranges=ranges, floor=floor):
-                self._dead_letter_index(topic, partition).take(ranges, floor, record.kept)
+                self._dead_letter_index(topic, partition).remove(ranges, floor, record.kept)
             case DeadLetterSnapshot(topic=topic, partition=partition):
                 box = self._dead_letter_index(topic, partition)
-                box.take(record.taken, record.floor)
+                box.remove(record.taken, record.floor)
                 box.end = record.end
                 box.moves.extend(record.moves)
             case Numbered(next_lease_id=next_lease_id):
                 self.next_lease_id = next_lease_id
 
-    def _apply_to_ledger(
+    def _apply_to_state(
         self,
-        record: Handed | Finished | Returned | Extended | MarkedDead | DeadLettered | FloorMoved,
+        record: Leased | Finished | Returned | Extended | MarkedDead | DeadLettered | AckFloorMoved,
     ) -> None:
         where = record.where
         group = self.groups[where.group_id]
-        ledger = group.ledgers[where.topic, where.partition]
+        state = group.states[where.topic, where.partition]
         totals = group.totals_in(where.topic)
         match record:
-            case Handed():
-                ledger.hand(record)
+            case Leased():
+                state.lease(record)
                 self.next_lease_id = max(self.next_lease_id, record.lease_id + 1)
                 fresh = sum(last - first + 1 for first, last, _ in record.fresh)
-                totals.handed += fresh + len(record.again)
-                totals.retried += sum(ledger.attempt(offset) > 1 for offset in record.again)
+                totals.delivered += fresh + len(record.again)
+                totals.retried += sum(state.attempt(offset) > 1 for offset in record.again)
             case Finished(ranges=ranges, cursors=cursors):
-                ledger.finish(ranges)
+                state.finish(ranges)
                 if cursors:
-                    ledger.advance_to(cursors)
+                    state.advance_to(cursors)
                 count_finished(totals, record)
             case Returned():
-                ledger.give_back(record)
+                state.give_back(record)
                 count_returned(totals, record)
             case Extended():
-                ledger.extend(record)
+                state.extend(record)
                 totals.extended += len(record.offsets)
             case MarkedDead():
-                ledger.mark_dead(record)
-                self._with_dead[ledger] = None
+                state.mark_dead(record)
+                self._with_dead[state] = None
                 count_dead(totals, record)
             case DeadLettered():
-                self._apply_dead_lettered(ledger, record)
-            case FloorMoved(floor=floor, fence=fence, heeded=heeded):
-                ledger.move_floor(floor, fence)
-                if heeded != NO_TIMESTAMP:
-                    ledger.heeded = heeded
-                self._note_dead(ledger)
-        self.watch(ledger)
+                self._apply_dead_lettered(state, record)
+            case AckFloorMoved(floor=floor, fence=fence, adopted_at=adopted_at):
+                state.move_ack_floor(floor, fence)
+                if adopted_at != NO_TIMESTAMP:
+                    state.adopted_at = adopted_at
+                self._note_dead(state)
+        self.watch(state)
 
-    def _apply_pins(self, record: Pinned | PinsEnded) -> None:
+    def _apply_reservation(self, record: Reserved | ReservationsEnded) -> None:
         where = record.where
         group = self.groups[where.group_id]
-        ledger = group.ledgers[where.topic, where.partition]
+        state = group.states[where.topic, where.partition]
         match record:
-            case Pinned(owner=owner):
-                ledger.pin(record)
-                self.pins.setdefault(owner, {})[ledger] = None
-            case PinsEnded(owner=owner, commits=True):
-                done = Finished(where, ledger.pinned_ranges(owner))
-                ledger.finish(done.ranges)
+            case Reserved(transactional_id=transactional_id):
+                state.reserve_for_transaction(record)
+                self.reservations.setdefault(transactional_id, {})[state] = None
+            case ReservationsEnded(transactional_id=transactional_id, commits=True):
+                done = Finished(where, state.reserved_ranges(transactional_id))
+                state.finish(done.ranges)
                 count_finished(group.totals_in(done.where.topic), done)
-                self._note_unpinned(owner, ledger)
-            case PinsEnded(owner=owner, at=at):
-                ledger.unpin(owner, at)
-                self._note_unpinned(owner, ledger)
-        self.watch(ledger)
+                self._note_reservation_ended(transactional_id, state)
+            case ReservationsEnded(transactional_id=transactional_id, at=at):
+                state.cancel_reservation(transactional_id, at)
+                self._note_reservation_ended(transactional_id, state)
+        self.watch(state)
 
-    def _note_unpinned(self, owner: str, ledger: Ledger) -> None:
-        ledgers = self.pins.get(owner, {})
-        ledgers.pop(ledger, None)
-        if not ledgers:
-            self.pins.pop(owner, None)
+    def _note_reservation_ended(self, transactional_id: str, state: PartitionState) -> None:
+        states = self.reservations.get(transactional_id, {})
+        states.pop(state, None)
+        if not states:
+            self.reservations.pop(transactional_id, None)
 
-    def _apply_dead_lettered(self, ledger: Ledger, record: DeadLettered) -> None:
-        dead = [offset for offset in each_offset(record.ranges) if ledger.held.get(offset) == DEAD]
-        ledger.finish(ranges_of(dead))
+    def _apply_dead_lettered(self, state: PartitionState, record: DeadLettered) -> None:
+        dead = [
+            offset for offset in each_offset(record.ranges) if state.messages.get(offset) == DEAD
+        ]
+        state.finish(ranges_of(dead))
         box = self._dead_letter_index(record.dead_letter_topic, record.where.partition)
         box.end = max(box.end, record.dead_letters_end)
-        self._note_dead(ledger)
+        self._note_dead(state)
 
     def _shorten(self, record: LogShortened) -> None:
         place = record.topic, record.partition
         for group in self.groups.values():
-            ledger = group.ledgers.get(place)
-            if ledger is None or ledger.topic_id != record.topic_id:
+            state = group.states.get(place)
+            if state is None or state.topic_id != record.topic_id:
                 continue
-            if ledger.reaches(record.end):
-                ledger.shorten(record.end, record.fence)
-                self._note_dead(ledger)
-                self.watch(ledger)
+            if state.reaches(record.end):
+                state.shorten(record.end, record.fence)
+                self._note_dead(state)
+                self.watch(state)
         if place in self.dead_letter_indexes:
             self.dead_letter_indexes[place].shorten(record.end)
 
-    def _note_dead(self, ledger: Ledger) -> None:
-        if ledger.dead:
-            self._with_dead[ledger] = None
+    def _note_dead(self, state: PartitionState) -> None:
+        if state.dead:
+            self._with_dead[state] = None
         else:
-            self._with_dead.pop(ledger, None)
+            self._with_dead.pop(state, None)
 
     def _dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
         return self.dead_letter_indexes.setdefault((topic, partition), DeadLetterIndex())
 
-    def _put(self, ledger: Ledger) -> None:
-        group = self.groups[ledger.where.group_id]
-        place = ledger.where.topic, ledger.where.partition
+    def _put(self, state: PartitionState) -> None:
+        group = self.groups[state.where.group_id]
+        place = state.where.topic, state.where.partition
         self._drop(group, place)
-        group.ledgers[place] = ledger
+        group.states[place] = state
         group.has_begun = True
-        for owner in ledger.pinned:
-            self.pins.setdefault(owner, {})[ledger] = None
-        self._note_dead(ledger)
-        self.watch(ledger)
+        for transactional_id in state.reserved:
+            self.reservations.setdefault(transactional_id, {})[state] = None
+        self._note_dead(state)
+        self.watch(state)
 
     def _drop(self, group: QueueGroup, place: Place) -> None:
-        ledger = group.ledgers.pop(place, None)
-        if ledger is not None:
-            for owner in [each for each, held in self.pins.items() if ledger in held]:
-                self._note_unpinned(owner, ledger)
-            ledger.clear()
-            ledger.alarm = None
-            self._with_dead.pop(ledger, None)
+        state = group.states.pop(place, None)
+        if state is not None:
+            for transactional_id in [
+                each for each, reserved in self.reservations.items() if state in reserved
+            ]:
+                self._note_reservation_ended(transactional_id, state)
+            state.clear()
+            state.alarm = None
+            self._with_dead.pop(state, None)
 
     def _forget_topic(self, topic: TopicName) -> None:
         for group in self.groups.values():
             group.topic_totals.pop(topic, None)
-            for place in [place for place in group.ledgers if place[0] == topic]:
+            for place in [place for place in group.states if place[0] == topic]:
                 self._drop(group, place)
         for place in [place for place in self.dead_letter_indexes if place[0] == topic]:
             del self.dead_letter_indexes[place]
@@ -675,8 +691,8 @@ class QueueMachine:
             )
             for (topic, partition), box in self.dead_letter_indexes.items()
         ]
-        ledgers = [snapshot.kept(ledger) for ledger in self.ledgers()]
-        return [Numbered(self.next_lease_id), *groups, *members, *boxes, *ledgers]
+        states = [snapshot.take_snapshot(state) for state in self.states()]
+        return [Numbered(self.next_lease_id), *groups, *members, *boxes, *states]
 
     def encode(self, record: QueueRecord) -> bytes:
         return encode(record)

@@ -1,6 +1,6 @@
-"""What a ledger holds: offsets to the lease that has them, or to what they wait for.
+"""Messages that are not finished: offsets to their lease, or to what they wait for.
 
-A thousand messages that were handed out together are one run: two offsets and the lease.  Ending a
+A thousand messages that were delivered together are one run: two offsets and the lease.  Ending a
 part of a run cuts it.  What is too short for a run, and all that is not in flight, is an entry of a
 dictionary each.
 """
@@ -18,7 +18,7 @@ State = Lease | int
 Piece = tuple[int, int, State]  # first, last, what all from first to last are
 
 
-class Held:
+class MessageStates:
     """A mapping of offsets that costs by its runs, not by its size."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Held:
         )
 
     def pieces(self, first: int, last: int) -> list[Piece]:
-        """What is held from `first` to `last`, ascending."""
+        """What is here from `first` to `last`, ascending."""
         found: list[Piece] = []
         low, high = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
         for place in range(low, high):
@@ -74,7 +74,7 @@ class Held:
         return sorted([*found, *alone], key=_first) if found else alone
 
     def lowest(self, floor: int, limit: int) -> int:
-        """The first held offset from `floor` on; `limit` when there is none below that."""
+        """The first offset that is here from `floor` on; `limit` when there is none below that."""
         place = bisect_left(self._lasts, floor)
         if place < len(self._firsts):
             limit = min(limit, max(floor, self._firsts[place]))
@@ -96,7 +96,7 @@ class Held:
         self._singles[offset] = state
 
     def put(self, first: int, last: int, lease: Lease) -> None:
-        """A lease takes offsets of which none is held."""
+        """A lease takes offsets of which none is here."""
         if last - first + 1 < RUN_MIN:
             for offset in range(first, last + 1):
                 self._singles[offset] = lease
@@ -107,8 +107,8 @@ class Held:
         self._leases.insert(place, lease)
         self._in_runs += last - first + 1
 
-    def take(self, first: int, last: int) -> list[Piece]:
-        """Let go of what is held from `first` to `last`; gives what that was."""
+    def remove(self, first: int, last: int) -> list[Piece]:
+        """Let go of what is not finished from `first` to `last`; gives what that was."""
         if first == last and (state := self._singles.pop(first, None)) is not None:
             return [(first, last, state)]
         found = self._cut(first, last) if self._in_runs else []

@@ -1,25 +1,25 @@
-"""One group's book of one partition: what is finished, and what is not yet.
+"""One group's state in one partition: which messages are finished, and which are not yet.
 
-                floor                                  cursors (one a lane)
+              ack floor                                cursors (one a lane)
     ──────────────|──────────────────────────────────────|──────────────────────>
-      finished      finished, except what is held:         never handed out:
-                    in flight, waiting, ready,             costs no memory
-                    deferred, dead
+      finished      finished, except those in              never delivered:
+                    `messages`: in flight, waiting,        costs no memory
+                    ready, deferred, dead
 
-Nothing is kept of a finished message, nor of one that was never handed out: an offset between the
-floor and its lane's cursor that is not held is finished.  So memory follows what is in flight: a
-run and a `Lease` for a hand-out, and an entry of a dictionary (about 100 bytes) for each message
-that has a fate of its own.
+Nothing is kept of a finished message, nor of one that was never delivered: an offset between the
+ack floor and its lane's cursor that is not in `messages` is finished.  So memory follows what is in
+flight: a run and a `Lease` for a delivery, and an entry of a dictionary (about 100 bytes) for each
+message that has a state of its own.
 
-What is held is one of
+The state of a message is one of
 
     a Lease       in flight; the lease says whose, and until when
     a time        waits for its retry, and is ready from then on (READY: at once)
-    DEFERRED      passed over because another message of its key is held
-    DEAD          on its way to the dead letters
+    DEFERRED      passed over because another message of its key is not finished
+    DEAD          to be written to the dead letters
 
-Only `apply` in `machine.py` calls what is under "changing".  The heaps are derived from `held`, and
-an entry of theirs that `held` does not bear out any more is skipped.
+Only `apply` in `machine.py` calls what is under "changing".  The heaps are derived from `messages`,
+and an entry of theirs that `messages` does not confirm any more is skipped.
 """
 
 import heapq
@@ -31,15 +31,15 @@ from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.queue.history import History
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.lease import Lease, LeaseBook
-from goqueue.queue.message_states import Held, State, within
+from goqueue.queue.message_states import MessageStates, State, within
 from goqueue.queue.ranges import Range, Ranges, each_offset, joined, ranges_of
 from goqueue.queue.records import (
     DeadMessage,
     Extended,
-    Handed,
-    LeaseKept,
+    Leased,
+    LeaseSnapshot,
     MarkedDead,
-    Pinned,
+    Reserved,
     Returned,
     Where,
 )
@@ -49,33 +49,37 @@ DEFERRED: Final = -1
 DEAD: Final = -2
 
 NEVER: Final = Timestamp(2**63 - 1)
-NO_LEASE: Final = -1  # not the last hand-out ended it: no receipt is good for it
+NO_LEASE: Final = -1  # not the last delivery ended it: no receipt is good for it
 SETTLED_MAX: Final = 1_000  # finished messages whose last lease is remembered, to refuse older ones
 STALE_MAX: Final = 1_000  # entries of leases that are over, before they are swept out
 
 
-class Ledger:
+class PartitionState:
     def __init__(self, where: Where, topic_id: TopicId, floor: int, book: LeaseBook) -> None:
         self.where = where
         self.topic_id = topic_id
-        self.floor = Offset(floor)  # invariant: everything below is finished
+        self.ack_floor = Offset(floor)  # invariant: everything below is finished
         self.fence = 0  # leases with lower numbers are void
-        self.heeded = NO_TIMESTAMP  # the newest offset commit by others that moved the floor
-        self.moves = 0  # how often the floor was moved by decree: what was planned before is void
-        self.cursors = [floor] * LANES  # invariant: all of a lane below its cursor was handed out
-        self.held = Held()
-        self.lanes: dict[int, int] = {}  # of what is held, unless normal
+        self.adopted_at = (
+            NO_TIMESTAMP  # the newest offset commit by others that moved the ack floor
+        )
+        self.moves = (
+            0  # how often the ack floor was moved by decree: what was planned before is void
+        )
+        self.cursors = [floor] * LANES  # invariant: all of a lane below its cursor was delivered
+        self.messages = MessageStates()
+        self.lanes: dict[int, int] = {}  # of what is not finished, unless normal
         self.history: dict[int, History] = {}
         self.dead: dict[int, DeadMessage] = {}  # of those that are DEAD
-        self.keys: dict[int, int] = {}  # of what is held, when keys have order
+        self.keys: dict[int, int] = {}  # of what is not finished, when keys have order
         self.busy: dict[int, deque[int] | None] = {}  # key in flight (or waiting) to those deferred
         self.deferred_count = 0
         self.settled: dict[int, int] = {}  # finished offset to its last lease, oldest first
         self.leases: dict[Lease, None] = {}
-        self.pinned: dict[str, dict[Lease, None]] = {}  # those that wait for a transaction's end
+        self.reserved: dict[str, dict[Lease, None]] = {}  # those that wait for a transaction's end
         self.in_flight = [0] * LANES
-        self.handed = [0] * LANES  # since the broker started
-        self.alarm: int | None = None  # when the machine is going to look at this ledger
+        self.delivered = [0] * LANES  # since the broker started
+        self.alarm: int | None = None  # when the machine is going to look at this state
         self._book = book
         self._ready: list[list[int]] = [[] for _ in range(LANES)]  # heaps of offsets
         self._waiting: list[tuple[int, int]] = []  # heap of (visible at, offset)
@@ -86,24 +90,24 @@ class Ledger:
     # --- asking -----------------------------------------------------------------------------------
 
     def attempt(self, offset: int) -> int:
-        """How often the message was handed out, counting the hand-out at hand."""
+        """How often the message was delivered, counting the delivery at hand."""
         history = self.history.get(offset)
-        return history.hand_outs if history is not None else 1
+        return history.deliveries if history is not None else 1
 
     def attempts(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
         """As `attempt`, of a range: first, last and attempt of each part that is alike."""
         for offset in within(self.history, first, last):
             if first < offset:
                 yield first, offset - 1, 1
-            yield offset, offset, self.history[offset].hand_outs
+            yield offset, offset, self.history[offset].deliveries
             first = offset + 1
         if first <= last:
             yield first, last, 1
 
     def attempts_so_far(self, offset: int) -> int:
-        """How often a message that is in nobody's hands was handed out."""
+        """How often a message that is in nobody's hands was delivered."""
         history = self.history.get(offset)
-        return history.hand_outs if history is not None else 0
+        return history.deliveries if history is not None else 0
 
     def failures(self, offset: int) -> int:
         history = self.history.get(offset)
@@ -114,15 +118,15 @@ class Ledger:
         return history.timeouts if history is not None else 0
 
     def lease_of(self, offset: int) -> Lease | None:
-        held = self.held.get(offset)
-        return held if isinstance(held, Lease) else None
+        state = self.messages.get(offset)
+        return state if isinstance(state, Lease) else None
 
     def lane(self, offset: int) -> int:
         return self.lanes.get(offset, NORMAL)
 
     def is_ready(self, offset: int, now: int) -> bool:
-        held = self.held.get(offset)
-        return isinstance(held, int) and READY <= held <= now
+        state = self.messages.get(offset)
+        return isinstance(state, int) and READY <= state <= now
 
     def has_ready(self, lane: int, now: int) -> bool:
         self.ripen(now)
@@ -144,7 +148,7 @@ class Ledger:
         while expiring and not _is_current(expiring[0]):
             heapq.heappop(expiring)
             self._stale -= 1
-        while waiting and self.held.get(waiting[0][1]) != waiting[0][0]:
+        while waiting and self.messages.get(waiting[0][1]) != waiting[0][0]:
             heapq.heappop(waiting)
         if expiring and waiting:
             return min(expiring[0][0], waiting[0][0])
@@ -152,7 +156,7 @@ class Ledger:
 
     @property
     def has_deadlines(self) -> bool:
-        return bool(self.leases) or any(state > READY for _, state in self.held.waiting())
+        return bool(self.leases) or any(state > READY for _, state in self.messages.waiting())
 
     def expired(self, now: int, count: int) -> list[tuple[Lease, list[int]]]:
         """Leases that ran out by `now`, with what is still in flight, of about `count` messages."""
@@ -173,29 +177,29 @@ class Ledger:
         return each_offset(self.ranges_in_lease(lease))
 
     def ranges_in_lease(self, lease: Lease) -> Iterator[Range]:
-        """What is left of it, as it was handed out."""
+        """What is left of it, as it was delivered."""
         for first, last in lease.ranges:
-            for low, high, state in self.held.pieces(first, last):
+            for low, high, state in self.messages.pieces(first, last):
                 if state is lease:
                     yield low, high
 
     def waiting_by_lane(self, now: int) -> list[int]:
         """Messages that wait for their retry or their key; for figures, so it takes its time."""
         counts = [0] * LANES
-        for offset, held in self.held.waiting():
-            if held == DEFERRED or held > now:
+        for offset, state in self.messages.waiting():
+            if state == DEFERRED or state > now:
                 counts[self.lane(offset)] += 1
         return counts
 
     def ready_by_lane(self, now: int) -> list[int]:
         """Messages that came back or were passed over, and may go now; takes its time too."""
         counts = [0] * LANES
-        for offset, held in self.held.waiting():
-            if READY <= held <= now:
+        for offset, state in self.messages.waiting():
+            if READY <= state <= now:
                 counts[self.lane(offset)] += 1
         return counts
 
-    # --- choosing: `held` stays as it is ----------------------------------------------------------
+    # --- choosing: `messages` stays as it is ------------------------------------------------------
 
     def ripen(self, now: int) -> bool:
         """Let waiting messages whose time has come be found by `take_ready`."""
@@ -203,7 +207,7 @@ class Ledger:
         has_any = False
         while waiting and waiting[0][0] <= now:
             visible_at, offset = heapq.heappop(waiting)
-            if self.held.get(offset) == visible_at:
+            if self.messages.get(offset) == visible_at:
                 self._note_ready(offset)
                 has_any = True
         return has_any
@@ -227,29 +231,29 @@ class Ledger:
 
         That happens to a caller whose `now` is older than the one that let it ripen.
         """
-        held = self.held.get(offset)
-        if isinstance(held, int) and held > READY:
-            heapq.heappush(self._waiting, (held, offset))
+        state = self.messages.get(offset)
+        if isinstance(state, int) and state > READY:
+            heapq.heappush(self._waiting, (state, offset))
 
     def put_back(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
-            held = self.held.get(offset)
-            if isinstance(held, int) and held >= READY:
+            state = self.messages.get(offset)
+            if isinstance(state, int) and state >= READY:
                 self._note_ready(offset)
 
     # --- changing ---------------------------------------------------------------------------------
 
-    def hand(self, record: Handed) -> None:
+    def lease(self, record: Leased) -> None:
         lease = Lease(record.lease_id, record.consumer, record.at, record.deadline)
         ranges = list[Range]()
         for first, last, lane in record.fresh:
-            self.held.put(first, last, lease)
+            self.messages.put(first, last, lease)
             ranges.append((first, last))
             if lane != NORMAL:
                 self.lanes.update(dict.fromkeys(range(first, last + 1), lane))
-            self._count_handed(lane, last - first + 1)
+            self._count_delivered(lane, last - first + 1)
         for offset in record.again:
-            self._hand_again(lease, offset)
+            self._lease_again(lease, offset)
         self._take_lease(lease, (*ranges, *((offset, offset) for offset in record.again)))
         for offset, key in record.keys:
             self.keys[offset] = key
@@ -258,18 +262,18 @@ class Ledger:
         self.cursors = list(record.cursors)
         self._advance()
 
-    def _hand_again(self, lease: Lease, offset: int) -> None:
-        self.held[offset] = lease
-        self._count_handed(self.lane(offset), 1)
+    def _lease_again(self, lease: Lease, offset: int) -> None:
+        self.messages[offset] = lease
+        self._count_delivered(self.lane(offset), 1)
         history = self.history.get(offset)
         if history is not None:
-            history.hand_outs += 1
-            history.last_at = lease.handed_at
+            history.deliveries += 1
+            history.last_at = lease.delivered_at
             history.consumer = lease.consumer
 
-    def _count_handed(self, lane: int, count: int) -> None:
+    def _count_delivered(self, lane: int, count: int) -> None:
         self.in_flight[lane] += count
-        self.handed[lane] += count
+        self.delivered[lane] += count
 
     def _take_lease(self, lease: Lease, ranges: Ranges) -> None:
         lease.ranges = ranges
@@ -278,12 +282,12 @@ class Ledger:
             return
         self.leases[lease] = None
         self._book.took(lease.consumer, lease.remaining)
-        if lease.owner:
-            self.pinned.setdefault(lease.owner, {})[lease] = None
+        if lease.transactional_id:
+            self.reserved.setdefault(lease.transactional_id, {})[lease] = None
         else:
             self._watch(lease)
 
-    def _pass_over(self, record: Handed) -> None:
+    def _pass_over(self, record: Leased) -> None:
         for offset, lane in record.passed:
             self._note_lane(offset, lane)
             self._make_ready(offset)
@@ -298,7 +302,7 @@ class Ledger:
             if deferred is None:
                 deferred = self.busy[key] = deque()
             deferred.append(offset)
-            self.held[offset] = DEFERRED
+            self.messages[offset] = DEFERRED
             self.deferred_count += 1
 
     def finish(self, ranges: Ranges) -> None:
@@ -317,7 +321,7 @@ class Ledger:
             history.last_at = record.at
             history.error = record.error or history.error
             if visible_at > record.at:
-                self.held[offset] = visible_at
+                self.messages[offset] = visible_at
                 heapq.heappush(self._waiting, (visible_at, offset))
             else:
                 self._make_ready(offset)
@@ -325,7 +329,7 @@ class Ledger:
     def _note_history(self, offset: int, lease: Lease) -> History:
         history = self.history.get(offset)
         if history is None:
-            history = self.history[offset] = History(lease.handed_at)
+            history = self.history[offset] = History(lease.delivered_at)
         history.consumer = lease.consumer
         history.lease_id = lease.lease_id
         return history
@@ -349,53 +353,53 @@ class Ledger:
             self._watch(lease)
 
     def _split(self, lease: Lease, offsets: list[int]) -> Lease:
-        part = Lease(lease.lease_id, lease.consumer, lease.handed_at, lease.deadline)
+        part = Lease(lease.lease_id, lease.consumer, lease.delivered_at, lease.deadline)
         part.ranges = tuple((offset, offset) for offset in offsets)
         part.remaining = len(offsets)
         lease.remaining -= len(offsets)
         for offset in offsets:
-            self.held[offset] = part
+            self.messages[offset] = part
         self.leases[part] = None
         self._watch(part)
         return part
 
-    def pin(self, record: Pinned) -> None:
+    def reserve_for_transaction(self, record: Reserved) -> None:
         """Let these wait for a transaction; those that do so already stay as they are."""
         by_lease: dict[Lease, list[Range]] = {}
         for first, last in record.ranges:
-            for low, high, state in self.held.pieces(first, last):
-                assert isinstance(state, Lease), "only what is in flight can be pinned"
-                if not state.owner:
+            for low, high, state in self.messages.pieces(first, last):
+                assert isinstance(state, Lease), "only what is in flight can be reserved"
+                if not state.transactional_id:
                     by_lease.setdefault(state, []).append((low, high))
         for lease, ranges in by_lease.items():
             count = sum(last - first + 1 for first, last in ranges)
             part = lease if count == lease.remaining else self._cut(lease, ranges, count)
-            part.owner = record.owner
+            part.transactional_id = record.transactional_id
             part.deadline = NEVER
             self._stale += part is lease  # its entry in the heap
-            self.pinned.setdefault(record.owner, {})[part] = None
+            self.reserved.setdefault(record.transactional_id, {})[part] = None
 
     def _cut(self, lease: Lease, ranges: list[Range], count: int) -> Lease:
         """A part of the lease, with a life of its own; nobody watches it yet."""
-        part = Lease(lease.lease_id, lease.consumer, lease.handed_at, lease.deadline)
+        part = Lease(lease.lease_id, lease.consumer, lease.delivered_at, lease.deadline)
         part.visibility_ms = lease.visibility_ms
         part.ranges, part.remaining = tuple(ranges), count
         lease.remaining -= count
         for first, last in ranges:
-            self.held.take(first, last)
-            self.held.put(first, last, part)
+            self.messages.remove(first, last)
+            self.messages.put(first, last, part)
         self.leases[part] = None
         return part
 
-    def unpin(self, owner: str, at: Timestamp) -> None:
+    def cancel_reservation(self, transactional_id: str, at: Timestamp) -> None:
         """The transaction did not ack them: they are as they were, with their whole time."""
-        for lease in self.pinned.pop(owner, {}):
-            lease.owner = ""
+        for lease in self.reserved.pop(transactional_id, {}):
+            lease.transactional_id = ""
             lease.deadline = Timestamp(at + lease.visibility_ms)
             self._watch(lease)
 
-    def pinned_ranges(self, owner: str) -> Ranges:
-        leases = self.pinned.get(owner, {})
+    def reserved_ranges(self, transactional_id: str) -> Ranges:
+        leases = self.reserved.get(transactional_id, {})
         return joined(each for lease in leases for each in self.ranges_in_lease(lease))
 
     def mark_dead(self, record: MarkedDead) -> None:
@@ -404,19 +408,19 @@ class Ledger:
             lease = self.lease_of(offset)
             if lease is not None:
                 self._leave(lease, 1, self.lane(offset))
-                self._note_history(offset, lease).hand_outs = letter.attempts
-            was, self.held[offset] = self.held.get(offset), DEAD
+                self._note_history(offset, lease).deliveries = letter.attempts
+            was, self.messages[offset] = self.messages.get(offset), DEAD
             self.dead[offset] = letter
             self._free_key(offset, was)
 
-    def move_floor(self, floor: int, fence: int) -> None:
+    def move_ack_floor(self, floor: int, fence: int) -> None:
         """Everything below is finished; when it moves back, everything from there on is not."""
         self.moves += 1
-        is_back = floor < self.floor
+        is_back = floor < self.ack_floor
         over = [
             offset
-            for offset, held in self.held.items()
-            if (offset < floor and held != DEAD) or (offset >= floor and is_back)
+            for offset, state in self.messages.items()
+            if (offset < floor and state != DEAD) or (offset >= floor and is_back)
         ]
         self._drop_all(over)  # not the dead below: they are still to be written
         if is_back:
@@ -424,21 +428,21 @@ class Ledger:
             self.settled.clear()
             self.cursors = [floor] * LANES
         self.cursors = [max(cursor, floor) for cursor in self.cursors]
-        self.floor = Offset(floor)
+        self.ack_floor = Offset(floor)
         self._advance()
 
     def reaches(self, end: int) -> bool:
-        """Whether anything at or behind `end` was finished or handed out."""
-        return max(self.floor, *self.cursors) > end
+        """Whether anything at or behind `end` was finished or delivered."""
+        return max(self.ack_floor, *self.cursors) > end
 
     def shorten(self, end: int, fence: int) -> None:
         """The log lost what was from `end` on: nothing that was done there counts any more."""
         self.moves += 1
-        self._drop_all([offset for offset, _ in self.held.items() if offset >= end])
+        self._drop_all([offset for offset, _ in self.messages.items() if offset >= end])
         self.settled = {each: lease for each, lease in self.settled.items() if each < end}
         self.fence = fence
         self.cursors = [min(cursor, end) for cursor in self.cursors]
-        self.floor = Offset(min(self.floor, end))
+        self.ack_floor = Offset(min(self.ack_floor, end))
 
     def resume(self, now: Timestamp) -> None:
         """Nobody could ack or extend for a while: each lease lasts its whole time from now on.
@@ -447,9 +451,9 @@ class Ledger:
         back meanwhile, and all deadlines lie far ahead then.
         """
         for lease in self.leases:
-            if not lease.owner:
+            if not lease.transactional_id:
                 self._postpone(lease, Timestamp(now + lease.visibility_ms))
-        for offset, visible_at in list(self.held.waiting()):
+        for offset, visible_at in list(self.messages.waiting()):
             history = self.history.get(offset)
             if visible_at <= now or history is None:
                 continue
@@ -458,7 +462,7 @@ class Ledger:
                 self.restore_waiting(offset, latest)
 
     def advance_to(self, cursors: tuple[int, ...]) -> None:
-        """The lanes have nothing below these that is to be handed out."""
+        """The lanes have nothing below these that is to be delivered."""
         self.cursors = [max(pair) for pair in zip(self.cursors, cursors, strict=True)]
         self._advance()
 
@@ -467,17 +471,17 @@ class Ledger:
         for lease in self.leases:
             self._book.gave(lease.consumer, lease.remaining)
         self.leases.clear()
-        self.pinned.clear()
-        self.held.clear()
+        self.reserved.clear()
+        self.messages.clear()
 
     # --- from a snapshot --------------------------------------------------------------------------
 
-    def restore_lease(self, kept: LeaseKept) -> None:
-        lease = Lease(kept.lease_id, kept.consumer, kept.handed_at, kept.deadline)
+    def restore_lease(self, kept: LeaseSnapshot) -> None:
+        lease = Lease(kept.lease_id, kept.consumer, kept.delivered_at, kept.deadline)
         lease.visibility_ms = kept.visibility_ms
-        lease.owner = kept.owner
+        lease.transactional_id = kept.transactional_id
         for first, last in kept.ranges:
-            self.held.put(first, last, lease)
+            self.messages.put(first, last, lease)
             self.in_flight[NORMAL] += last - first + 1
             for offset in within(self.lanes, first, last):
                 self.in_flight[NORMAL] -= 1
@@ -485,7 +489,7 @@ class Ledger:
         self._take_lease(lease, kept.ranges)
 
     def restore_waiting(self, offset: int, visible_at: int) -> None:
-        self.held[offset] = visible_at
+        self.messages[offset] = visible_at
         if visible_at == READY:
             self._note_ready(offset)
         else:
@@ -506,7 +510,7 @@ class Ledger:
             self.lanes[offset] = lane
 
     def _make_ready(self, offset: int) -> None:
-        self.held[offset] = READY
+        self.messages[offset] = READY
         self._note_ready(offset)
 
     def _note_ready(self, offset: int) -> None:
@@ -521,21 +525,21 @@ class Ledger:
         self._book.gave(lease.consumer, count)
         if not lease.remaining:
             del self.leases[lease]
-            if lease.owner:
-                self._unpinned(lease)
+            if lease.transactional_id:
+                self._drop_reservation(lease)
             else:
                 self._stale += 1
 
-    def _unpinned(self, lease: Lease) -> None:
-        leases = self.pinned[lease.owner]
+    def _drop_reservation(self, lease: Lease) -> None:
+        leases = self.reserved[lease.transactional_id]
         del leases[lease]
         if not leases:
-            del self.pinned[lease.owner]
+            del self.reserved[lease.transactional_id]
 
     def _drop(self, ranges: Ranges) -> None:
         """Forget all there is to know of these; most often that is a lease and nothing more."""
         for first, last in ranges:
-            for low, high, was in self.held.take(first, last):
+            for low, high, was in self.messages.remove(first, last):
                 self._forget(low, high, was)
 
     def _drop_all(self, offsets: Iterable[int]) -> None:
@@ -543,7 +547,7 @@ class Ledger:
         deferred: list[int] = []
         others: list[int] = []
         for offset in sorted(offsets):
-            (deferred if self.held.get(offset) == DEFERRED else others).append(offset)
+            (deferred if self.messages.get(offset) == DEFERRED else others).append(offset)
         self._drop(ranges_of(deferred))
         self._drop(ranges_of(others))
 
@@ -597,8 +601,10 @@ class Ledger:
             self.busy[key] = None
 
     def _advance(self) -> None:
-        """Raise the floor over what is finished."""
-        self.floor = Offset(max(self.floor, self.held.lowest(self.floor, min(self.cursors))))
+        """Raise the ack floor over what is finished."""
+        self.ack_floor = Offset(
+            max(self.ack_floor, self.messages.lowest(self.ack_floor, min(self.cursors)))
+        )
 
 
 def _is_current(entry: tuple[int, int, Lease]) -> bool:

@@ -2,7 +2,7 @@
 
     topic:partition:offset:attempt:lease.group
 
-`lease` (hexadecimal) is the number of the hand-out, unique for the broker: it fences a delivery
+`lease` (hexadecimal) is the number of the delivery, unique for the broker: it fences a delivery
 even from another one of the same attempt.  The group comes last, for its name may hold anything.
 """
 
@@ -54,7 +54,7 @@ def receipt(
 
 @lru_cache(maxsize=1024)
 def frame(topic: str, partition: int, lease_id: int, group_id: str) -> tuple[str, str]:
-    """What all receipts of one hand-out share; a large one has thousands."""
+    """What all receipts of one delivery share; a large one has thousands."""
     return f"{topic}:{partition}:", f":{lease_id:x}.{group_id}"
 
 
@@ -63,7 +63,7 @@ def read_receipts(texts: Sequence[str]) -> tuple[Claims, dict[int, ReceiptMalfor
     claims: Claims = {}
     malformed: dict[int, ReceiptMalformed] = {}
     key: tuple[Where, int] | None = None
-    keyed = ("", "", "")  # receipts of one hand-out come together
+    keyed = ("", "", "")  # receipts of one delivery come together
     texts = list(texts)
     place = 0
     while place < len(texts):

@@ -1,12 +1,12 @@
 """What the queue machine writes to `__ledgers`.
 
-Offsets travel as ranges: a thousand messages handed out or finished together are one pair of
+Offsets travel as ranges: a thousand messages delivered or finished together are one pair of
 numbers.  A message's life, and the records that move it:
 
-                        Handed               Finished
-    never handed out ──────────> in flight ───────────> finished
+                        Leased               Finished
+    never delivered  ──────────> in flight ───────────> finished
                                   │     ^                  ^
-                         Returned │     │ Handed           │ DeadLettered
+                         Returned │     │ Leased           │ DeadLettered
                                   v     │                  │
                           waiting, ready ── MarkedDead ──> dead
 
@@ -14,8 +14,8 @@ numbers.  A message's life, and the records that move it:
 `DeadLettered`.  In between the message is neither delivered nor lost.  `RedriveStarted` and
 `DeadLettersRemoved` are the same for the way back.
 
-`Pinned` messages are acked by a transaction: they stay in flight, and do not run out, until it has
-ended (`PinsEnded`).
+`Reserved` messages are acked by a transaction: they stay in flight, and do not run out, until the
+transaction has ended (`ReservationsEnded`).
 """
 
 from typing import Final, Literal, TypeAlias
@@ -57,7 +57,7 @@ class DeadMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     consumer: str  # the last one that had it
     attempts: int
     failures: int
-    first_at: Timestamp  # handed out; -1 when it never was
+    first_at: Timestamp  # delivered; -1 when it never was
     last_at: Timestamp
     died_at: Timestamp
     timeouts: int = 0  # letters of before counted them as failures
@@ -102,10 +102,10 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     where: Where
     topic_id: TopicId
     floor: Offset
-    heeded: Timestamp = Timestamp(-1)  # as in `FloorMoved`
+    adopted_at: Timestamp = msgspec.field(default=Timestamp(-1), name="heeded")  # see AckFloorMoved
 
 
-class Handed(msgspec.Struct, frozen=True, tag="handed"):
+class Leased(msgspec.Struct, frozen=True, tag="handed"):
     where: Where
     lease_id: int
     consumer: str
@@ -125,7 +125,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     where: Where
     ranges: Ranges
     is_ack: bool = True  # or dropped: past its time to live, or gone from the log
-    cursors: Cursors = ()  # moved past what is not to be handed out; none: as they were
+    cursors: Cursors = ()  # moved past what is not to be delivered; none: as they were
     expired: int = 0  # how many of them were past their time to live
 
 
@@ -155,19 +155,19 @@ class Extended(msgspec.Struct, frozen=True, tag="extended"):
     deadline: Timestamp
 
 
-class Pinned(msgspec.Struct, frozen=True, tag="pinned"):
+class Reserved(msgspec.Struct, frozen=True, tag="pinned"):
     """Messages in flight wait for the end of a transaction, however long that takes."""
 
     where: Where
     ranges: Ranges
-    owner: str  # the transactional id
+    transactional_id: str = msgspec.field(name="owner")
 
 
-class PinsEnded(msgspec.Struct, frozen=True, tag="pins_ended"):
+class ReservationsEnded(msgspec.Struct, frozen=True, tag="pins_ended"):
     """The transaction is over: its messages are acked, or in flight as they were before."""
 
     where: Where
-    owner: str
+    transactional_id: str = msgspec.field(name="owner")
     commits: bool
     at: Timestamp
 
@@ -187,13 +187,14 @@ class DeadLettered(msgspec.Struct, frozen=True, tag="buried"):
     dead_letters_end: Offset = msgspec.field(name="letters_end")
 
 
-class FloorMoved(msgspec.Struct, frozen=True, tag="floor"):
+class AckFloorMoved(msgspec.Struct, frozen=True, tag="floor"):
     """Everything below is finished; when it moves back, everything from there on is not."""
 
     where: Where
     floor: Offset
-    fence: int  # the first lease that is not void when the floor moves back
-    heeded: Timestamp = Timestamp(-1)  # when the offset commit was made that asked for it
+    fence: int  # the first lease that is not void when the ack floor moves back
+    # when the offset commit was made that asked for it
+    adopted_at: Timestamp = msgspec.field(default=Timestamp(-1), name="heeded")
 
 
 class LogShortened(msgspec.Struct, frozen=True, tag="shortened"):
@@ -206,7 +207,7 @@ class LogShortened(msgspec.Struct, frozen=True, tag="shortened"):
     fence: int  # the first lease that is made after this
 
 
-class LedgersForgotten(msgspec.Struct, frozen=True, tag="ledgers_forgotten"):
+class PartitionsForgotten(msgspec.Struct, frozen=True, tag="ledgers_forgotten"):
     """The group begins anew in this topic, if it ever does."""
 
     group_id: GroupId
@@ -214,7 +215,7 @@ class LedgersForgotten(msgspec.Struct, frozen=True, tag="ledgers_forgotten"):
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
-    """The topic is gone: all ledgers of it, and what was taken from it as dead letters."""
+    """The topic is gone: all states of it, and what was taken from it as dead letters."""
 
     topic: TopicName
 
@@ -258,19 +259,19 @@ class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
 # --- snapshots ----------------------------------------------------------------------------------
 
 
-class LeaseKept(msgspec.Struct, frozen=True, array_like=True):
+class LeaseSnapshot(msgspec.Struct, frozen=True, array_like=True):
     lease_id: int
     consumer: str
-    handed_at: Timestamp
+    delivered_at: Timestamp
     deadline: Timestamp
     visibility_ms: int
     ranges: Ranges
-    owner: str = ""
+    transactional_id: str = ""
 
 
-class HistoryKept(msgspec.Struct, frozen=True, array_like=True):
+class HistorySnapshot(msgspec.Struct, frozen=True, array_like=True):
     offset: int
-    hand_outs: int
+    deliveries: int
     failures: int
     first_at: Timestamp
     last_at: Timestamp
@@ -280,20 +281,20 @@ class HistoryKept(msgspec.Struct, frozen=True, array_like=True):
     timeouts: int = 0  # snapshots of before counted them as failures
 
 
-class LedgerKept(msgspec.Struct, frozen=True, tag="ledger"):
+class PartitionSnapshot(msgspec.Struct, frozen=True, tag="ledger"):
     where: Where
     topic_id: TopicId
     floor: Offset
     fence: int
-    heeded: Timestamp
+    adopted_at: Timestamp = msgspec.field(name="heeded")
     cursors: Cursors
-    leases: tuple[LeaseKept, ...]
+    leases: tuple[LeaseSnapshot, ...]
     waiting: tuple[tuple[int, int], ...]  # offset and when it is visible; 0 for at once
-    lanes: tuple[tuple[int, int], ...]  # of what is held, unless normal
-    keys: tuple[tuple[int, int], ...]  # offset and key of what is held and not deferred
+    lanes: tuple[tuple[int, int], ...]  # of what is not finished, unless normal
+    keys: tuple[tuple[int, int], ...]  # offset and key of what is not finished and not deferred
     # key to offsets in order
     deferred: tuple[tuple[int, tuple[int, ...]], ...] = msgspec.field(name="parked")
-    history: tuple[HistoryKept, ...]
+    history: tuple[HistorySnapshot, ...]
     dead: tuple[DeadMessage, ...] = msgspec.field(name="letters")
     settled: tuple[tuple[int, int], ...]
 
@@ -319,22 +320,22 @@ QueueRecord: TypeAlias = (
     | MemberJoined
     | MemberLeft
     | Opened
-    | Handed
+    | Leased
     | Finished
     | Returned
     | Extended
-    | Pinned
-    | PinsEnded
+    | Reserved
+    | ReservationsEnded
     | MarkedDead
     | DeadLettered
-    | FloorMoved
+    | AckFloorMoved
     | LogShortened
-    | LedgersForgotten
+    | PartitionsForgotten
     | Forgotten
     | RedriveStarted
     | DeadLettersRemoved
     | Resumed
-    | LedgerKept
+    | PartitionSnapshot
     | DeadLetterSnapshot
     | Numbered
 )

@@ -20,7 +20,7 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     group_id: GroupId
     topic: TopicName
     partition: int
-    attempt: int  # hand-outs up to and with this one
+    attempt: int  # deliveries up to and with this one
     lease_id: int
     lane: int
     deadline: Timestamp
@@ -70,7 +70,7 @@ class InFlight(msgspec.Struct, frozen=True, gc=False):
     offset: Offset
     attempt: int
     consumer: str
-    handed_at: Timestamp
+    delivered_at: Timestamp
     deadline: Timestamp | None  # None: when its transaction ends
     receipt: str
     transaction: str | None = None  # the transactional id whose end acks it
@@ -79,23 +79,23 @@ class InFlight(msgspec.Struct, frozen=True, gc=False):
 
 
 class Peeked(msgspec.Struct, frozen=True, gc=False):
-    """A message that would be handed out, were it asked for now."""
+    """A message that would be delivered, were it asked for now."""
 
     record: Record
     topic: TopicName
     partition: int
-    attempt: int  # hand-outs so far
+    attempt: int  # deliveries so far
     priority: str
 
 
 class LaneStats(msgspec.Struct, frozen=True, gc=False):
     priority: str
-    ready: int  # may be handed out now; never handed out, or come back
+    ready: int  # may be delivered now; never delivered, or come back
     in_flight: int
     waiting: int  # for their retry, or for their key
-    handed: int  # in all, since the broker started
+    delivered: int  # in all, since the broker started
     published_a_second: float
-    handed_a_second: float
+    delivered_a_second: float
     oldest: Timestamp | None  # when the oldest ready one was published, as far as known in memory
 
 
@@ -115,7 +115,7 @@ class PartitionStats(msgspec.Struct, frozen=True, gc=False):
 class Totals(msgspec.Struct):
     """Since the broker started."""
 
-    handed: int = 0
+    delivered: int = 0
     acked: int = 0
     nacked: int = 0
     rejected: int = 0
@@ -123,7 +123,7 @@ class Totals(msgspec.Struct):
     timed_out: int = 0  # deliveries without an answer: time-outs, and consumers that died
     expired: int = 0  # messages past their time to live, dead-lettered or dropped
     extended: int = 0
-    retried: int = 0  # handed out another time
+    retried: int = 0  # delivered another time
     dropped: int = 0  # past their time to live, or gone from the log
     dead: dict[str, int] = msgspec.field(default_factory=dict)  # by reason
 

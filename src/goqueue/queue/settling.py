@@ -11,7 +11,7 @@ A receipt stands for one delivery.  It is good while that delivery's lease holds
 Three counts end a message.  `max_failures`: consumers nacked it.  `max_timeouts`: no answer came,
 for the visibility time-out passed or the consumer died; since a consumer may hold messages that it
 has not begun with, this limit is the larger one.  `max_deliveries`, if given: how often it was
-handed out, however that ended.  A release counts for the last one only, a restart for none.
+delivered, however that ended.  A release counts for the last one only, a restart for none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from goqueue.queue.delivery import dead_message
 from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptInTransaction, ReceiptUnknown
 from goqueue.queue.lease import Lease
 from goqueue.queue.message_states import State, within
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.ranges import joined
 from goqueue.queue.receipts import Claim
 from goqueue.queue.records import (
@@ -59,69 +59,77 @@ DEAD: Final = Verdict("dead")
 
 
 def good_claims(
-    ledger: Ledger,
+    state: PartitionState,
     lease_id: int,
     claims: Iterable[Claim],
     outcomes: Outcomes,
     *,
     is_ack: bool = False,
-    owner: str = "",
+    transactional_id: str = "",
 ) -> Iterator[Claim]:
     """The claims whose lease holds the messages; the others get their outcome.
 
-    A lease that belongs to a transaction is good for its `owner` only.
+    A lease that belongs to a transaction is good for its `transactional_id` only.
     """
     for claim in claims:
-        if _is_good(ledger, lease_id, claim, owner):
+        if _is_good(state, lease_id, claim, transactional_id):
             yield claim
             continue
         for one in claim.each():
-            if claim.size > 1 and _is_good(ledger, lease_id, one, owner):
+            if claim.size > 1 and _is_good(state, lease_id, one, transactional_id):
                 yield one
             else:
-                refusal = _refusal(ledger, lease_id, one, is_ack=is_ack)
+                refusal = _refusal(state, lease_id, one, is_ack=is_ack)
                 outcomes[one.place] = ACKED if refusal is None else refusal
 
 
-def _is_good(ledger: Ledger, lease_id: int, claim: Claim, owner: str) -> bool:
+def _is_good(state: PartitionState, lease_id: int, claim: Claim, transactional_id: str) -> bool:
     """Whether the lease holds all of the claim, in that attempt."""
     first, last, attempt, _ = claim
     if first == last:
-        is_held = _holds(ledger.held.get(first), lease_id, owner)
-        return is_held and ledger.attempt(first) == attempt
+        is_held = _holds(state.messages.get(first), lease_id, transactional_id)
+        return is_held and state.attempt(first) == attempt
     count = 0
-    for low, high, state in ledger.held.pieces(first, last):
-        if not _holds(state, lease_id, owner):
+    for low, high, holder in state.messages.pieces(first, last):
+        if not _holds(holder, lease_id, transactional_id):
             return False
         count += high - low + 1
     if count != last - first + 1:
         return False
-    known = within(ledger.history, first, last)
+    known = within(state.history, first, last)
     return (attempt == 1 or len(known) == count) and all(
-        ledger.attempt(offset) == attempt for offset in known
+        state.attempt(offset) == attempt for offset in known
     )
 
 
-def _holds(state: State | None, lease_id: int, owner: str) -> bool:
-    return isinstance(state, Lease) and state.lease_id == lease_id and state.owner in ("", owner)
+def _holds(holder: State | None, lease_id: int, transactional_id: str) -> bool:
+    return (
+        isinstance(holder, Lease)
+        and holder.lease_id == lease_id
+        and holder.transactional_id in ("", transactional_id)
+    )
 
 
-def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> QueueError | None:
+def _refusal(
+    state: PartitionState, lease_id: int, claim: Claim, *, is_ack: bool
+) -> QueueError | None:
     """Why the claim is not good; None for the ack of what is finished."""
     offset = claim.first
-    shown = f"{ledger.where.topic}-{ledger.where.partition} offset {offset}"
-    lease = ledger.lease_of(offset)
-    if lease is not None and lease.lease_id == lease_id and lease.owner:
-        return ReceiptInTransaction(f"{shown}: it is acked by transaction {lease.owner!r}")
+    shown = f"{state.where.topic}-{state.where.partition} offset {offset}"
+    lease = state.lease_of(offset)
+    if lease is not None and lease.lease_id == lease_id and lease.transactional_id:
+        return ReceiptInTransaction(
+            f"{shown}: it is acked by transaction {lease.transactional_id!r}"
+        )
     if lease is not None and lease.lease_id == lease_id:
         return ReceiptUnknown(f"{shown}: attempt {claim.attempt} was never made")
-    if offset in ledger.held:
+    if offset in state.messages:
         return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over, another follows")
-    if lease_id < ledger.fence:
+    if lease_id < state.fence:
         return ReceiptExpired(f"{shown}: the group was moved back since, or the log lost its end")
-    if offset >= max(ledger.cursors):
-        return ReceiptUnknown(f"{shown} was never handed out")
-    if is_ack and ledger.settled.get(offset, lease_id) == lease_id:
+    if offset >= max(state.cursors):
+        return ReceiptUnknown(f"{shown} was never delivered")
+    if is_ack and state.settled.get(offset, lease_id) == lease_id:
         return None
     return ReceiptExpired(f"{shown}: attempt {claim.attempt} is over")
 
@@ -129,16 +137,16 @@ def _refusal(ledger: Ledger, lease_id: int, claim: Claim, *, is_ack: bool) -> Qu
 # --- endings ------------------------------------------------------------------------------------
 
 
-def ack(ledger: Ledger, claims: Iterable[Claim], outcomes: Outcomes) -> list[QueueRecord]:
+def ack(state: PartitionState, claims: Iterable[Claim], outcomes: Outcomes) -> list[QueueRecord]:
     ranges = []
     for claim in claims:
         ranges.append((claim.first, claim.last))
         outcomes[claim.places] = [ACKED] * claim.size
-    return [Finished(ledger.where, joined(ranges))] if ranges else []
+    return [Finished(state.where, joined(ranges))] if ranges else []
 
 
 def fail(
-    ledger: Ledger,
+    state: PartitionState,
     settings: QueueSettings,
     now: Timestamp,
     offsets: Iterable[int],
@@ -153,14 +161,14 @@ def fail(
     visible: list[int] = []
     verdicts: dict[int, Verdict] = {}
     for offset in offsets:
-        reason = _limit_reached(ledger, settings, offset, cause)
+        reason = _limit_reached(state, settings, offset, cause)
         if reason is not None:
-            lease = ledger.lease_of(offset)
+            lease = state.lease_of(offset)
             assert lease is not None, "only what is in flight can fail"
-            letters.append(dead_message(ledger, lease, offset, now, reason, cause, error))
+            letters.append(dead_message(state, lease, offset, now, reason, cause, error))
             verdicts[offset] = DEAD
             continue
-        failures = ledger.failures(offset) + ledger.timeouts(offset) + 1
+        failures = state.failures(offset) + state.timeouts(offset) + 1
         wait_ms = delay_ms
         if wait_ms is None:
             wait_ms = settings.backoff_ms(failures, chance(offset, failures))
@@ -170,40 +178,40 @@ def fail(
         verdicts[offset] = Verdict("requeued", visible_at=visible_at or now)
     records: list[QueueRecord] = []
     if letters:
-        records.append(MarkedDead(ledger.where, tuple(letters), cause))
+        records.append(MarkedDead(state.where, tuple(letters), cause))
     if back:
         told = error[:ERROR_LENGTH_MAX]
-        records.append(Returned(ledger.where, tuple(back), tuple(visible), cause, now, told))
+        records.append(Returned(state.where, tuple(back), tuple(visible), cause, now, told))
     return records, verdicts
 
 
 def _limit_reached(
-    ledger: Ledger, settings: QueueSettings, offset: int, cause: Cause
+    state: PartitionState, settings: QueueSettings, offset: int, cause: Cause
 ) -> Reason | None:
     """Why the message dies with this failed delivery; None: it does not."""
     if cause == "nacked":
-        if ledger.failures(offset) + 1 >= settings.max_failures:
+        if state.failures(offset) + 1 >= settings.max_failures:
             return "max_failures"
-    elif ledger.timeouts(offset) + 1 >= settings.max_timeouts:
+    elif state.timeouts(offset) + 1 >= settings.max_timeouts:
         return "max_timeouts"
-    if 0 < settings.max_deliveries <= ledger.attempt(offset):
+    if 0 < settings.max_deliveries <= state.attempt(offset):
         return "max_deliveries"
     return None
 
 
 def reject(
-    ledger: Ledger, now: Timestamp, offsets: Iterable[int], reason: str
+    state: PartitionState, now: Timestamp, offsets: Iterable[int], reason: str
 ) -> list[QueueRecord]:
     letters = []
     for offset in offsets:
-        lease = ledger.lease_of(offset)
+        lease = state.lease_of(offset)
         assert lease is not None, "only what is in flight can be rejected"
-        letters.append(dead_message(ledger, lease, offset, now, "rejected", None, reason))
-    return [MarkedDead(ledger.where, tuple(letters), "rejected")] if letters else []
+        letters.append(dead_message(state, lease, offset, now, "rejected", None, reason))
+    return [MarkedDead(state.where, tuple(letters), "rejected")] if letters else []
 
 
 def release(
-    ledger: Ledger,
+    state: PartitionState,
     now: Timestamp,
     offsets: Iterable[int],
     *,
@@ -212,35 +220,35 @@ def release(
 ) -> tuple[list[QueueRecord], frozenset[int]]:
     """Give messages back without a failure; gives also which of them die.
 
-    Those were handed out `deliveries_max` times; 0: no limit.
+    Those were delivered `deliveries_max` times; 0: no limit.
     """
     letters: list[DeadMessage] = []
     back: list[int] = []
     for offset in offsets:
-        if 0 < deliveries_max <= ledger.attempt(offset):
-            lease = ledger.lease_of(offset)
+        if 0 < deliveries_max <= state.attempt(offset):
+            lease = state.lease_of(offset)
             assert lease is not None, "only what is in flight can be released"
-            error = f"delivered {ledger.attempt(offset)} times"
+            error = f"delivered {state.attempt(offset)} times"
             letters.append(
-                dead_message(ledger, lease, offset, now, "max_deliveries", "released", error)
+                dead_message(state, lease, offset, now, "max_deliveries", "released", error)
             )
         else:
             back.append(offset)
     records: list[QueueRecord] = []
     if letters:
-        records.append(MarkedDead(ledger.where, tuple(letters), "released"))
+        records.append(MarkedDead(state.where, tuple(letters), "released"))
     if back:
         visible_at = now + delay_ms if delay_ms else 0
         visible = (visible_at,) * len(back)
-        records.append(Returned(ledger.where, tuple(back), visible, "released", now))
+        records.append(Returned(state.where, tuple(back), visible, "released", now))
     return records, frozenset(letter.offset for letter in letters)
 
 
 def extend(
-    ledger: Ledger, now: Timestamp, offsets: Iterable[int], visibility_ms: int
+    state: PartitionState, now: Timestamp, offsets: Iterable[int], visibility_ms: int
 ) -> list[QueueRecord]:
-    held = tuple(offsets)
-    return [Extended(ledger.where, held, now, Timestamp(now + visibility_ms))] if held else []
+    leased = tuple(offsets)
+    return [Extended(state.where, leased, now, Timestamp(now + visibility_ms))] if leased else []
 
 
 def chance(offset: int, failures: int) -> float:

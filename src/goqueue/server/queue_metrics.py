@@ -196,7 +196,7 @@ def _delivered(lanes: Lanes) -> Metric:
         labels=["group", "topic", "priority"],
     )
     for key, some in lanes.items():
-        family.add_metric(key, sum(lane.handed for lane in some))
+        family.add_metric(key, sum(lane.delivered for lane in some))
     return family
 
 

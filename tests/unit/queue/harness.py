@@ -8,10 +8,10 @@ from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.record import Record
 from goqueue.queue import QueueMachine, QueueSettings, Where
-from goqueue.queue.delivery import Take
+from goqueue.queue.delivery import Selection
 from goqueue.queue.delivery_batch import singles
 from goqueue.queue.lanes import LANES, NORMAL
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
 
@@ -50,10 +50,10 @@ class Bench:
         return _replayed([self.machine.encode(each) for each in self.machine.snapshot()])
 
     @property
-    def ledger(self) -> Ledger:
-        ledger = self.machine.ledger(WHERE)
-        assert ledger is not None
-        return ledger
+    def state(self) -> PartitionState:
+        state = self.machine.state(WHERE)
+        assert state is not None
+        return state
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -68,29 +68,29 @@ class Bench:
 
     # --- verbs ------------------------------------------------------------------------------------
 
-    def hand(self, consumer: str, count: int, visibility_ms: int | None = None) -> list[str]:
+    def lease(self, consumer: str, count: int, visibility_ms: int | None = None) -> list[str]:
         """Choose in the order of lanes, what came back first; gives receipts."""
-        take = self.choose(count)
+        selection = self.choose(count)
         group = self.machine.group(GROUP)
-        handed = self.submit(
-            lambda machine: machine.hand(self.now, group, consumer, [take], visibility_ms)
+        delivered = self.submit(
+            lambda machine: machine.lease(self.now, group, consumer, [selection], visibility_ms)
         )
         return [
-            receipt(TOPIC, 0, record.offset, attempt, handed.lease_id, GROUP)
-            for record, attempt, *_ in singles(take.chosen)
+            receipt(TOPIC, 0, record.offset, attempt, delivered.lease_id, GROUP)
+            for record, attempt, *_ in singles(selection.chosen)
         ]
 
-    def choose(self, count: int) -> Take:
-        take = Take(self.ledger)
+    def choose(self, count: int) -> Selection:
+        selection = Selection(self.state)
         for lane in range(LANES):
-            for offset in self.ledger.take_ready(lane, count - len(take.chosen), self.now):
-                take.add_again(_record(offset), lane)
-            cursor = self.next_of_lane(lane, take.cursors[lane])
-            while len(take.chosen) < count and cursor < len(self.lanes):
-                take.add_fresh(_record(cursor), lane)
+            for offset in self.state.take_ready(lane, count - len(selection.chosen), self.now):
+                selection.add_again(_record(offset), lane)
+            cursor = self.next_of_lane(lane, selection.cursors[lane])
+            while len(selection.chosen) < count and cursor < len(self.lanes):
+                selection.add_fresh(_record(cursor), lane)
                 cursor = self.next_of_lane(lane, cursor + 1)
-            take.cursors[lane] = cursor
-        return take
+            selection.cursors[lane] = cursor
+        return selection
 
     def ack(self, receipts: list[str]) -> Any:
         return self._settle(receipts, lambda m, claims, n: m.ack(claims, n))
@@ -115,11 +115,15 @@ class Bench:
             lambda m, claims, n: m.extend(self.now, claims, n, visibility_ms=visibility_ms),
         )
 
-    def pin(self, receipts: list[str], owner: str) -> Any:
-        return self._settle(receipts, lambda m, claims, n: m.pin(claims, n, owner))
+    def reserve_for_transaction(self, receipts: list[str], transactional_id: str) -> Any:
+        return self._settle(
+            receipts, lambda m, claims, n: m.reserve_for_transaction(claims, n, transactional_id)
+        )
 
-    def end_pins(self, owner: str, *, commits: bool) -> None:
-        self.submit(lambda machine: machine.end_pins(self.now, owner, commits=commits))
+    def end_reservations(self, transactional_id: str, *, commits: bool) -> None:
+        self.submit(
+            lambda machine: machine.end_reservations(self.now, transactional_id, commits=commits)
+        )
 
     def _settle(
         self,
@@ -142,10 +146,10 @@ class Bench:
 
     def dead_letter(self) -> list[int]:
         written: list[int] = []
-        for ledger, letters in self.machine.dead():
+        for state, letters in self.machine.dead():
             offsets = [letter.offset for letter in letters]
             written += offsets
-            self._write_dead_letters(ledger.where, offsets)
+            self._write_dead_letters(state.where, offsets)
         return written
 
     def _write_dead_letters(self, where: Where, offsets: list[Offset]) -> None:
@@ -180,36 +184,45 @@ def picture(machine: QueueMachine) -> dict[str, Any]:
             for place, box in machine.dead_letter_indexes.items()
         },
         "dead": sorted((led.where.topic, len(letters)) for led, letters in machine.dead()),
-        "ledgers": {led.where: ledger_picture(led) for led in machine.ledgers()},
+        "ledgers": {led.where: ledger_picture(led) for led in machine.states()},
     }
 
 
-def ledger_picture(ledger: Ledger) -> dict[str, Any]:
+def ledger_picture(state: PartitionState) -> dict[str, Any]:
     return {
-        "floor": ledger.floor,
-        "fence": ledger.fence,
-        "cursors": ledger.cursors,
+        "floor": state.ack_floor,
+        "fence": state.fence,
+        "cursors": state.cursors,
         "held": {
             offset: held
             if isinstance(held, int)
-            else (held.lease_id, held.consumer, held.deadline, held.visibility_ms, held.owner)
-            for offset, held in sorted(ledger.held.items())
+            else (
+                held.lease_id,
+                held.consumer,
+                held.deadline,
+                held.visibility_ms,
+                held.transactional_id,
+            )
+            for offset, held in sorted(state.messages.items())
         },
         "history": {
             offset: (
-                *(each.hand_outs, each.failures, each.timeouts),
+                *(each.deliveries, each.failures, each.timeouts),
                 *(each.first_at, each.consumer, each.error),
             )
-            for offset, each in sorted(ledger.history.items())
+            for offset, each in sorted(state.history.items())
         },
-        "lanes": dict(sorted(ledger.lanes.items())),
-        "keys": dict(sorted(ledger.keys.items())),
-        "busy": {key: list(deferred or ()) for key, deferred in sorted(ledger.busy.items())},
-        "parked_count": ledger.deferred_count,
-        "letters": dict(sorted(ledger.dead.items())),
-        "settled": list(ledger.settled.items()),
-        "in_flight": ledger.in_flight,
-        "pinned": {owner: ledger.pinned_ranges(owner) for owner in sorted(ledger.pinned)},
+        "lanes": dict(sorted(state.lanes.items())),
+        "keys": dict(sorted(state.keys.items())),
+        "busy": {key: list(deferred or ()) for key, deferred in sorted(state.busy.items())},
+        "parked_count": state.deferred_count,
+        "letters": dict(sorted(state.dead.items())),
+        "settled": list(state.settled.items()),
+        "in_flight": state.in_flight,
+        "pinned": {
+            transactional_id: state.reserved_ranges(transactional_id)
+            for transactional_id in sorted(state.reserved)
+        },
     }
 
 

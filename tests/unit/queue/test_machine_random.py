@@ -41,14 +41,14 @@ class Message:
 
     def __init__(self) -> None:
         self.state = "new"  # in flight, waiting, dead, done
-        self.hand_outs = 0
+        self.deliveries = 0
         self.failures = 0
         self.timeouts = 0
         self.receipt = ""  # the one that is good
         self.consumer = ""
         self.until = 0  # its deadline, or when it is ready
         self.visibility = 0  # that was given last
-        self.owner = ""  # the transaction that acks it
+        self.transactional_id = ""  # the transaction that acks it
 
 
 class QueueAgainstReference(RuleBasedStateMachine):
@@ -76,19 +76,19 @@ class QueueAgainstReference(RuleBasedStateMachine):
         self.messages += [Message() for _ in lanes]
 
     @rule(target=receipts, consumer=CONSUMERS, count=st.integers(1, 20), slow=st.booleans())
-    def hand(self, consumer: str, count: int, slow: bool) -> Any:
+    def lease(self, consumer: str, count: int, slow: bool) -> Any:
         visibility = 5000 if slow else None
-        given = self.bench.hand(consumer, count, visibility)
+        given = self.bench.lease(consumer, count, visibility)
         for text in given:
             message = self.messages[offset_of(text)]
             ready = message.state == "waiting" and message.until <= self.bench.now
             assert message.state == "new" or ready, f"handed out while {message.state}"
             message.state = "in flight"
-            message.hand_outs += 1
+            message.deliveries += 1
             message.receipt, message.consumer = text, consumer
             message.visibility = visibility or 1000
             message.until = self.bench.now + message.visibility
-            assert attempt_of(text) == message.hand_outs
+            assert attempt_of(text) == message.deliveries
         if len(given) < count:
             assert not self._ready(), "something was left behind"
         return multiple(*given)
@@ -136,25 +136,25 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 self.messages[offset_of(text)].until = self.bench.now + visibility
                 self.messages[offset_of(text)].visibility = visibility
 
-    @rule(texts=st.lists(receipts, min_size=1, max_size=12), owner=OWNERS)
-    def pin(self, texts: list[str], owner: str) -> None:
-        outcomes = self.bench.pin(texts, owner)
-        good = [self._is_good(text) or self._is_pinned(text, owner) for text in texts]
+    @rule(texts=st.lists(receipts, min_size=1, max_size=12), transactional_id=OWNERS)
+    def reserve_for_transaction(self, texts: list[str], transactional_id: str) -> None:
+        outcomes = self.bench.reserve_for_transaction(texts, transactional_id)
+        good = [self._is_good(text) or self._is_pinned(text, transactional_id) for text in texts]
         assert [isinstance(outcome, Verdict) for outcome in outcomes] == good
         if all(good):
             for text in texts:
                 message = self.messages[offset_of(text)]
-                message.owner, message.until = owner, NEVER
+                message.transactional_id, message.until = transactional_id, NEVER
 
-    @rule(owner=OWNERS, commits=st.booleans())
-    def end_pins(self, owner: str, commits: bool) -> None:
-        self.bench.end_pins(owner, commits=commits)
-        assert owner not in self.bench.machine.pins
+    @rule(transactional_id=OWNERS, commits=st.booleans())
+    def end_reservations(self, transactional_id: str, commits: bool) -> None:
+        self.bench.end_reservations(transactional_id, commits=commits)
+        assert transactional_id not in self.bench.machine.reservations
         for message in self.messages:
-            if message.owner == owner and commits:
-                message.state, message.owner = "done", ""
-            elif message.owner == owner:
-                message.owner, message.until = "", self.bench.now + message.visibility
+            if message.transactional_id == transactional_id and commits:
+                message.state, message.transactional_id = "done", ""
+            elif message.transactional_id == transactional_id:
+                message.transactional_id, message.until = "", self.bench.now + message.visibility
 
     @rule(milliseconds=st.integers(0, 2500))
     def pass_time(self, milliseconds: int) -> None:
@@ -183,16 +183,16 @@ class QueueAgainstReference(RuleBasedStateMachine):
         self.members.add(consumer)
 
     @rule(consumer=CONSUMERS, failed=st.booleans())
-    def consumer_gone(self, consumer: str, failed: bool) -> None:
+    def remove_consumer(self, consumer: str, failed: bool) -> None:
         self.bench.submit(
-            lambda machine: machine.consumer_gone(
+            lambda machine: machine.remove_consumer(
                 self.bench.now, GroupId("workers"), consumer, failed=failed
             )
         )
         self.members.discard(consumer)
         for offset, message in enumerate(self.messages):
             is_held = message.state == "in flight" and message.consumer == consumer
-            if is_held and not message.owner:
+            if is_held and not message.transactional_id:
                 message.timeouts += failed
                 self._came_back(message, offset)
 
@@ -206,14 +206,14 @@ class QueueAgainstReference(RuleBasedStateMachine):
             self.messages[offset].receipt = ""
 
     @rule(data=st.data())
-    def move_floor(self, data: st.DataObject) -> None:
+    def move_ack_floor(self, data: st.DataObject) -> None:
         floor = data.draw(st.integers(0, len(self.messages)))
-        is_back = floor < self.bench.ledger.floor
-        self.bench.submit(lambda machine: machine.move_floor(WHERE, Offset(floor)))
+        is_back = floor < self.bench.state.ack_floor
+        self.bench.submit(lambda machine: machine.move_ack_floor(WHERE, Offset(floor)))
         for offset, message in enumerate(self.messages):
             if offset < floor and message.state != "dead" and message.state != "done":
                 message.receipt = message.receipt if message.state == "in flight" else ""
-                message.state, message.owner = "done", ""
+                message.state, message.transactional_id = "done", ""
             if is_back and offset >= floor:
                 self.messages[offset] = Message()
 
@@ -240,17 +240,17 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     @invariant()
     def each_message_is_where_the_reference_has_it(self) -> None:
-        ledger = self.bench.ledger
+        state = self.bench.state
         for offset, message in enumerate(self.messages):
-            held = ledger.held.get(offset)
+            held = state.messages.get(offset)
             match message.state:
                 case "new":
                     assert held is None
-                    assert offset >= ledger.cursors[self.bench.lanes[offset]]
+                    assert offset >= state.cursors[self.bench.lanes[offset]]
                 case "in flight":
                     assert isinstance(held, Lease)
                     assert (held.consumer, held.deadline) == (message.consumer, message.until)
-                    assert held.owner == message.owner
+                    assert held.transactional_id == message.transactional_id
                 case "waiting":
                     assert isinstance(held, int)
                     assert held >= 0
@@ -260,25 +260,25 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 case _:
                     assert held is None
             if message.state in ("in flight", "waiting"):
-                assert ledger.attempt(offset) == message.hand_outs
-                assert ledger.failures(offset) == message.failures
-                assert ledger.timeouts(offset) == message.timeouts
+                assert state.attempt(offset) == message.deliveries
+                assert state.failures(offset) == message.failures
+                assert state.timeouts(offset) == message.timeouts
 
     @invariant()
     def the_floor_passes_nothing_that_is_not_done(self) -> None:
-        below = self.messages[: self.bench.ledger.floor]
+        below = self.messages[: self.bench.state.ack_floor]
         assert all(message.state in ("done", "dead") for message in below)
 
     @invariant()
     def nothing_is_kept_of_what_is_done(self) -> None:
-        ledger = self.bench.ledger
+        state = self.bench.state
         live = [m for m in self.messages if m.state in ("in flight", "waiting", "dead")]
-        assert len(ledger.held) == len(live)
-        assert len(ledger.history) <= len(ledger.held)
+        assert len(state.messages) == len(live)
+        assert len(state.history) <= len(state.messages)
         in_flight = sum(message.state == "in flight" for message in self.messages)
-        assert sum(ledger.in_flight) == in_flight
+        assert sum(state.in_flight) == in_flight
         assert self.bench.machine.group(WHERE.group_id).book.in_flight == in_flight
-        assert sum(lease.remaining for lease in ledger.leases) == in_flight
+        assert sum(lease.remaining for lease in state.leases) == in_flight
 
     @invariant()
     def members_are_those_who_joined_and_did_not_go(self) -> None:
@@ -286,13 +286,15 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     @invariant()
     def transactions_have_what_they_pinned_and_nothing_else(self) -> None:
-        pinned = {
-            owner: sum(lease.remaining for lease in leases)
-            for owner, leases in self.bench.ledger.pinned.items()
+        reserved = {
+            transactional_id: sum(lease.remaining for lease in leases)
+            for transactional_id, leases in self.bench.state.reserved.items()
         }
-        owners = [message.owner for message in self.messages if message.owner]
-        assert pinned == {owner: owners.count(owner) for owner in owners}
-        assert pinned.keys() <= self.bench.machine.pins.keys()
+        owners = [message.transactional_id for message in self.messages if message.transactional_id]
+        assert reserved == {
+            transactional_id: owners.count(transactional_id) for transactional_id in owners
+        }
+        assert reserved.keys() <= self.bench.machine.reservations.keys()
 
     @invariant()
     def replay_equals_live(self) -> None:
@@ -304,14 +306,14 @@ class QueueAgainstReference(RuleBasedStateMachine):
         """Nothing is lost: worked off to the end, every message is acked or dead."""
         if not hasattr(self, "bench"):
             return
-        for owner in list(self.bench.machine.pins):
-            self.bench.end_pins(owner, commits=False)
+        for transactional_id in list(self.bench.machine.reservations):
+            self.bench.end_reservations(transactional_id, commits=False)
         for _ in range(20):
             self.bench.pass_time(100_000)
-            self.bench.ack(self.bench.hand("finisher", 100_000))
+            self.bench.ack(self.bench.lease("finisher", 100_000))
             self.bench.dead_letter()
-        assert not self.bench.ledger.held, ledger_picture(self.bench.ledger)
-        assert self.bench.ledger.floor == len(self.messages)
+        assert not self.bench.state.messages, ledger_picture(self.bench.state)
+        assert self.bench.state.ack_floor == len(self.messages)
 
     # --- helpers ----------------------------------------------------------------------------------
 
@@ -323,23 +325,31 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     def _is_good(self, text: str) -> bool:
         message = self.messages[offset_of(text)]
-        return message.state == "in flight" and message.receipt == text and not message.owner
+        return (
+            message.state == "in flight"
+            and message.receipt == text
+            and not message.transactional_id
+        )
 
-    def _is_pinned(self, text: str, owner: str) -> bool:
+    def _is_pinned(self, text: str, transactional_id: str) -> bool:
         message = self.messages[offset_of(text)]
-        return message.state == "in flight" and message.receipt == text and message.owner == owner
+        return (
+            message.state == "in flight"
+            and message.receipt == text
+            and message.transactional_id == transactional_id
+        )
 
     def _came_back(self, message: Message, offset: int | None = None) -> None:
         if (
             message.failures >= MAX_FAILURES
             or message.timeouts >= MAX_TIMEOUTS
-            or message.hand_outs >= self.max_deliveries
+            or message.deliveries >= self.max_deliveries
         ):
             message.state = "dead"
             return
         message.state = "waiting"
         where = self.messages.index(message) if offset is None else offset
-        held = self.bench.ledger.held[where]
+        held = self.bench.state.messages[where]
         assert isinstance(held, int)
         message.until = max(held, self.bench.now) if held == 0 else held
 

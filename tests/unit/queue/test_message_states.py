@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from goqueue.model.ids import Timestamp
 from goqueue.queue.lease import Lease
-from goqueue.queue.message_states import RUN_MIN, Held, within
+from goqueue.queue.message_states import RUN_MIN, MessageStates, within
 
 END = 60
 LEASES = [Lease(number, "ann", Timestamp(0), Timestamp(1)) for number in range(3)]
@@ -25,7 +25,7 @@ def held_offsets(pieces):
 
 @given(st.lists(steps, max_size=30), ranges)
 def test_held_is_a_dictionary_that_knows_ranges(done, asked):
-    held, plain = Held(), {}
+    held, plain = MessageStates(), {}
     for kind, (first, last), state in done:
         span = range(first, last + 1)
         if kind == "put" and not any(offset in plain for offset in span):
@@ -33,7 +33,7 @@ def test_held_is_a_dictionary_that_knows_ranges(done, asked):
             plain.update(dict.fromkeys(span, state))
         elif kind == "take":
             taken = {offset: plain.pop(offset) for offset in span if offset in plain}
-            assert held_offsets(held.take(first, last)) == taken
+            assert held_offsets(held.remove(first, last)) == taken
         elif kind == "set":
             held[first] = plain[first] = state
     first, last = asked
@@ -50,17 +50,17 @@ def test_held_is_a_dictionary_that_knows_ranges(done, asked):
 
 
 def test_many_messages_of_one_lease_are_one_piece_until_one_of_them_ends():
-    held = Held()
+    held = MessageStates()
     held.put(0, 999, LEASES[0])
     assert held.pieces(0, 5_000) == [(0, 999, LEASES[0])]
-    assert held.take(500, 500) == [(500, 500, LEASES[0])]
+    assert held.remove(500, 500) == [(500, 500, LEASES[0])]
     assert held.pieces(0, 5_000) == [(0, 499, LEASES[0]), (501, 999, LEASES[0])]
-    held.take(RUN_MIN - 1, 499)
+    held.remove(RUN_MIN - 1, 499)
     assert [piece[:2] for piece in held.pieces(0, 499)] == [(o, o) for o in range(RUN_MIN - 1)]
 
 
 def test_the_lowest_is_found_behind_a_wide_gap():
-    held = Held()
+    held = MessageStates()
     held[10**12] = 0
     assert held.lowest(0, 10**15) == 10**12
     assert held.lowest(10**12 + 1, 10**15) == 10**15

@@ -22,103 +22,105 @@ def bench() -> Bench:
 
 
 def test_pinned_messages_do_not_run_out_and_are_acked_by_the_commit(bench):
-    receipts = bench.hand("ann", 10)
-    assert bench.pin(receipts, "tx") == [ACKED] * 10
+    receipts = bench.lease("ann", 10)
+    assert bench.reserve_for_transaction(receipts, "tx") == [ACKED] * 10
     bench.pass_time(LATER)
     assert bench.machine.next_deadline() is None
-    assert sum(bench.ledger.in_flight) == 10
-    assert bench.ledger.floor == 0
-    bench.end_pins("tx", commits=True)
-    assert bench.ledger.floor == 10
+    assert sum(bench.state.in_flight) == 10
+    assert bench.state.ack_floor == 0
+    bench.end_reservations("tx", commits=True)
+    assert bench.state.ack_floor == 10
     assert bench.machine.group(GROUP).totals.acked == 10
-    assert bench.machine.pins == {}
-    assert not bench.ledger.held
+    assert bench.machine.reservations == {}
+    assert not bench.state.messages
 
 
 def test_after_an_abort_the_receipts_are_good_for_their_whole_time_again(bench):
-    receipts = bench.hand("ann", 2)
-    bench.pin(receipts, "tx")
+    receipts = bench.lease("ann", 2)
+    bench.reserve_for_transaction(receipts, "tx")
     bench.pass_time(LATER)
-    bench.end_pins("tx", commits=False)
+    bench.end_reservations("tx", commits=False)
     bench.pass_time(999)
     assert bench.ack(receipts[:1]) == [ACKED]
     bench.pass_time(1)
     assert isinstance(bench.ack(receipts[1:])[0], ReceiptExpired)
-    assert bench.ledger.timeouts(1) == 1, "as if there had been no transaction"
+    assert bench.state.timeouts(1) == 1, "as if there had been no transaction"
 
 
 def test_other_messages_of_the_same_hand_out_run_out(bench):
-    receipts = bench.hand("ann", 10)
-    bench.pin([receipts[3], receipts[7]], "tx")
+    receipts = bench.lease("ann", 10)
+    bench.reserve_for_transaction([receipts[3], receipts[7]], "tx")
     bench.pass_time(1000)
-    assert sum(bench.ledger.in_flight) == 2
+    assert sum(bench.state.in_flight) == 2
     assert [isinstance(bench.ack([each])[0], ReceiptExpired) for each in receipts[:3]] == [True] * 3
-    bench.end_pins("tx", commits=True)
-    assert 3 not in bench.ledger.held
-    assert 4 in bench.ledger.held
+    bench.end_reservations("tx", commits=True)
+    assert 3 not in bench.state.messages
+    assert 4 in bench.state.messages
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "reject", "release"])
 def test_no_other_verb_ends_what_a_transaction_acks(bench, verb):
-    (receipt,) = bench.hand("ann", 1)
-    bench.pin([receipt], "tx")
+    (receipt,) = bench.lease("ann", 1)
+    bench.reserve_for_transaction([receipt], "tx")
     (refusal,) = getattr(bench, verb)([receipt])
     assert isinstance(refusal, ReceiptInTransaction)
     assert isinstance(bench.extend([receipt], 5)[0], ReceiptInTransaction)
-    assert isinstance(bench.pin([receipt], "ty")[0], ReceiptInTransaction)
-    assert bench.pin([receipt], "tx") == [ACKED], "but the same may be said twice"
-    bench.submit(lambda machine: machine.consumer_gone(bench.now, GROUP, "ann", failed=True))
-    assert bench.ledger.pinned_ranges("tx") == ((0, 0),)
+    assert isinstance(bench.reserve_for_transaction([receipt], "ty")[0], ReceiptInTransaction)
+    assert bench.reserve_for_transaction([receipt], "tx") == [ACKED], (
+        "but the same may be said twice"
+    )
+    bench.submit(lambda machine: machine.remove_consumer(bench.now, GROUP, "ann", failed=True))
+    assert bench.state.reserved_ranges("tx") == ((0, 0),)
     assert bench.machine.in_flight(WHERE, 0, 100) == {}
 
 
 def test_one_bad_receipt_and_none_is_taken(bench):
-    good = bench.hand("ann", 2)
-    (acked,) = bench.hand("ann", 1)
+    good = bench.lease("ann", 2)
+    (acked,) = bench.lease("ann", 1)
     bench.ack([acked])
     never = good[0].replace(f".{GROUP}", f"0.{GROUP}")  # a lease that nobody had
-    outcomes = bench.pin([*good, acked, never], "tx")
+    outcomes = bench.reserve_for_transaction([*good, acked, never], "tx")
     assert [type(each) for each in outcomes] == [Verdict, Verdict, ReceiptExpired, ReceiptUnknown]
-    assert bench.machine.pins == {}
+    assert bench.machine.reservations == {}
     assert bench.ack(good) == [ACKED, ACKED]
 
 
 def test_a_pin_of_an_old_delivery_is_refused(bench):
-    (old,) = bench.hand("ann", 1)
+    (old,) = bench.lease("ann", 1)
     bench.nack([old], 0)
-    (new,) = bench.hand("bob", 1)
-    assert isinstance(bench.pin([old], "tx")[0], ReceiptExpired)
-    assert bench.pin([new], "tx") == [ACKED]
+    (new,) = bench.lease("bob", 1)
+    assert isinstance(bench.reserve_for_transaction([old], "tx")[0], ReceiptExpired)
+    assert bench.reserve_for_transaction([new], "tx") == [ACKED]
 
 
 def test_pins_survive_a_restart_and_a_snapshot(bench):
-    receipts = bench.hand("ann", 12)
-    bench.pin(receipts[:9], "tx")
-    bench.pin(receipts[10:11], "ty")
+    receipts = bench.lease("ann", 12)
+    bench.reserve_for_transaction(receipts[:9], "tx")
+    bench.reserve_for_transaction(receipts[10:11], "ty")
     for machine in (bench.replay(), bench.replay_snapshot()):
         assert picture(machine) == picture(bench.machine)
-        assert machine.pins.keys() == {"tx", "ty"}
+        assert machine.reservations.keys() == {"tx", "ty"}
     bench.machine = bench.replay_snapshot()
     bench.submit(lambda machine: machine.resume(bench.now))
     bench.pass_time(LATER)
-    assert sum(bench.ledger.in_flight) == 10
-    bench.end_pins("tx", commits=True)
-    assert bench.ledger.floor == 9
+    assert sum(bench.state.in_flight) == 10
+    bench.end_reservations("tx", commits=True)
+    assert bench.state.ack_floor == 9
 
 
 def test_a_topic_or_group_that_goes_takes_its_pins_along(bench):
-    bench.pin(bench.hand("ann", 3), "tx")
+    bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
     bench.submit(lambda machine: machine.forget_topic(WHERE.topic))
-    assert bench.machine.pins == {}
-    bench.end_pins("tx", commits=True)
+    assert bench.machine.reservations == {}
+    bench.end_reservations("tx", commits=True)
 
 
 def test_a_floor_that_is_moved_by_decree_moves_over_pins(bench):
-    bench.pin(bench.hand("ann", 3), "tx")
-    bench.submit(lambda machine: machine.move_floor(WHERE, 2))
-    assert bench.ledger.pinned_ranges("tx") == ((2, 2),)
-    bench.submit(lambda machine: machine.move_floor(WHERE, 0))
-    assert bench.ledger.pinned == {}
-    bench.end_pins("tx", commits=True)
-    assert bench.ledger.floor == 0
-    assert bench.machine.pins == {}
+    bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
+    bench.submit(lambda machine: machine.move_ack_floor(WHERE, 2))
+    assert bench.state.reserved_ranges("tx") == ((2, 2),)
+    bench.submit(lambda machine: machine.move_ack_floor(WHERE, 0))
+    assert bench.state.reserved == {}
+    bench.end_reservations("tx", commits=True)
+    assert bench.state.ack_floor == 0
+    assert bench.machine.reservations == {}

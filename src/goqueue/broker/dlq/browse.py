@@ -13,7 +13,7 @@ import msgspec
 
 from goqueue.broker.dlq.redrive import Redriver, Wanted
 from goqueue.broker.queues.partition_reader import PartitionReader
-from goqueue.broker.services import Ground
+from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.model.ids import Offset, TopicName
@@ -61,8 +61,8 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetters:
     """The verbs; `topic` is always the source topic, not `{topic}.dlq`."""
 
-    def __init__(self, ground: Ground, queues: "Queues", redriver: Redriver) -> None:
-        self._ground = ground
+    def __init__(self, services: BrokerServices, queues: "Queues", redriver: Redriver) -> None:
+        self._services = services
         self._queues = queues
         self._redriver = redriver
 
@@ -151,18 +151,18 @@ class DeadLetters:
             box = self._queues.machine.dead_letter_index(name, index)
             count += box.count(partition.log.start_offset, end)
             await self._take(name, index, (), end)
-            await self._ground.delete_records(partition, end)
+            await self._services.delete_records(partition, end)
         return count
 
     # --- reading ----------------------------------------------------------------------------------
 
     async def _partitions(self, topic: str) -> list[Partition]:
         name = dead_letter_topic(topic)
-        if not self._ground.has_topic(name):
-            self._ground.topic(topic)  # or there is no such topic
+        if not self._services.has_topic(name):
+            self._services.topic(topic)  # or there is no such topic
             return []
-        count = self._ground.topic(name).partitions
-        return [await self._ground.partition(name, index) for index in range(count)]
+        count = self._services.topic(name).partitions
+        return [await self._services.partition(name, index) for index in range(count)]
 
     async def _letters(
         self, topic: str, which: DeadLetterFilter, after: tuple[int, int] | None = None
@@ -208,13 +208,13 @@ class DeadLetters:
             return 0
         wanted = []
         for some, topic in _by_topic(letters, target):
-            wanted += await self._batches(some, self._ground.topic(topic))
+            wanted += await self._batches(some, self._services.topic(topic))
         place = TopicName(dead_letter_topic(letters[0].topic)), letters[0].partition
         count = await self._redriver.move(place, wanted)
         if progress is not None:
             progress(moved + count)
         if rate is not None:
-            await self._ground.doors.clock.sleep(count / rate)
+            await self._services.doors.clock.sleep(count / rate)
         return count
 
     async def _batches(self, letters: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
@@ -223,7 +223,7 @@ class DeadLetters:
             by_partition.setdefault(_target_partition(letter, topic), []).append(letter)
         found = []
         for index, some in by_partition.items():
-            target = await self._ground.partition(topic.name, index)
+            target = await self._services.partition(topic.name, index)
             rest = iter(some)
             runs = split_by_size([each.record for each in some], topic.settings.max_message_bytes)
             for run in runs:
@@ -234,7 +234,7 @@ class DeadLetters:
     async def _note_taken(self, letters: Sequence[DeadLetter]) -> None:
         name = TopicName(dead_letter_topic(letters[0].topic))
         index = letters[0].partition
-        start = (await self._ground.partition(name, index)).log.start_offset
+        start = (await self._services.partition(name, index)).log.start_offset
         ranges = ranges_of(sorted(letter.letter_offset for letter in letters))
         await self._take(name, index, ranges, start)
 

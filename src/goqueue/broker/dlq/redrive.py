@@ -18,7 +18,7 @@ import structlog
 
 from goqueue.broker.machine_host import Committed
 from goqueue.broker.queues.partition_reader import PartitionReader
-from goqueue.broker.services import Ground
+from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.log.producers import EPOCH_MAX
 from goqueue.model import batch as batches
@@ -77,10 +77,10 @@ class Job:
 
 
 class Redriver:
-    def __init__(self, ground: Ground, queues: "Queues") -> None:
-        self._ground = ground
+    def __init__(self, services: BrokerServices, queues: "Queues") -> None:
+        self._services = services
         self._queues = queues
-        self._clock = ground.doors.clock
+        self._clock = services.doors.clock
         self._jobs: list[Job] = []
         self._wanted = asyncio.Event()
         self._deciding = asyncio.Lock()
@@ -95,8 +95,8 @@ class Redriver:
             for move in box.moves
         ]
         for *_, place, move in sorted(pending, key=lambda each: each[:2]):
-            if self._ground.has_topic(place[0]):
-                self._jobs.append(Job(place, self._ground.topic(place[0]).topic_id, [move]))
+            if self._services.has_topic(place[0]):
+                self._jobs.append(Job(place, self._services.topic(place[0]).topic_id, [move]))
 
     async def move(self, place: Place, wanted: Sequence[Wanted]) -> int:
         """Have them moved; gives how many were, once that is durable.  Raises the first refusal."""
@@ -109,7 +109,7 @@ class Redriver:
             if not moving:
                 return 0
             letters = {offset: each for one in wanted for offset, each in one.letters.items()}
-            job = Job(place, self._ground.topic(topic).topic_id, moving, letters)
+            job = Job(place, self._services.topic(topic).topic_id, moving, letters)
             self._jobs.append(job)
             self._wanted.set()
         return await asyncio.shield(job.done)
@@ -131,7 +131,7 @@ class Redriver:
     async def _next_producer(self) -> tuple[int, int]:
         """Never the same twice; an epoch is enough, as long as there are any."""
         if self._epoch >= EPOCH_MAX - 1:
-            self._producer_id = await self._ground.reserve_producer_id()
+            self._producer_id = await self._services.reserve_producer_id()
             self._epoch = -1
         self._epoch += 1
         return self._producer_id, self._epoch
@@ -184,11 +184,14 @@ class Redriver:
 
     async def _note(self, job: Job) -> None:
         topic, partition = job.place
-        if not self._ground.has_topic(topic) or self._ground.topic(topic).topic_id != job.topic_id:
+        if (
+            not self._services.has_topic(topic)
+            or self._services.topic(topic).topic_id != job.topic_id
+        ):
             return  # deleted meanwhile, with all that is to be noted of it
         taken = _ranges(move for move, _ in job.written)
         kept = _ranges(job.kept)
-        letters = await self._ground.partition(topic, partition)
+        letters = await self._services.partition(topic, partition)
         start = letters.log.start_offset
         await self._queues.host.submit(
             lambda machine: machine.remove_dead_letters(topic, partition, taken, start, kept)
@@ -196,7 +199,7 @@ class Redriver:
 
     async def _write(self, job: Job, move: Move) -> Committed:
         """Append the move's batch, unless it is there; gives when it is durable."""
-        target = await self._ground.partition(move.topic, move.partition)
+        target = await self._services.partition(move.topic, move.partition)
         if target.topic_id != move.topic_id:
             raise TopicNotFound(f"topic {move.topic!r} was deleted meanwhile")
         if job.letters is None:
@@ -208,14 +211,14 @@ class Redriver:
             return None  # retention was faster
         now = self._clock.now()
         producer = (move.producer_id, move.producer_epoch, 0)
-        appended = self._ground.append(target, encode_batch(records, now, producer))
+        appended = self._services.append(target, encode_batch(records, now, producer))
         return target.committed(appended.last_offset)
 
     async def _records(self, job: Job, move: Move) -> list[Record]:
         offsets = list(each_offset(move.ranges))
         if job.letters is not None:
             return [job.letters[offset] for offset in offsets]
-        letters = await self._ground.partition(*job.place)
+        letters = await self._services.partition(*job.place)
         found = await PartitionReader(letters).find(offsets)
         return [original(found[offset]) for offset in offsets if offset in found]
 

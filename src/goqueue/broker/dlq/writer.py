@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from goqueue.broker.queues.partition_reader import PartitionReader
-from goqueue.broker.services import Ground
+from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.model import batch as batches
 from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
@@ -36,7 +36,7 @@ from goqueue.queue.dead_letter import (
     split_by_size,
     to_dead_letter,
 )
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import DeadMessage, Where
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class _Failure(msgspec.Struct):
 
 
 class DeadLetterWriter:
-    def __init__(self, ground: Ground, queues: "Queues") -> None:
-        self._ground = ground
-        self._clock = ground.doors.clock
+    def __init__(self, services: BrokerServices, queues: "Queues") -> None:
+        self._services = services
+        self._clock = services.doors.clock
         self._queues = queues
         self._wanted = asyncio.Event()
         self._sure: set[tuple[str, int]] = set()  # partitions where nothing is written and unnoted
-        self._failures: dict[Ledger, _Failure] = {}
+        self._failures: dict[PartitionState, _Failure] = {}
 
     def wake(self) -> None:
         """There may be messages to write to the dead letters."""
@@ -86,14 +86,14 @@ class DeadLetterWriter:
 
     def unwritten(self) -> list[UnwrittenDeadLetters]:
         return [
-            UnwrittenDeadLetters(ledger.where, len(ledger.dead), failure.problem)
-            for ledger, failure in self._failures.items()
-            if ledger.dead
+            UnwrittenDeadLetters(state.where, len(state.dead), failure.problem)
+            for state, failure in self._failures.items()
+            if state.dead
         ]
 
-    def problem(self, ledger: Ledger) -> str:
+    def problem(self, state: PartitionState) -> str:
         """Why its dead messages are not in the dead letters; empty when nothing is known of it."""
-        failure = self._failures.get(ledger)
+        failure = self._failures.get(state)
         return "" if failure is None else failure.problem
 
     async def run(self) -> None:
@@ -116,47 +116,47 @@ class DeadLetterWriter:
     async def write_all(self) -> None:
         """Write all messages that are dead by now, but for those whose write failed just now."""
         dead = self._queues.machine.dead()
-        known = {ledger for ledger, _ in dead}
+        known = {state for state, _ in dead}
         self._failures = {each: why for each, why in self._failures.items() if each in known}
-        for ledger, letters in dead:
-            failure = self._failures.get(ledger)
+        for state, letters in dead:
+            failure = self._failures.get(state)
             if failure is not None and failure.retry_at > self._clock.instant():
                 continue
             try:
                 for some in _slices(letters):
                     await self._queues.host.settled()  # or a crash would deliver the message again
-                    await self._write_some(ledger, some)
+                    await self._write_some(state, some)
             except GoQueueError as error:
-                self._note_failure(ledger, str(error))
+                self._note_failure(state, str(error))
             else:
-                self._note_success(ledger)
+                self._note_success(state)
 
-    def _note_failure(self, ledger: Ledger, problem: str) -> None:
-        where, before = ledger.where, self._failures.get(ledger)
+    def _note_failure(self, state: PartitionState, problem: str) -> None:
+        where, before = state.where, self._failures.get(state)
         self._sure.discard((dead_letter_topic(where.topic), where.partition))
         seconds = RETRY_SECONDS
         if before is not None:
             seconds = min(2 * before.retry_seconds, RETRY_SECONDS_MAX)
         retry_at = self._clock.instant() + int(seconds * 1e9)
-        self._failures[ledger] = _Failure(problem, seconds, retry_at)
+        self._failures[state] = _Failure(problem, seconds, retry_at)
         if before is None or before.problem != problem:  # once: it may go on for days
             _log.error(
                 "dead letters not written yet",
                 group=where.group_id,
                 topic=where.topic,
                 partition=where.partition,
-                count=len(ledger.dead),
+                count=len(state.dead),
                 problem=problem,
             )
 
-    def _note_success(self, ledger: Ledger) -> None:
-        if self._failures.pop(ledger, None) is not None:
-            where = ledger.where
+    def _note_success(self, state: PartitionState) -> None:
+        if self._failures.pop(state, None) is not None:
+            where = state.where
             _log.info("dead letters written", topic=where.topic, partition=where.partition)
 
-    async def _write_some(self, ledger: Ledger, letters: Sequence[DeadMessage]) -> None:
-        where = ledger.where
-        records = await self._records(ledger, letters)
+    async def _write_some(self, state: PartitionState, letters: Sequence[DeadMessage]) -> None:
+        where = state.where
+        records = await self._records(state, letters)
         topic = TopicName(dead_letter_topic(where.topic))
         end = Offset(0)
         if records:
@@ -168,14 +168,16 @@ class DeadLetterWriter:
             )
         )
 
-    async def _records(self, ledger: Ledger, letters: Sequence[DeadMessage]) -> dict[int, Record]:
+    async def _records(
+        self, state: PartitionState, letters: Sequence[DeadMessage]
+    ) -> dict[int, Record]:
         """The messages themselves, as far as they are still there."""
-        where = ledger.where
+        where = state.where
         try:
-            source = await self._ground.partition(where.topic, where.partition)
+            source = await self._services.partition(where.topic, where.partition)
         except TopicNotFound:
             return {}
-        if source.topic_id != ledger.topic_id:
+        if source.topic_id != state.topic_id:
             return {}
         reader = PartitionReader(source, committed_only=False)  # whatever was delivered is there
         found = await reader.find(sorted(letter.offset for letter in letters))
@@ -189,18 +191,18 @@ class DeadLetterWriter:
         return found
 
     async def _target(self, where: Where, name: TopicName) -> Partition:
-        source = self._ground.topic(where.topic)
-        if not self._ground.has_topic(name):
+        source = self._services.topic(where.topic)
+        if not self._services.has_topic(name):
             bytes_max = source.settings.max_message_bytes + HISTORY_BYTES_MAX
             bytes_max = min(bytes_max, MESSAGE_BYTES_MAX)
             settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
             with contextlib.suppress(TopicExists):  # made by somebody else just now
-                await self._ground.create_topic(
+                await self._services.create_topic(
                     name, partitions=source.partitions, settings=settings, may_look_alike=True
                 )
-        if not self._ground.topic(name).has_partition(where.partition):
-            await self._ground.add_partitions(name, source.partitions)
-        return await self._ground.partition(name, where.partition)
+        if not self._services.topic(name).has_partition(where.partition):
+            await self._services.add_partitions(name, source.partitions)
+        return await self._services.partition(name, where.partition)
 
     async def _write(
         self,

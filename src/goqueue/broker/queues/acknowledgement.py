@@ -89,10 +89,10 @@ def told(machine: QueueMachine, claims: Claims, outcomes: Outcomes) -> list[Sett
         outcome if isinstance(outcome, QueueError) else None for outcome in outcomes
     ]
     for (where, _), some in claims.items():
-        ledger = machine.ledger(where)
-        if ledger is None:
+        state = machine.state(where)
+        if state is None:
             continue
-        floor, in_flight = ledger.floor, sum(ledger.in_flight)
+        floor, in_flight = state.ack_floor, sum(state.in_flight)
         topic, partition = where.topic, where.partition
         for offset, _, attempt, place in (one for claim in some for one in claim.each()):
             verdict = outcomes[place]

@@ -60,7 +60,7 @@ class QueueGroups:
         group = self._broker.queues.machine.groups.get(group_id)
         if group is None or not group.has_begun:
             return False
-        return bool(group.ledgers) or not streams.has_group(group_id)
+        return bool(group.states) or not streams.has_group(group_id)
 
     def member_count(self, group_id: GroupId) -> int:
         joined = self._broker.queue_members.members(group_id)
@@ -122,7 +122,7 @@ class QueueGroups:
             for name, asked in broker.queues.consumers(group_id).items()
             if name not in joined
         ]
-        topics = sorted({topic for topic, _ in queue.ledgers}) if queue is not None else []
+        topics = sorted({topic for topic, _ in queue.states}) if queue is not None else []
         return QueueGroupDescription(group_id, generation, workers, topics)
 
     def _joined(self, member: QueueMember) -> Worker:
@@ -153,7 +153,7 @@ class QueueGroups:
     # --- deleting ---------------------------------------------------------------------------------
 
     async def delete(self, group_id: GroupId) -> None:
-        """A group of either mode, with its offsets, ledgers and settings; not one with members."""
+        """A group of either mode, with its offsets, states and settings; not one with members."""
         broker = self._broker
         self.refuse_members(group_id)
         is_known = group_id in broker.queues.machine.groups or group_id in broker.shares.groups
@@ -173,7 +173,7 @@ class QueueGroups:
         machine = self._broker.queues.machine
         if group_id not in machine.groups:
             return False
-        partitions = await self._broker.queues.forget_ledgers(group_id, topic)
+        partitions = await self._broker.queues.forget_partitions(group_id, topic)
         with contextlib.suppress(GroupNotFound):
             places = [(topic, index) for index in partitions]
             await self._broker.groups.delete_offsets(group_id, places)

@@ -17,18 +17,18 @@ from goqueue.broker.queues.wait_queue import WaitQueue
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.machine import Decision
 from goqueue.queue import Peeked, QueueMachine
-from goqueue.queue.delivery import HandOut, Take
-from goqueue.queue.delivery_batch import Parcel, singles
+from goqueue.queue.delivery import Delivery, Selection
+from goqueue.queue.delivery_batch import DeliveryBatch, singles
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.lanes import NAMES, Turns
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import QueueRecord
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
-Source = tuple[Ledger, PartitionReader]
-Served = tuple[list[Parcel], Committed]
-Takes = dict[PrefetchBuffer, Take]  # in the order of their turns
+Source = tuple[PartitionState, PartitionReader]
+Served = tuple[list[DeliveryBatch], Committed]
+Selections = dict[PrefetchBuffer, Selection]  # in the order of their turns
 
 
 class Dispatcher:
@@ -41,7 +41,7 @@ class Dispatcher:
         self._clock = clock
         self._host = host
         self._lock = asyncio.Lock()
-        self._buffers: dict[Ledger, PrefetchBuffer] = {}
+        self._buffers: dict[PartitionState, PrefetchBuffer] = {}
         self._wait_queues: dict[tuple[str, ...], WaitQueue] = {}
         self._turns = Turns()
         self._turns_of: QueueSettings | None = None
@@ -105,16 +105,16 @@ class Dispatcher:
                 room = self.group.room(consumer)
                 spare = max(0, room - count) if whole_batches else 0
                 budget = Budget(min(count, room), size, spare)
-                takes: Takes = {}
+                selections: Selections = {}
                 try:
-                    await self._choose(self._in_turn(sources), takes, budget)
-                    handed, committed = self._decide(takes, consumer, visibility_ms)
+                    await self._choose(self._in_turn(sources), selections, budget)
+                    delivery, committed = self._decide(selections, consumer, visibility_ms)
                 except BaseException:
-                    _undo(takes)
+                    _undo(selections)
                     raise
-                if handed is not None:
-                    return self._parcels(takes, handed), committed
-                _undo(takes)
+                if delivery is not None:
+                    return self._build_deliveries(selections, delivery), committed
+                _undo(selections)
 
     def has_some(self, sources: Sequence[Source]) -> bool:
         """Whether it is worth while to be served now."""
@@ -124,24 +124,24 @@ class Dispatcher:
         has_some = False
         for buffer in map(self._buffer, sources):
             has_some = has_some or not buffer.is_current() or bool(buffer.offers(now))
-            machine.watch(buffer.ledger)
+            machine.watch(buffer.state)
         self._host.notice_deadline()  # looking may have set one
         return has_some
 
     async def peek(self, sources: Sequence[Source], count: int) -> list[Peeked]:
         async with self._lock:
-            takes: Takes = {}
+            selections: Selections = {}
             turns, self._turns_of = (self._turns_of, self._turns), None  # who looks takes no turn
             try:
-                await self._choose(self._in_turn(sources), takes, Budget(count, 2**62))
+                await self._choose(self._in_turn(sources), selections, Budget(count, 2**62))
                 return [
                     Peeked(record, where.topic, where.partition, attempt - 1, NAMES[lane])
-                    for take in takes.values()
-                    for where in (take.ledger.where,)
-                    for record, attempt, lane, *_ in singles(take.chosen)
+                    for selection in selections.values()
+                    for where in (selection.state.where,)
+                    for record, attempt, lane, *_ in singles(selection.chosen)
                 ]
             finally:
-                _undo(takes)
+                _undo(selections)
                 self._turns_of, self._turns = turns
 
     def _in_turn(self, sources: Sequence[Source]) -> list[PrefetchBuffer]:
@@ -151,14 +151,16 @@ class Dispatcher:
         return buffers[first:] + buffers[:first]
 
     def _buffer(self, source: Source) -> PrefetchBuffer:
-        ledger, reader = source
-        buffer = self._buffers.get(ledger)
+        state, reader = source
+        buffer = self._buffers.get(state)
         if buffer is None or buffer.reader is not reader:
-            buffer = self._buffers[ledger] = PrefetchBuffer(ledger, reader)
+            buffer = self._buffers[state] = PrefetchBuffer(state, reader)
         return buffer
 
-    async def _choose(self, buffers: list[PrefetchBuffer], takes: Takes, budget: Budget) -> None:
-        """Fill `takes` from the buffers that have something to offer."""
+    async def _choose(
+        self, buffers: list[PrefetchBuffer], selections: Selections, budget: Budget
+    ) -> None:
+        """Fill `selections` from the buffers that have something to offer."""
         settings = self.group.settings
         for buffer in buffers:
             await buffer.refresh()
@@ -169,25 +171,25 @@ class Dispatcher:
             offered = buffer.offers(now)
             if offered:
                 lanes |= offered
-                takes[buffer] = Take(buffer.ledger)
+                selections[buffer] = Selection(buffer.state)
             else:
-                self._host.machine.watch(buffer.ledger)
+                self._host.machine.watch(buffer.state)
         if len(lanes) > 1:
             budget.spare = 0  # or a large batch of one lane would take the others' shares
         for lane in turns.begin(lanes, now, settings.starvation_ms):
             if not budget.is_spent:
-                count = await self._serve_lane(lane, 1, takes, budget)
+                count = await self._serve_lane(lane, 1, selections, budget)
                 turns.served(lane, count, now)
         while lanes and not budget.is_spent:
             is_alone = len(lanes) == 1
             lane, share = turns.turn(lanes, budget.count)
-            count = await self._serve_lane(lane, share, takes, budget)
+            count = await self._serve_lane(lane, share, selections, budget)
             turns.served(lane, count, now, is_alone=is_alone)
             if count < share:
                 lanes.discard(lane)
-        for buffer, take in takes.items():
-            take.cursors = buffer.cursors()
-            self._host.machine.watch(buffer.ledger)
+        for buffer, selection in selections.items():
+            selection.cursors = buffer.cursors()
+            self._host.machine.watch(buffer.state)
 
     def _current_turns(self, settings: QueueSettings) -> Turns:
         if self._turns_of is not settings:
@@ -195,38 +197,42 @@ class Dispatcher:
             self._turns = Turns(settings.weights, is_strict=settings.priority == "strict")
         return self._turns
 
-    async def _serve_lane(self, lane: int, share: int, takes: Takes, budget: Budget) -> int:
+    async def _serve_lane(
+        self, lane: int, share: int, selections: Selections, budget: Budget
+    ) -> int:
         count = 0
         settings = self.group.settings
         now = Moment(self._clock.steady(), self._clock.now())
-        for buffer, take in takes.items():
+        for buffer, selection in selections.items():
             if count < share and not budget.is_spent:
-                count += await buffer.take(lane, share - count, take, budget, settings, now)
+                count += await buffer.select(lane, share - count, selection, budget, settings, now)
         return count
 
     def _decide(
-        self, takes: Takes, consumer: str, visibility_ms: int | None
-    ) -> tuple[HandOut | None, Committed]:
-        moving = [take for take in takes.values() if take.moves_on]
+        self, selections: Selections, consumer: str, visibility_ms: int | None
+    ) -> tuple[Delivery | None, Committed]:
+        moving = [selection for selection in selections.values() if selection.moves_on]
         now = self._clock.steady()
 
-        def decide(machine: QueueMachine) -> Decision[QueueRecord, HandOut | None]:
-            return machine.hand(now, self.group, consumer, moving, visibility_ms)
+        def decide(machine: QueueMachine) -> Decision[QueueRecord, Delivery | None]:
+            return machine.lease(now, self.group, consumer, moving, visibility_ms)
 
         if self.group.settings.hand_outs == "synced":
             return self._host.submit_now(decide)
-        handed, _ = self._host.write(decide)  # it outlives this process, and is synced in time
-        return handed, None
+        delivery, _ = self._host.write(decide)  # it outlives this process, and is synced in time
+        return delivery, None
 
-    def _parcels(self, takes: Takes, handed: HandOut) -> list[Parcel]:
-        parcels: list[Parcel] = []
-        for buffer, take in takes.items():
-            if take.chosen:
-                where, chosen = take.ledger.where, take.chosen
-                parcels.append(Parcel(where, handed.lease_id, handed.deadline, chosen))
-                buffer.reader.partition.messages_out += take.count
+    def _build_deliveries(self, selections: Selections, delivery: Delivery) -> list[DeliveryBatch]:
+        deliveries: list[DeliveryBatch] = []
+        for buffer, selection in selections.items():
+            if selection.chosen:
+                where, chosen = selection.state.where, selection.chosen
+                deliveries.append(
+                    DeliveryBatch(where, delivery.lease_id, delivery.deadline, chosen)
+                )
+                buffer.reader.partition.messages_out += selection.count
         self.used_at = self._clock.instant()
-        return parcels
+        return deliveries
 
     # --- upkeep -----------------------------------------------------------------------------------
 
@@ -234,13 +240,15 @@ class Dispatcher:
     def is_idle(self) -> bool:
         return not self._wait_queues and not self._lock.locked()
 
-    def rest(self) -> None:
+    def evict(self) -> None:
         """Let go of what can be read again."""
         self._buffers.clear()
 
 
-def _undo(takes: Takes) -> None:
+def _undo(selections: Selections) -> None:
     """Nothing was chosen after all."""
-    for buffer, take in takes.items():
-        take.ledger.put_back([*take.again, *take.outdated, *take.unreadable, *take.gone])
+    for buffer, selection in selections.items():
+        selection.state.put_back(
+            [*selection.again, *selection.outdated, *selection.unreadable, *selection.gone]
+        )
         buffer.reset()

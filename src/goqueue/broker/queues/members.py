@@ -30,7 +30,7 @@ from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.queue import QueueMachine, QueueMember, QueueRecord, QueueSettings
-from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.delivery_batch import DeliveryBatch
 
 if TYPE_CHECKING:
     from goqueue.broker.broker import Broker
@@ -136,7 +136,7 @@ class QueueMembers:
         await self._part_with(group_id, member_id, failed=False)
 
     async def _part_with(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
-        await self._queues.consumer_gone(group_id, member_id, failed=failed)
+        await self._queues.remove_consumer(group_id, member_id, failed=failed)
         self._heard.pop((group_id, member_id), None)
 
     # --- staying ----------------------------------------------------------------------------------
@@ -148,13 +148,13 @@ class QueueMembers:
         self._hear((group_id, member_id))
         return member
 
-    async def poll(self, request: QueuePoll, wait_ms: int) -> list[Parcel]:
+    async def poll(self, request: QueuePoll, wait_ms: int) -> list[DeliveryBatch]:
         """Messages to work on, waiting for the first; a sign of life from its start to its end."""
         group_id, member_id = request.group_id, request.member_id
         member = self._member(group_id, member_id, request.generation)
         with self._present((group_id, member_id)):
             try:
-                parcels = await self._queues.receive_parcels(
+                deliveries = await self._queues.receive_batches(
                     self.topics_of(member),
                     group_id,
                     member_id,
@@ -165,10 +165,10 @@ class QueueMembers:
                 )
             except TopicNotFound:  # deleted meanwhile: the next poll does without it
                 return []
-        if parcels and self.members(group_id).get(member_id) is not member:
-            self._queues.take_back(parcels)
+        if deliveries and self.members(group_id).get(member_id) is not member:
+            self._queues.release_batches(deliveries)
             self._member(group_id, member_id, member.generation)  # raises what it is now
-        return parcels
+        return deliveries
 
     @contextlib.contextmanager
     def _present(self, key: Key) -> Iterator[None]:

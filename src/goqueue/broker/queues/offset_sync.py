@@ -1,10 +1,10 @@
-"""A queue group's floors and its committed offsets are one thing.
+"""A queue group's ack floors and its committed offsets are one thing.
 
-    floor moves ──(within a second, and at the end)──> offset commit, so that lag tools see it
-    somebody else's offset commit ──(before the next receive)──> the floor moves there
+    ack floor moves ──(within a second, and at the end)──> offset commit, so that lag tools see it
+    somebody else's offset commit ──(before the next receive)──> the ack floor moves there
 
-Our own commits bear a mark, so that the two are told apart.  A commit is heeded once: the ledger
-remembers its time.
+Our own commits bear a mark, so that the two are told apart.  A commit is adopted once: the
+state remembers its time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from goqueue.broker.services import Ground
+from goqueue.broker.services import BrokerServices
 from goqueue.groups import CommitRequest, CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset
 from goqueue.queue.group import Place
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import Where
 
 if TYPE_CHECKING:
@@ -29,69 +29,73 @@ COMMIT_SECONDS: Final = 1.0
 _log = structlog.get_logger("goqueue.queues")
 
 
-class Floors:
-    def __init__(self, ground: Ground, queues: "Queues") -> None:
-        self._ground = ground
+class OffsetSync:
+    def __init__(self, services: BrokerServices, queues: "Queues") -> None:
+        self._services = services
         self._queues = queues
-        self._told: dict[Ledger, Offset] = {}
+        self._committed: dict[PartitionState, Offset] = {}
 
     async def run(self) -> None:
         while True:
-            await self._ground.doors.clock.sleep(COMMIT_SECONDS)
-            await self.tell()
+            await self._services.doors.clock.sleep(COMMIT_SECONDS)
+            await self.commit_ack_floors()
 
     # --- our floors to the group's offsets --------------------------------------------------------
 
-    async def tell(self) -> None:
-        """Commit every floor that moved since it was told last."""
+    async def commit_ack_floors(self) -> None:
+        """Commit every ack floor that moved since it was told last."""
         for group in list(self._queues.machine.groups.values()):
-            moved = [each for each in group.ledgers.values() if self._told.get(each) != each.floor]
-            if moved and not self._ground.groups.host.machine.has_members(group.group_id):
+            moved = [
+                each
+                for each in group.states.values()
+                if self._committed.get(each) != each.ack_floor
+            ]
+            if moved and not self._services.groups.host.machine.has_members(group.group_id):
                 try:
-                    await self._tell_group(group.group_id, moved)
+                    await self._commit_group(group.group_id, moved)
                 except GoQueueError as error:
                     _log.warning("floors not committed", group=group.group_id, problem=str(error))
-        known = set(self._queues.machine.ledgers())
-        self._told = {each: floor for each, floor in self._told.items() if each in known}
+        known = set(self._queues.machine.states())
+        self._committed = {each: floor for each, floor in self._committed.items() if each in known}
 
-    async def _tell_group(self, group_id: GroupId, ledgers: Sequence[Ledger]) -> None:
-        await self.heed(group_id, ledgers)
+    async def _commit_group(self, group_id: GroupId, states: Sequence[PartitionState]) -> None:
+        await self.adopt_commits(group_id, states)
         await self._queues.host.settled()  # what is told is true also after a power cut
-        still = [each for each in ledgers if self._queues.machine.ledger(each.where) is each]
-        committed = self._ground.groups.committed(group_id)
-        floors = {each: each.floor for each in still}
+        still = [each for each in states if self._queues.machine.state(each.where) is each]
+        committed = self._services.groups.committed(group_id)
+        floors = {each: each.ack_floor for each in still}
         offsets = tuple(
             OffsetToCommit(each.where.topic, each.where.partition, floor, metadata=MARK)
             for each, floor in floors.items()
-            if not _says(committed.get(_place(each)), floor)
+            if not _matches(committed.get(_place(each)), floor)
         )
         if offsets:
-            await self._ground.groups.commit(CommitRequest(group_id=group_id, offsets=offsets))
-        self._told.update(floors)
+            await self._services.groups.commit(CommitRequest(group_id=group_id, offsets=offsets))
+        self._committed.update(floors)
 
     # --- the group's offsets to our floors --------------------------------------------------------
 
     def committed_offset(self, group_id: GroupId, place: Place) -> CommittedOffset | None:
-        return self._ground.groups.committed(group_id).get(place)
+        return self._services.groups.committed(group_id).get(place)
 
-    async def heed(self, group_id: GroupId, ledgers: Iterable[Ledger]) -> None:
+    async def adopt_commits(self, group_id: GroupId, states: Iterable[PartitionState]) -> None:
         """Move floors to where somebody else committed; durable before anything is answered.
 
         Kafka lets anybody commit any offset.  A floor stays within its log, or what is published
         next would be taken for finished.
         """
-        committed = self._ground.groups.committed(group_id)
+        committed = self._services.groups.committed(group_id)
         if not committed:
             return
-        for ledger in ledgers:
-            where = ledger.where
+        for state in states:
+            where = state.where
             found = committed.get((where.topic, where.partition))
-            if found is None or found.metadata == MARK or found.committed_at == ledger.heeded:
+            if found is None or found.metadata == MARK or found.committed_at == state.adopted_at:
                 continue
-            await self._move(ledger.where, found)
+            await self._move(state.where, found)
 
     async def _move(self, where: Where, to: CommittedOffset) -> None:
-        log = (await self._ground.partition(where.topic, where.partition)).log
+        log = (await self._services.partition(where.topic, where.partition)).log
         floor = Offset(min(max(to.offset, log.start_offset), log.end_offset))
         if floor != to.offset:
             _log.warning(
@@ -103,13 +107,13 @@ class Floors:
                 floor=floor,
             )
         self._queues.host.submit_now(
-            lambda machine: machine.move_floor(where, floor, to.committed_at)
+            lambda machine: machine.move_ack_floor(where, floor, to.committed_at)
         )
 
 
-def _place(ledger: Ledger) -> Place:
-    return ledger.where.topic, ledger.where.partition
+def _place(state: PartitionState) -> Place:
+    return state.where.topic, state.where.partition
 
 
-def _says(committed: CommittedOffset | None, floor: Offset) -> bool:
+def _matches(committed: CommittedOffset | None, floor: Offset) -> bool:
     return committed is not None and committed.offset == floor and committed.metadata == MARK

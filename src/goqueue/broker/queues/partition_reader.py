@@ -318,7 +318,7 @@ class PartitionReader:
         self._kept = bytes(chunk.data), offset, chunk.next_offset
         return self._kept[0], chunk.next_offset
 
-    def rest(self) -> None:
+    def evict(self) -> None:
         """Let go of what can be read again."""
         self._kept = NOTHING
         self._reader = None

@@ -4,7 +4,7 @@
     ─────────────────|─────────────────────────|──────────────>  the lane in the log
        delivered       blocks in the buffer      not loaded
 
-A buffer can be cleared at any time: the ledger's cursors say where to load from.  A message that
+A buffer can be cleared at any time: the state's cursors say where to load from.  A message that
 came back is not in the buffer; it is read from the log once more when its turn comes.  A message
 that was passed over is stashed, as far as there is room, since its turn is near.
 """
@@ -21,11 +21,11 @@ from goqueue.broker.queues.partition_reader import (
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
-from goqueue.queue.delivery import Take
+from goqueue.queue.delivery import Selection
 from goqueue.queue.delivery_batch import Run
 from goqueue.queue.header_fields import header_value, is_outdated, ordering_key
 from goqueue.queue.lanes import LANES, NORMAL
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.settings import QueueSettings
 
 OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
@@ -97,12 +97,12 @@ class LaneBuffer:
 
 
 class PrefetchBuffer:
-    def __init__(self, ledger: Ledger, reader: PartitionReader) -> None:
-        self.ledger = ledger
+    def __init__(self, state: PartitionState, reader: PartitionReader) -> None:
+        self.state = state
         self.reader = reader
-        self._moves = ledger.moves
-        self._lanes = [LaneBuffer(cursor) for cursor in ledger.cursors]
-        self._start = -1  # of the log, when the lanes last heeded it
+        self._moves = state.moves
+        self._lanes = [LaneBuffer(cursor) for cursor in state.cursors]
+        self._start = -1  # of the log, when the lanes last noted it
         self._stashed: dict[int, Record] = {}
         self._stashed_bytes = 0
         self._served: dict[bytes | None, int] = {}  # fairness value to the number of its last turn
@@ -111,9 +111,9 @@ class PrefetchBuffer:
 
     def reset(self) -> None:
         """Forget what is loaded."""
-        self._moves = self.ledger.moves
+        self._moves = self.state.moves
         self._start = -1
-        for lane, cursor in zip(self._lanes, self.ledger.cursors, strict=True):
+        for lane, cursor in zip(self._lanes, self.state.cursors, strict=True):
             lane.reset(cursor)
 
     async def refresh(self) -> None:
@@ -122,20 +122,20 @@ class PrefetchBuffer:
             await self.reader.scan(SCAN_BYTES_AT_ONCE)
 
     def is_current(self) -> bool:
-        """Heed what happened to the log and the ledger; False when there is more in the log."""
-        if self._moves != self.ledger.moves:
+        """Take in what happened to the log and the state; False when there is more in the log."""
+        if self._moves != self.state.moves:
             self.reset()
         start = self.reader.start
         if self._start < start:
             self._start = start
             for lane in self._lanes:
                 lane.position = max(lane.position, start)
-        self.reader.begin_at(self.ledger.floor)
+        self.reader.begin_at(self.state.ack_floor)
         return self.reader.index.end >= self.reader.limit
 
     def offers(self, now: int) -> set[int]:
         """The lanes that may have something to hand out."""
-        lanes = self.ledger.ready_lanes(now)
+        lanes = self.state.ready_lanes(now)
         normal, limit = self._lanes[NORMAL], min(self.reader.limit, self.reader.index.end)
         if normal.position < limit or normal.tidy():
             lanes.add(NORMAL)
@@ -157,7 +157,7 @@ class PrefetchBuffer:
         if index.size:
             for lane in OTHERS:
                 stand[lane] = self._cursor(lane)
-        return [max(pair) for pair in zip(stand, self.ledger.cursors, strict=True)]
+        return [max(pair) for pair in zip(stand, self.state.cursors, strict=True)]
 
     def _cursor(self, lane: int) -> int:
         if self._lanes[lane].tidy():
@@ -168,24 +168,24 @@ class PrefetchBuffer:
 
     # --- taking -----------------------------------------------------------------------------------
 
-    async def take(
+    async def select(
         self,
         lane: int,
         share: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
     ) -> int:
-        """Add up to `share` messages of the lane to `take`; gives how many."""
+        """Add up to `share` messages of the lane to `select`; gives how many."""
         settings = self._in_topic(settings)
-        take.drops = settings.expired == "drop"
+        selection.drops = settings.expired == "drop"
         before = budget.count
         least = max(0, before - share)
         if settings.fairness:
-            await self._take_fairly(lane, least, take, budget, settings, now)
+            await self._take_fairly(lane, least, selection, budget, settings, now)
             return before - budget.count
-        await self._take_ready(lane, least, take, budget, settings, now)
+        await self._take_ready(lane, least, selection, budget, settings, now)
         buffer = self._lanes[lane]
         while budget.count > least and not budget.is_spent:
             if not buffer.tidy() and not await self._load(lane):
@@ -198,8 +198,8 @@ class PrefetchBuffer:
             wanted = budget.count - least  # and the spare ones as far as this block goes
             if block.is_plain and settings.ordering == "none" and not settings.ttl_ms:
                 most = wanted + budget.spare
-                buffer.place += _take_plain(block, buffer.place, most, lane, take, budget)
-            elif not self._take_each(lane, wanted, take, budget, settings, now):
+                buffer.place += _take_plain(block, buffer.place, most, lane, selection, budget)
+            elif not self._take_each(lane, wanted, selection, budget, settings, now):
                 break
         return before - budget.count
 
@@ -214,29 +214,29 @@ class PrefetchBuffer:
         self,
         lane: int,
         least: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
     ) -> None:
-        """Those that came back go before those that were never handed out."""
+        """Those that came back go before those that were never delivered."""
         while budget.count > least and not budget.is_spent:
             wanted = min(budget.count - least, READY_AT_ONCE)
-            offsets = self.ledger.take_ready(lane, wanted, now.steady)
+            offsets = self.state.take_ready(lane, wanted, now.steady)
             if not offsets:
                 return
             try:
                 found = await self._find(offsets)
             except BaseException:
-                self.ledger.put_back(offsets)
+                self.state.put_back(offsets)
                 raise
             for place, offset in enumerate(offsets):
                 record = found.get(offset)
                 size = 0 if record is None else _size(record)
                 if not budget.admits(size):
-                    self.ledger.put_back(offsets[place:])
+                    self.state.put_back(offsets[place:])
                     return
-                self._take_again(record, offset, size, lane, take, budget, settings, now)
+                self._take_again(record, offset, size, lane, selection, budget, settings, now)
 
     def _take_again(
         self,
@@ -244,27 +244,27 @@ class PrefetchBuffer:
         offset: int,
         size: int,
         lane: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
     ) -> None:
         self._unstash(offset, size)
         if record is None:
-            take.gone.append(offset)
+            selection.gone.append(offset)
         elif isinstance(record, Unreadable):
-            take.unreadable[offset] = record.problem
+            selection.unreadable[offset] = record.problem
         elif (record.headers or settings.ttl_ms) and is_outdated(record, settings, now.wall):
-            take.outdated.append(offset)
+            selection.outdated.append(offset)
         else:
-            take.add_again(record, lane)
+            selection.add_again(record, lane)
             budget.spend(1, size)
 
     def _take_each(
         self,
         lane: int,
         wanted: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
@@ -278,7 +278,7 @@ class PrefetchBuffer:
             size = _size(record)
             if budget.count <= least or not budget.admits(size):
                 return True
-            if not self._take_one(record, size, lane, take, budget, settings, now):
+            if not self._take_one(record, size, lane, selection, budget, settings, now):
                 return False
             buffer.place = place + 1
         return True
@@ -288,39 +288,45 @@ class PrefetchBuffer:
         record: Record,
         size: int,
         lane: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
     ) -> bool:
         """Take one fresh message, or pass it over; False when no more may be passed over."""
         if isinstance(record, Unreadable):
-            take.unreadable[record.offset] = record.problem
+            selection.unreadable[record.offset] = record.problem
             return True
         if (record.headers or settings.ttl_ms) and is_outdated(record, settings, now.wall):
-            take.outdated.append(record.offset)
+            selection.outdated.append(record.offset)
             return True
         key = ordering_key(record) if settings.ordering == "key" else None
         if key is not None:
-            if key in take.keys or key in self.ledger.busy:
-                return self._defer(record, size, lane, key, take, settings)
-            take.keys[key] = record.offset
-        take.add_fresh(record, lane)
+            if key in selection.keys or key in self.state.busy:
+                return self._defer(record, size, lane, key, selection, settings)
+            selection.keys[key] = record.offset
+        selection.add_fresh(record, lane)
         budget.spend(1, size)
         return True
 
     def _defer(
-        self, record: Record, size: int, lane: int, key: int, take: Take, settings: QueueSettings
+        self,
+        record: Record,
+        size: int,
+        lane: int,
+        key: int,
+        selection: Selection,
+        settings: QueueSettings,
     ) -> bool:
         """Pass over a message whose key is in flight; False when too many were already."""
-        if not self._may_defer(take, settings):
+        if not self._may_defer(selection, settings):
             return False
-        take.deferred.append((record.offset, lane, key))
+        selection.deferred.append((record.offset, lane, key))
         self._stash(record, size)
         return True
 
-    def _may_defer(self, take: Take, settings: QueueSettings) -> bool:
-        return self.ledger.deferred_count + len(take.deferred) < settings.key_window
+    def _may_defer(self, selection: Selection, settings: QueueSettings) -> bool:
+        return self.state.deferred_count + len(selection.deferred) < settings.key_window
 
     # --- fairness ---------------------------------------------------------------------------------
 
@@ -328,7 +334,7 @@ class PrefetchBuffer:
         self,
         lane: int,
         least: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
@@ -339,27 +345,27 @@ class PrefetchBuffer:
         deferred, when its key is busy.
         """
         while budget.count > least and not budget.is_spent:
-            if not await self._take_of_window(lane, least, take, budget, settings, now):
+            if not await self._take_of_window(lane, least, selection, budget, settings, now):
                 return
 
     async def _take_of_window(
         self,
         lane: int,
         least: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
     ) -> bool:
         """Whether it took all that may be taken of the window, so that a look behind it is due."""
-        ready = self.ledger.take_ready(lane, settings.fairness_window, now.steady)
+        ready = self.state.take_ready(lane, settings.fairness_window, now.steady)
         try:
             found = await self._find(ready)
             fresh = await self._window(lane, settings.fairness_window - len(ready))
         except BaseException:
-            self.ledger.put_back(ready)
+            self.state.put_back(ready)
             raise
-        first = self._first_of_keys(fresh, take, settings)
+        first = self._first_of_keys(fresh, selection, settings)
         waiting: dict[bytes | None, deque[tuple[int, Record | None]]] = {}
         for offset in ready:
             record = found.get(offset)
@@ -368,24 +374,24 @@ class PrefetchBuffer:
         for record in first:
             value = header_value(record, settings.fairness)
             waiting.setdefault(value, deque()).append((record.offset, record))
-        picked = self._pick(waiting, set(ready), lane, least, take, budget, settings, now)
-        self.ledger.put_back(offset for offset in ready if offset not in picked)
+        picked = self._pick(waiting, set(ready), lane, least, selection, budget, settings, now)
+        self.state.put_back(offset for offset in ready if offset not in picked)
         last = max((record.offset for record in fresh if record.offset in picked), default=-1)
         may_go_on = (
             bool(fresh)
             and all(record.offset in picked for record in first)
-            and self._may_defer(take, settings)
+            and self._may_defer(selection, settings)
         )
-        self._pass_over(lane, fresh[-1].offset if may_go_on else last, picked, take, settings)
+        self._pass_over(lane, fresh[-1].offset if may_go_on else last, picked, selection, settings)
         return may_go_on
 
     def _first_of_keys(
-        self, fresh: list[Record], take: Take, settings: QueueSettings
+        self, fresh: list[Record], selection: Selection, settings: QueueSettings
     ) -> list[Record]:
         """Those that need not wait for another message of their key."""
         if settings.ordering != "key":
             return fresh
-        seen = {*take.keys, *self.ledger.busy}
+        seen = {*selection.keys, *self.state.busy}
         first = []
         for record in fresh:
             key = ordering_key(record)
@@ -401,7 +407,7 @@ class PrefetchBuffer:
         ready: set[int],
         lane: int,
         least: int,
-        take: Take,
+        selection: Selection,
         budget: Budget,
         settings: QueueSettings,
         now: Moment,
@@ -418,8 +424,8 @@ class PrefetchBuffer:
                 if not budget.admits(size):
                     return picked
                 if offset in ready or record is None:
-                    self._take_again(record, offset, size, lane, take, budget, settings, now)
-                elif not self._take_one(record, size, lane, take, budget, settings, now):
+                    self._take_again(record, offset, size, lane, selection, budget, settings, now)
+                elif not self._take_one(record, size, lane, selection, budget, settings, now):
                     return picked
                 picked.add(offset)
                 self._note_turn(value)
@@ -443,29 +449,29 @@ class PrefetchBuffer:
         return records[buffer.place : buffer.place + count] if count > 0 else []
 
     def _pass_over(
-        self, lane: int, last: int, picked: set[int], take: Take, settings: QueueSettings
+        self, lane: int, last: int, picked: set[int], selection: Selection, settings: QueueSettings
     ) -> None:
         """The buffer moves on to behind `last`."""
         buffer = self._lanes[lane]
         while buffer.tidy() and buffer.blocks[0].records[buffer.place].offset <= last:
             record = buffer.blocks[0].records[buffer.place]
             if record.offset not in picked:
-                self._pass_one_over(record, lane, take, settings)
+                self._pass_one_over(record, lane, selection, settings)
             buffer.place += 1
 
     def _pass_one_over(
-        self, record: Record, lane: int, take: Take, settings: QueueSettings
+        self, record: Record, lane: int, selection: Selection, settings: QueueSettings
     ) -> None:
         """It is ready; with order by key, only as the first of its key, which waits for it."""
         self._stash(record, _size(record))
         key = ordering_key(record) if settings.ordering == "key" else None
         if key is None:
-            take.passed.append((record.offset, lane))
-        elif key in take.keys or key in self.ledger.busy:
-            take.deferred.append((record.offset, lane, key))
+            selection.passed.append((record.offset, lane))
+        elif key in selection.keys or key in self.state.busy:
+            selection.deferred.append((record.offset, lane, key))
         else:
-            take.keys[key] = record.offset
-            take.passed.append((record.offset, lane))
+            selection.keys[key] = record.offset
+            selection.passed.append((record.offset, lane))
 
     # --- what was passed over ---------------------------------------------------------------------
 
@@ -484,7 +490,7 @@ class PrefetchBuffer:
         return found
 
     def _unstash(self, offset: int, size: int) -> None:
-        """It is handed out, or over."""
+        """It is delivered, or over."""
         if self._stashed.pop(offset, None) is not None:
             self._stashed_bytes -= size + RECORD_BYTES
 
@@ -492,10 +498,10 @@ class PrefetchBuffer:
 
     async def _load(self, lane: int) -> bool:
         """Put the next records into the buffer; False when there are none."""
-        buffer, moves = self._lanes[lane], self.ledger.moves
+        buffer, moves = self._lanes[lane], self.state.moves
         known = min(self.reader.limit, self.reader.index.end)
         blocks = await self.reader.read_blocks(buffer.position, lane)
-        if self.ledger.moves != moves:
+        if self.state.moves != moves:
             return False
         if not blocks:  # nothing of the lane in all that is known, so it offers nothing of that
             buffer.position = max(buffer.position, known)
@@ -506,7 +512,7 @@ class PrefetchBuffer:
 
 
 def _take_plain(
-    block: RecordBlock, place: int, wanted: int, lane: int, take: Take, budget: Budget
+    block: RecordBlock, place: int, wanted: int, lane: int, selection: Selection, budget: Budget
 ) -> int:
     """Take some of a block at once; nobody need look at them."""
     records = block.records[place : place + wanted]
@@ -515,7 +521,7 @@ def _take_plain(
         size = sum(_size(record) for record in records)
     else:
         size = block.size * len(records) // len(block.records)
-    take.add_run(Run(records, lane, block.batch))
+    selection.add_run(Run(records, lane, block.batch))
     budget.spend(len(records), size)
     return len(records)
 

@@ -3,7 +3,7 @@
     receive ── choose (read the log) ── decide ── durable ──> messages with receipts
     ack, nack, reject, extend, release ── decide ── durable ──> an outcome for each receipt
 
-Everything that is answered is on disk, but for hand-outs of groups that say `hand_outs=written`:
+Everything that is answered is on disk, but for deliveries of groups that say `hand_outs=written`:
 those outlive the process, not a power cut.  Nothing here needs a member of a consumer group: a
 consumer is a name.  What a caller that goes away was being handed is released at once.
 """
@@ -35,10 +35,10 @@ from goqueue.broker.queues.acknowledgement import (
     told,
 )
 from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
-from goqueue.broker.queues.offset_sync import Floors
+from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.stats import WhichInFlight
-from goqueue.broker.queues.subscriptions import Sources
-from goqueue.broker.services import Ground
+from goqueue.broker.queues.subscriptions import Subscriptions
+from goqueue.broker.services import BrokerServices
 from goqueue.groups import GroupSettings
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
@@ -56,7 +56,7 @@ from goqueue.queue import (
     TooManyInFlight,
     Where,
 )
-from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.machine import Due
 from goqueue.queue.receipts import Claims, read_receipts
@@ -85,19 +85,19 @@ class Wanted(msgspec.Struct, frozen=True):
 class Queues:
     """The verbs of queues.  Refusals are raised as `QueueError`, or are an item's outcome."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._clock = ground.doors.clock
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._clock = services.doors.clock
         self._host: MachineHost[QueueMachine] | None = None
         self._dispatchers: dict[GroupId, Dispatcher] = {}
-        self._dead_letter_writer = DeadLetterWriter(ground, self)
-        self._floors = Floors(ground, self)
-        self._sources = Sources(ground, self, self._floors)
-        self._redriver = Redriver(ground, self)
-        self.dead_letters = DeadLetters(ground, self, self._redriver)
+        self._dead_letter_writer = DeadLetterWriter(services, self)
+        self._offset_sync = OffsetSync(services, self)
+        self._subscriptions = Subscriptions(services, self, self._offset_sync)
+        self._redriver = Redriver(services, self)
+        self.dead_letters = DeadLetters(services, self, self._redriver)
         self.redrives = Redrives(self._clock, self.dead_letters)
         self._stopping = False
-        self._active_ms = ground.config.groups.session_timeout_ms  # after a consumer asked last
+        self._active_ms = services.config.groups.session_timeout_ms  # after a consumer asked last
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -124,8 +124,8 @@ class Queues:
             tasks.create_task(self.host.run())
             tasks.create_task(self._dead_letter_writer.run())
             tasks.create_task(self._redriver.run())
-            tasks.create_task(self._floors.run())
-            tasks.create_task(self._sources.run(self._dispatchers))
+            tasks.create_task(self._offset_sync.run())
+            tasks.create_task(self._subscriptions.run(self._dispatchers))
 
     def retry_dead_letters(self) -> None:
         """A topic was changed: what could not be written may fit now."""
@@ -152,7 +152,7 @@ class Queues:
     async def finish(self) -> None:
         """Before the logs are closed: let the committed offsets say what the floors say."""
         if self.host.failed is None:
-            await self._floors.tell()
+            await self._offset_sync.commit_ack_floors()
 
     async def log_recovered(
         self, topic: TopicName, index: int, topic_id: TopicId, end: Offset
@@ -173,7 +173,7 @@ class Queues:
 
     async def topic_deleted(self, name: str) -> None:
         await self.host.submit(lambda machine: machine.forget_topic(TopicName(name)))
-        self._sources.forget(name)
+        self._subscriptions.forget(name)
 
     # --- groups -----------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class Queues:
         """Raise `InvalidSetting` if the settings are not right for this server."""
         settings.check()
         session_ms, beat_ms = settings.session_timeout_ms, settings.heartbeat_interval_ms
-        GroupSettings(session_ms or None, beat_ms or None).check(self._ground.config.groups)
+        GroupSettings(session_ms or None, beat_ms or None).check(self._services.config.groups)
 
     def settings(self, group: str) -> QueueSettings:
         """Of a group that may not be there yet: then those that it would begin with."""
@@ -201,34 +201,34 @@ class Queues:
         group_id = _group_id(group)
         if group_id not in self.machine.groups:
             await self.configure(group, settings)
-        await self._sources.of(topics, group_id)
+        await self._subscriptions.find(topics, group_id)
 
     async def forget(self, group: str) -> None:
-        """Delete the group's ledgers and settings; what was in flight is void."""
+        """Delete the group's states and settings; what was in flight is void."""
         group_id = _group_id(group)
         await self.host.submit(lambda machine: machine.forget_group(group_id))
         self._dispatchers.pop(group_id, None)
 
-    async def forget_ledgers(self, group: str, topic: str) -> list[int]:
+    async def forget_partitions(self, group: str, topic: str) -> list[int]:
         """Let the group begin anew in a topic; gives the partitions it had begun in."""
         group_id = _group_id(group)
         return await self.host.submit(
-            lambda machine: machine.forget_ledgers(group_id, TopicName(topic))
+            lambda machine: machine.forget_partitions(group_id, TopicName(topic))
         )
 
-    async def move_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
+    async def move_ack_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Finish everything below `offset`; back: everything from there on comes again."""
         group_id = _group_id(group)
-        found = await self._sources.of([topic], group_id)
+        found = await self._subscriptions.find([topic], group_id)
         if not 0 <= partition < len(found):
-            await self._ground.partition(topic, partition)  # raises what is wrong
+            await self._services.partition(topic, partition)  # raises what is wrong
         log = found[partition][1].partition.log
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
             )
         where = found[partition][0].where
-        await self.host.submit(lambda machine: machine.move_floor(where, Offset(offset)))
+        await self.host.submit(lambda machine: machine.move_ack_floor(where, Offset(offset)))
         self._notify(group_id)
 
     # --- receiving --------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ class Queues:
         visibility_ms: int | None = None,
         places: Collection[Place] | None = None,
     ) -> list[Delivered]:
-        """As `receive_parcels`, message by message."""
-        parcels = await self.receive_parcels(
+        """As `receive_batches`, message by message."""
+        deliveries = await self.receive_batches(
             topics,
             group,
             consumer,
@@ -256,9 +256,9 @@ class Queues:
             visibility_ms=visibility_ms,
             places=places,
         )
-        return [message for parcel in parcels for message in parcel.messages()]
+        return [message for delivery in deliveries for message in delivery.messages()]
 
-    async def receive_parcels(
+    async def receive_batches(
         self,
         topics: Sequence[str],
         group: str,
@@ -270,7 +270,7 @@ class Queues:
         visibility_ms: int | None = None,
         places: Collection[Place] | None = None,
         whole_batches: bool = False,
-    ) -> list[Parcel]:
+    ) -> list[DeliveryBatch]:
         """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.
 
         The group begins when it first receives.  `max_bytes` counts keys and values, and lets at
@@ -281,7 +281,7 @@ class Queues:
         """
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
-        self._ground.groups.refuse_members(group_id)
+        self._services.groups.refuse_members(group_id)
         check_number(max_messages, "max_messages", 1, MESSAGES_MAX)
         check_number(max_bytes, "max_bytes", 1, 2**31)
         if visibility_ms is not None:
@@ -300,16 +300,16 @@ class Queues:
         sources = await self._sources_of(wanted)
         known = self._state(group_id, sources)
         self._hear(wanted, wait_ms)
-        parcels = await self._attempt(wanted, sources)
-        if parcels:
-            return parcels
+        deliveries = await self._attempt(wanted, sources)
+        if deliveries:
+            return deliveries
         if wait_ms > 0:
-            parcels = await self._wait_and_attempt(wanted, wait_ms, known)
-        elif await self._sources.flush(wanted.topics):
-            parcels = await self._attempt(wanted, await self._sources_of(wanted))
-        if not parcels and self._group(group_id).room(consumer) <= 0:
+            deliveries = await self._wait_and_attempt(wanted, wait_ms, known)
+        elif await self._subscriptions.flush(wanted.topics):
+            deliveries = await self._attempt(wanted, await self._sources_of(wanted))
+        if not deliveries and self._group(group_id).room(consumer) <= 0:
             raise TooManyInFlight(_crowd(self._group(group_id), consumer))
-        return parcels
+        return deliveries
 
     def _hear(self, wanted: Wanted, wait_ms: int) -> None:
         until = self._clock.instant() + (wait_ms + self._active_ms) * 1_000_000
@@ -318,7 +318,7 @@ class Queues:
 
     async def _wait_and_attempt(
         self, wanted: Wanted, wait_ms: int, known: tuple[object, ...]
-    ) -> list[Parcel]:
+    ) -> list[DeliveryBatch]:
         """`known`: how it was before the last look, which was in vain."""
         deadline = self._clock.instant() + wait_ms * 1_000_000
         sources = await self._sources_of(wanted)
@@ -327,17 +327,17 @@ class Queues:
             wanted.topics, [reader.partition for _, reader in sources]
         ) as wait_queue:
             has_news = self._state(wanted.group_id, sources) != known
-            parcels, committed = list[Parcel](), None
+            deliveries, committed = list[DeliveryBatch](), None
             while True:
                 seen = wait_queue.notifications
                 if has_news:
                     try:
                         sources = await self._sources_of(wanted)
-                        parcels, committed = await self._serve(wanted, sources)
+                        deliveries, committed = await self._serve(wanted, sources)
                     except BaseException:
                         wait_queue.notify_next()  # it does not take what it was woken for
                         raise
-                    if parcels:
+                    if deliveries:
                         break
                 has_news = True  # from the next turn on
                 is_crowded = dispatcher.group.room(wanted.consumer) <= 0
@@ -353,10 +353,10 @@ class Queues:
                     dispatcher.crowded -= is_crowded
             if self._is_partial(wanted) or dispatcher.has_some(sources):
                 wait_queue.notify_next()  # only then: a wake-up for nothing costs as much
-        return await self._handed(parcels, committed)
+        return await self._wait_durable(deliveries, committed)
 
     async def _sources_of(self, wanted: Wanted) -> list[Source]:
-        sources = await self._sources.of(wanted.topics, wanted.group_id)
+        sources = await self._subscriptions.find(wanted.topics, wanted.group_id)
         if wanted.places is None:
             return sources
         return [
@@ -369,11 +369,11 @@ class Queues:
         """Whether there are partitions that it does not look at."""
         if wanted.places is None:
             return False
-        count = sum(self._ground.topic(topic).partitions for topic in wanted.topics)
+        count = sum(self._services.topic(topic).partitions for topic in wanted.topics)
         return len(wanted.places) < count
 
     def _state(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
-        """While this is the same, so is what can be handed out."""
+        """While this is the same, so is what can be delivered."""
         dispatcher = self._dispatcher(group_id)
         return (
             dispatcher,
@@ -381,9 +381,9 @@ class Queues:
             *((reader.limit, reader.index.end) for _, reader in sources),
         )
 
-    async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[Parcel]:
+    async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[DeliveryBatch]:
         """Serve the consumer with what is there now, durably."""
-        return await self._handed(*await self._serve(wanted, sources))
+        return await self._wait_durable(*await self._serve(wanted, sources))
 
     async def _serve(self, wanted: Wanted, sources: Sequence[Source]) -> Served:
         if self._stopping:
@@ -402,23 +402,25 @@ class Queues:
         self._write_dead_letters()
         return served
 
-    async def _handed(self, parcels: list[Parcel], committed: Committed) -> list[Parcel]:
-        """The parcels, when it is durable whose they are."""
-        if committed is not None and parcels:
+    async def _wait_durable(
+        self, deliveries: list[DeliveryBatch], committed: Committed
+    ) -> list[DeliveryBatch]:
+        """The deliveries, when it is durable whose they are."""
+        if committed is not None and deliveries:
             try:
                 await committed  # nobody else waits for this one
             except asyncio.CancelledError:
-                self.take_back(parcels)
+                self.release_batches(deliveries)
                 raise
-        return parcels
+        return deliveries
 
-    def take_back(self, parcels: Sequence[Parcel]) -> None:
+    def release_batches(self, deliveries: Sequence[DeliveryBatch]) -> None:
         """The caller has gone: let others have the messages at once."""
         claims: Claims = {}
         count = 0
-        for parcel in parcels:
-            claims[parcel.where, parcel.lease_id] = parcel.claims(count)
-            count += parcel.count
+        for delivery in deliveries:
+            claims[delivery.where, delivery.lease_id] = delivery.claims(count)
+            count += delivery.count
         now = self._clock.steady()
         try:
             self.host.submit_now(  # these were never delivered
@@ -426,14 +428,14 @@ class Queues:
             )
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost caller not released", problem=str(error))
-        self._notify(parcels[0].where.group_id)
+        self._notify(deliveries[0].where.group_id)
 
     async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
-        """What would be handed out next; nothing changes."""
+        """What would be delivered next; nothing changes."""
         group_id = _group_id(group)
         check_number(count, "count", 1, MESSAGES_MAX)
-        sources = await self._sources.as_seen(self._ground.topic(topic), group_id)
-        if all(self.machine.ledger(ledger.where) is ledger for ledger, _ in sources):
+        sources = await self._subscriptions.peek(self._services.topic(topic), group_id)
+        if all(self.machine.state(state.where) is state for state, _ in sources):
             return await self._dispatcher(group_id).peek(sources, count)
         visitor = QueueGroup(group_id, self.settings(group))  # it has not begun there
         return await Dispatcher(self._clock, self.host, visitor).peek(sources, count)
@@ -531,10 +533,10 @@ class Queues:
         written: Written = None
         for each in found:
             outcomes, written = self._settle_now(*each)
-            assert set(map(type, outcomes)) == {Verdict}, "all were held"
+            assert set(map(type, outcomes)) == {Verdict}, "all were in flight"
         return written  # with it, those before it
 
-    async def consumer_gone(
+    async def remove_consumer(
         self, group: str, consumer: str, *, failed: bool, deliveries_max: int | None = None
     ) -> int:
         """Take back what the consumer holds; `failed` unless it left politely.  Gives how many.
@@ -544,7 +546,7 @@ class Queues:
         group_id, now = _group_id(group), self._clock.steady()
         self.forget_consumer(group_id, consumer)
         count = await self.host.submit(
-            lambda machine: machine.consumer_gone(
+            lambda machine: machine.remove_consumer(
                 now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
             )
         )
@@ -552,7 +554,7 @@ class Queues:
         self._write_dead_letters()
         return count
 
-    def let_go(self, group_id: GroupId, consumer: str, *, deliveries_max: int) -> None:
+    def release_consumer(self, group_id: GroupId, consumer: str, *, deliveries_max: int) -> None:
         """The consumer's connection broke: take back what it holds, without waiting for that."""
         if group_id not in self.machine.groups or self._stopping:
             return
@@ -560,7 +562,7 @@ class Queues:
         self.forget_consumer(group_id, consumer)
         try:
             self.host.submit_now(
-                lambda machine: machine.consumer_gone(
+                lambda machine: machine.remove_consumer(
                     now, group_id, consumer, failed=False, deliveries_max=deliveries_max
                 )
             )
@@ -613,7 +615,7 @@ class Queues:
             groups = [self._group(GroupId(group))]
         now = self._clock.steady()
         problem = self._dead_letter_writer.problem
-        return [await stats.group_stats(each, self._sources, now, problem) for each in groups]
+        return [await stats.group_stats(each, self._subscriptions, now, problem) for each in groups]
 
     def consumers(self, group_id: GroupId) -> dict[str, tuple[str, ...]]:
         """Who is at work in the group, joined or not, and for which topics it asked last."""
@@ -645,7 +647,7 @@ class Queues:
         if dispatcher is not None:
             dispatcher.notify_one()
 
-    def has_room(self, group_id: GroupId) -> None:
+    def notify_room(self, group_id: GroupId) -> None:
         """Messages were finished otherwise: somebody may wait for room, or for their keys."""
         dispatcher = self._dispatchers.get(group_id)
         if dispatcher is not None:
@@ -671,9 +673,9 @@ def _count(claims: Claims) -> int:
 
 
 def _crowd(group: QueueGroup, consumer: str) -> str:
-    held, most = group.book.consumers.get(consumer, 0), group.settings.max_in_flight_consumer
-    if held >= most:
-        return f"{consumer!r} holds {held} messages, {most} allowed (max_in_flight_consumer)"
+    in_flight, most = group.book.consumers.get(consumer, 0), group.settings.max_in_flight_consumer
+    if in_flight >= most:
+        return f"{consumer!r} holds {in_flight} messages, {most} allowed (max_in_flight_consumer)"
     return (
         f"group {group.group_id!r} holds {group.book.in_flight} messages,"
         f" {group.settings.max_in_flight_group} allowed (max_in_flight_group)"

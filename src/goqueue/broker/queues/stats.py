@@ -7,13 +7,13 @@ import msgspec
 from msgspec.structs import replace
 
 from goqueue.broker.queues.partition_reader import PartitionReader
-from goqueue.broker.queues.subscriptions import Sources
+from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.lanes import LANES, NAMES, NORMAL
 from goqueue.queue.lease import Lease
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import receipt
 
 
@@ -29,24 +29,26 @@ class WhichInFlight(msgspec.Struct, frozen=True, kw_only=True):
 
 def in_flight(group: QueueGroup, which: WhichInFlight, limit: int) -> list[InFlight]:
     found: list[InFlight] = []
-    for ledger in group.ledgers.values():
-        if which.topic not in (None, ledger.where.topic):
+    for state in group.states.values():
+        if which.topic not in (None, state.where.topic):
             continue
-        if which.partition not in (None, ledger.where.partition):
+        if which.partition not in (None, state.where.partition):
             continue
-        for lease in ledger.leases:
+        for lease in state.leases:
             if which.consumer in (None, lease.consumer):
-                found += _in_lease(ledger, lease, which, limit - len(found))
+                found += _in_lease(state, lease, which, limit - len(found))
     return found
 
 
-def _in_lease(ledger: Ledger, lease: Lease, which: WhichInFlight, limit: int) -> list[InFlight]:
-    where = ledger.where
+def _in_lease(
+    state: PartitionState, lease: Lease, which: WhichInFlight, limit: int
+) -> list[InFlight]:
+    where = state.where
     topic, partition = where.topic, where.partition
     found = []
-    wanted = (each for each in ledger.in_lease(lease) if which.first <= each <= which.last)
+    wanted = (each for each in state.in_lease(lease) if which.first <= each <= which.last)
     for offset in itertools.islice(wanted, max(0, limit)):
-        attempt = ledger.attempt(offset)
+        attempt = state.attempt(offset)
         found.append(
             InFlight(
                 topic,
@@ -54,27 +56,30 @@ def _in_lease(ledger: Ledger, lease: Lease, which: WhichInFlight, limit: int) ->
                 Offset(offset),
                 attempt,
                 lease.consumer,
-                lease.handed_at,
-                None if lease.owner else lease.deadline,
+                lease.delivered_at,
+                None if lease.transactional_id else lease.deadline,
                 receipt(topic, partition, offset, attempt, lease.lease_id, where.group_id),
-                lease.owner or None,
-                ledger.failures(offset),
-                ledger.timeouts(offset),
+                lease.transactional_id or None,
+                state.failures(offset),
+                state.timeouts(offset),
             )
         )
     return found
 
 
 async def group_stats(
-    group: QueueGroup, sources: Sources, now: Timestamp, dead_problem: Callable[[Ledger], str]
+    group: QueueGroup,
+    sources: Subscriptions,
+    now: Timestamp,
+    dead_problem: Callable[[PartitionState], str],
 ) -> GroupStats:
     partitions = []
-    for ledger in list(group.ledgers.values()):
-        reader = await sources.reader_of(ledger)
+    for state in list(group.states.values()):
+        reader = await sources.reader_of(state)
         if reader is not None:
-            rates = sources.handed(ledger).a_second
-            stats = await _partition_stats(ledger, reader, now, rates)
-            partitions.append(replace(stats, dead_problem=dead_problem(ledger)))
+            rates = sources.delivered(state).a_second
+            stats = await _partition_stats(state, reader, now, rates)
+            partitions.append(replace(stats, dead_problem=dead_problem(state)))
     book = group.book
     return GroupStats(
         group.group_id,
@@ -87,63 +92,63 @@ async def group_stats(
 
 
 async def _partition_stats(
-    ledger: Ledger, reader: PartitionReader, now: Timestamp, handed: list[float]
+    state: PartitionState, reader: PartitionReader, now: Timestamp, delivered: list[float]
 ) -> PartitionStats:
-    reader.begin_at(ledger.floor)
+    reader.begin_at(state.ack_floor)
     await reader.scan_all()
-    back, waiting = ledger.ready_by_lane(now), ledger.waiting_by_lane(now)
+    back, waiting = state.ready_by_lane(now), state.waiting_by_lane(now)
     lanes = tuple(
         [
-            await _lane_stats(ledger, reader, lane, back[lane], waiting[lane], now, handed[lane])
+            await _lane_stats(state, reader, lane, back[lane], waiting[lane], now, delivered[lane])
             for lane in range(LANES)
         ]
     )
     return PartitionStats(
-        topic=ledger.where.topic,
-        partition=ledger.where.partition,
-        floor=ledger.floor,
+        topic=state.where.topic,
+        partition=state.where.partition,
+        floor=state.ack_floor,
         end=reader.limit,
         ready=sum(lane.ready for lane in lanes),
-        in_flight=sum(ledger.in_flight),
+        in_flight=sum(state.in_flight),
         waiting=sum(waiting),
-        dead=len(ledger.dead),
+        dead=len(state.dead),
         lanes=lanes,
     )
 
 
 async def _lane_stats(
-    ledger: Ledger,
+    state: PartitionState,
     reader: PartitionReader,
     lane: int,
     back: int,
     waiting: int,
     now: Timestamp,
-    handed_a_second: float,
+    delivered_a_second: float,
 ) -> LaneStats:
-    fresh = reader.index.count(lane, max(ledger.cursors[lane], reader.start), reader.limit)
+    fresh = reader.index.count(lane, max(state.cursors[lane], reader.start), reader.limit)
     return LaneStats(
         priority=NAMES[lane],
         ready=back + fresh,
-        in_flight=ledger.in_flight[lane],
+        in_flight=state.in_flight[lane],
         waiting=waiting,
-        handed=ledger.handed[lane],
+        delivered=state.delivered[lane],
         published_a_second=reader.published.a_second[lane],
-        handed_a_second=handed_a_second,
-        oldest=await _oldest(ledger, reader, lane, now) if back + fresh else None,
+        delivered_a_second=delivered_a_second,
+        oldest=await _oldest(state, reader, lane, now) if back + fresh else None,
     )
 
 
 async def _oldest(
-    ledger: Ledger, reader: PartitionReader, lane: int, now: Timestamp
+    state: PartitionState, reader: PartitionReader, lane: int, now: Timestamp
 ) -> Timestamp | None:
-    offset = ledger.first_ready(lane, now)
+    offset = state.first_ready(lane, now)
     if offset is None and lane == NORMAL:
-        for block in await reader.read_blocks(ledger.cursors[lane]):
+        for block in await reader.read_blocks(state.cursors[lane]):
             if block.records:
                 return Timestamp(block.records[0].timestamp)
         return None
     if offset is None:
-        offset = reader.index.next(lane, ledger.cursors[lane])
+        offset = reader.index.next(lane, state.cursors[lane])
     if offset is None:
         return None
     found = await reader.find([offset])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from goqueue.broker.queues.dispatcher import Dispatcher, Source
-from goqueue.broker.queues.offset_sync import Floors
+from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.rates import Rates
-from goqueue.broker.services import Ground
+from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, PolicyViolation, TopicNotFound
@@ -19,7 +19,7 @@ from goqueue.model.names import is_internal
 from goqueue.queue.group import Place
 from goqueue.queue.lanes import LANES
 from goqueue.queue.lease import LeaseBook
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import Where
 from goqueue.queue.settings import QueueSettings
 
@@ -38,19 +38,19 @@ ReaderKey = tuple[str, int, bool]  # topic, partition, and whether only of what 
 _log = structlog.get_logger("goqueue.queues")
 
 
-class Sources:
-    def __init__(self, ground: Ground, queues: "Queues", floors: Floors) -> None:
-        self._ground = ground
+class Subscriptions:
+    def __init__(self, services: BrokerServices, queues: "Queues", floors: OffsetSync) -> None:
+        self._services = services
         self._queues = queues
-        self._floors = floors
-        self._clock = ground.doors.clock
+        self._offset_sync = floors
+        self._clock = services.doors.clock
         self._readers: dict[ReaderKey, PartitionReader] = {}
-        self._handed: dict[Ledger, Rates] = {}  # of those that handed out anything
+        self._delivered: dict[PartitionState, Rates] = {}  # of those that delivered anything
         self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
 
-    async def of(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
+    async def find(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
         """The partitions of the topics, in order; the group begins in those that are new to it."""
-        found = [self._ground.topic(name) for name in topics]
+        found = [self._services.topic(name) for name in topics]
         known = self._known.get((group_id, *topics))
         sources = None if known is None else self._still(known, found, group_id)
         if sources is None:
@@ -58,7 +58,7 @@ class Sources:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[group_id, *topics] = found, sources
-        await self._floors.heed(group_id, [ledger for ledger, _ in sources])
+        await self._offset_sync.adopt_commits(group_id, [state for state, _ in sources])
         return sources
 
     def _still(self, known: Known, topics: list[Topic], group_id: GroupId) -> list[Source] | None:
@@ -70,10 +70,10 @@ class Sources:
         if group is None:
             return None
         now, committed_only = self._clock.instant(), _committed_only(group.settings)
-        for ledger, reader in sources:
-            where = ledger.where
+        for state, reader in sources:
+            where = state.where
             topic, partition = where.topic, where.partition
-            if group.ledgers.get((topic, partition)) is not ledger:
+            if group.states.get((topic, partition)) is not state:
                 return None
             if self._readers.get((topic, partition, committed_only)) is not reader:
                 return None
@@ -87,49 +87,51 @@ class Sources:
             raise PolicyViolation(f"{topic.name!r} is the broker's own topic")
         sources: list[Source] = []
         for index in range(topic.partitions):
-            partition = await self._ground.partition(topic.name, index)
+            partition = await self._services.partition(topic.name, index)
             where = Where(group_id, topic.name, index)
-            ledger = self._queues.machine.ledger(where)
-            if ledger is None or ledger.topic_id != topic.topic_id:
-                ledger = await self._begin(where, topic, partition)
-            sources.append((ledger, self._reader(partition, group_id)))
+            state = self._queues.machine.state(where)
+            if state is None or state.topic_id != topic.topic_id:
+                state = await self._begin(where, topic, partition)
+            sources.append((state, self._reader(partition, group_id)))
         return sources
 
-    async def as_seen(self, topic: Topic, group_id: GroupId) -> list[Source]:
-        """As `of`, for who only looks: the group does not begin in what is new to it."""
+    async def peek(self, topic: Topic, group_id: GroupId) -> list[Source]:
+        """As `find`, for who only looks: the group does not begin in what is new to it."""
         sources: list[Source] = []
         for index in range(topic.partitions):
-            partition = await self._ground.partition(topic.name, index)
+            partition = await self._services.partition(topic.name, index)
             where = Where(group_id, topic.name, index)
-            ledger = self._queues.machine.ledger(where)
-            if ledger is None or ledger.topic_id != topic.topic_id:
+            state = self._queues.machine.state(where)
+            if state is None or state.topic_id != topic.topic_id:
                 floor, _ = await self._start(where, partition)
-                ledger = Ledger(where, topic.topic_id, floor, LeaseBook())
-            sources.append((ledger, self._reader(partition, group_id)))
+                state = PartitionState(where, topic.topic_id, floor, LeaseBook())
+            sources.append((state, self._reader(partition, group_id)))
         return sources
 
-    async def _begin(self, where: Where, topic: Topic, partition: Partition) -> Ledger:
-        floor, heeded = await self._start(where, partition)
+    async def _begin(self, where: Where, topic: Topic, partition: Partition) -> PartitionState:
+        floor, adopted_at = await self._start(where, partition)
         self._queues.host.submit_now(
-            lambda machine: machine.open(where, topic.topic_id, floor, heeded)
+            lambda machine: machine.open(where, topic.topic_id, floor, adopted_at)
         )
-        ledger = self._queues.machine.ledger(where)
-        assert ledger is not None
-        return ledger
+        state = self._queues.machine.state(where)
+        assert state is not None
+        return state
 
     async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
         """Where the group's committed offset says, and when that was made, if there is one."""
-        committed = self._floors.committed_offset(where.group_id, (where.topic, where.partition))
-        heeded, settings = NO_TIMESTAMP, self._queues.settings(where.group_id)
+        committed = self._offset_sync.committed_offset(
+            where.group_id, (where.topic, where.partition)
+        )
+        adopted_at, settings = NO_TIMESTAMP, self._queues.settings(where.group_id)
         if committed is not None:
-            floor, heeded = committed.offset, committed.committed_at
+            floor, adopted_at = committed.offset, committed.committed_at
         elif settings.start == "latest":
             await partition.flush_visible()
             floor = partition.read_limit(committed_only=_committed_only(settings))
         else:
             floor = partition.log.start_offset
         log = partition.log
-        return Offset(min(max(floor, log.start_offset), log.end_offset)), heeded
+        return Offset(min(max(floor, log.start_offset), log.end_offset)), adopted_at
 
     def _reader(self, partition: Partition, group_id: GroupId) -> PartitionReader:
         """The partition as the group's isolation lets it be seen."""
@@ -141,22 +143,22 @@ class Sources:
         reader.used_at = self._clock.instant()
         return reader
 
-    async def reader_of(self, ledger: Ledger) -> PartitionReader | None:
-        """The partition of a ledger; None when its topic is gone."""
+    async def reader_of(self, state: PartitionState) -> PartitionReader | None:
+        """The partition of a state; None when its topic is gone."""
         try:
-            partition = await self._ground.partition(ledger.where.topic, ledger.where.partition)
+            partition = await self._services.partition(state.where.topic, state.where.partition)
         except TopicNotFound:
             return None
-        if partition.topic_id != ledger.topic_id:
+        if partition.topic_id != state.topic_id:
             return None
-        return self._reader(partition, ledger.where.group_id)
+        return self._reader(partition, state.where.group_id)
 
     async def flush(self, topics: Sequence[str]) -> bool:
         """Make visible what is written and nobody waited for; whether there was anything."""
         written = []
         for name in topics:
-            for index in range(self._ground.topic(name).partitions):
-                partition = await self._ground.partition(name, index)
+            for index in range(self._services.topic(name).partitions):
+                partition = await self._services.partition(name, index)
                 log = partition.log
                 if log.high_watermark < log.end_offset and log.failed is None:
                     written.append(partition)
@@ -179,16 +181,16 @@ class Sources:
             self._look_at_rates(now)
             for dispatcher in dispatchers.values():
                 if dispatcher.is_idle and now - dispatcher.used_at > IDLE_SECONDS * 1e9:
-                    dispatcher.rest()
+                    dispatcher.evict()
 
-    def handed(self, ledger: Ledger) -> Rates:
-        return self._handed.get(ledger) or Rates()
+    def delivered(self, state: PartitionState) -> Rates:
+        return self._delivered.get(state) or Rates()
 
     def _look_at_rates(self, now: int) -> None:
-        known = {ledger for ledger in self._queues.machine.ledgers() if any(ledger.handed)}
-        self._handed = {ledger: self._handed.get(ledger) or _from_zero(now) for ledger in known}
-        for ledger, rates in self._handed.items():
-            rates.observe(ledger.handed, now)
+        known = {state for state in self._queues.machine.states() if any(state.delivered)}
+        self._delivered = {state: self._delivered.get(state) or _from_zero(now) for state in known}
+        for state, rates in self._delivered.items():
+            rates.observe(state.delivered, now)
 
     async def _keep_up(self, reader: PartitionReader) -> None:
         idle = (self._clock.instant() - reader.used_at) / 1e9
@@ -197,12 +199,12 @@ class Sources:
             self._readers.pop((partition.topic, partition.index, reader.committed_only), None)
             return
         if idle > IDLE_SECONDS:
-            reader.rest()
+            reader.evict()
         floors = [
-            ledger.floor
+            state.ack_floor
             for group in self._queues.machine.groups.values()
-            for ledger in (group.ledgers.get(_place(partition)),)
-            if ledger is not None
+            for state in (group.states.get(_place(partition)),)
+            if state is not None
         ]
         if floors:
             reader.index.prune(min(floors))

@@ -16,7 +16,7 @@ from goqueue.model.batch import header_at
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset
 from goqueue.queue import TooManyInFlight
-from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.queue.group import Place
 from goqueue.queue.ranges import each_offset
 
@@ -57,7 +57,7 @@ async def acquire(
     """
     topics = list(dict.fromkeys(topic for topic, _ in places))
     try:
-        parcels = await broker.queues.receive_parcels(
+        deliveries = await broker.queues.receive_batches(
             topics,
             group_id,
             member_id,
@@ -70,18 +70,18 @@ async def acquire(
     except TooManyInFlight:
         return []
     try:
-        return [await _acquired(broker, parcel) for parcel in parcels]
+        return [await _acquired(broker, delivery) for delivery in deliveries]
     except TopicNotFound:  # deleted meanwhile
         return []
     except BaseException:
-        broker.queues.take_back(parcels)
+        broker.queues.release_batches(deliveries)
         raise
 
 
-async def _acquired(broker: "Broker", parcel: Parcel) -> Acquired:
-    place = parcel.where.topic, parcel.where.partition
+async def _acquired(broker: "Broker", delivery: DeliveryBatch) -> Acquired:
+    place = delivery.where.topic, delivery.where.partition
     partition = await broker.partition(*place)
-    spans, data = parcel.spans(), parcel.batches()
+    spans, data = delivery.spans(), delivery.batches()
     if data is None:
         offsets = list(each_offset((first, last) for first, last, _ in spans))
         data = await batches_with(partition, offsets)

@@ -8,7 +8,7 @@ request, the end of its connection, or the end of the visibility time-out, which
 
 Every member is assigned all partitions of its topics: it is the queue that divides the messages.
 So there is nothing to agree on, and nothing to keep: after a restart members join again, and what
-they held is in the queue's ledger.  A member's epoch is its group's, as of its last heartbeat; the
+they held is in the queue's state.  A member's epoch is its group's, as of its last heartbeat; the
 one before is good once more, for the answer may have been lost.
 """
 
@@ -181,7 +181,7 @@ class ShareMembers:
         """End the membership; an open session may still bring acknowledgements."""
         self._remove(group_id, member_id)
         if not self.sessions.is_open(group_id, member_id):
-            await self.let_go(group_id, member_id, failed=False)
+            await self.release(group_id, member_id, failed=False)
 
     def _remove(self, group_id: GroupId, member_id: str) -> None:
         group = self.groups[group_id]
@@ -189,11 +189,11 @@ class ShareMembers:
         group.epoch += 1
         self._broker.queues.forget_consumer(group_id, member_id)
 
-    async def let_go(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
+    async def release(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
         """What the member holds comes back."""
         if group_id in self._broker.queues.machine.groups:
             limit = self.deliveries_max(group_id)
-            await self._broker.queues.consumer_gone(
+            await self._broker.queues.remove_consumer(
                 group_id, member_id, failed=failed, deliveries_max=limit
             )
 
@@ -208,7 +208,7 @@ class ShareMembers:
         """Its sessions are over: others get what those members hold, and no failure is counted."""
         for group_id, member_id in self.sessions.close_all(connection):
             limit = self.deliveries_max(group_id)
-            self._broker.queues.let_go(group_id, member_id, deliveries_max=limit)
+            self._broker.queues.release_consumer(group_id, member_id, deliveries_max=limit)
 
     async def run(self) -> None:
         """Part with members that are silent for too long; until cancelled."""
@@ -230,7 +230,7 @@ class ShareMembers:
         self._remove(group_id, member_id)
         self.sessions.close(group_id, member_id)
         try:
-            await self.let_go(group_id, member_id, failed=True)
+            await self.release(group_id, member_id, failed=True)
         except GoQueueError as error:  # the messages' own time will run out
             _log.warning("messages not taken back", group=group_id, problem=str(error))
 

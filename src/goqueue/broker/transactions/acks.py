@@ -31,15 +31,15 @@ class TransactionAcks:
     @property
     def transactional_ids(self) -> Collection[str]:
         """Transactional ids that have, or had until lately, messages reserved."""
-        return self._queues.machine.pins.keys()
+        return self._queues.machine.reservations.keys()
 
     def count(self, transactional_id: str) -> int:
         """How many messages the transaction acks."""
-        ledgers = self._queues.machine.pins.get(transactional_id, {})
+        states = self._queues.machine.reservations.get(transactional_id, {})
         return sum(
             lease.remaining
-            for ledger in ledgers
-            for lease in ledger.pinned.get(transactional_id, {})
+            for state in states
+            for lease in state.reserved.get(transactional_id, {})
         )
 
     def reserve(self, transactional_id: str, receipts: Sequence[str]) -> tuple[Refused, Committed]:
@@ -48,7 +48,7 @@ class TransactionAcks:
         if malformed:
             return dict(malformed), None
         outcomes, committed = self._queues.host.submit_now(
-            lambda machine: machine.pin(claims, len(receipts), transactional_id)
+            lambda machine: machine.reserve_for_transaction(claims, len(receipts), transactional_id)
         )
         refused = {
             index: outcome
@@ -59,12 +59,12 @@ class TransactionAcks:
 
     async def wait_durable(self, transactional_id: str) -> None:
         """Return when the messages that the transaction reserved are on disk."""
-        if transactional_id in self._queues.machine.pins:
+        if transactional_id in self._queues.machine.reservations:
             await self._queues.host.settled()
 
     async def end(self, transactional_id: str, *, commits: bool) -> None:
         """Ack or release what the ended transaction reserved; durable on return."""
-        if transactional_id not in self._queues.machine.pins:
+        if transactional_id not in self._queues.machine.reservations:
             return
         committed = self.end_now(transactional_id, commits=commits)
         if committed is not None:
@@ -72,10 +72,10 @@ class TransactionAcks:
 
     def end_now(self, transactional_id: str, *, commits: bool) -> Committed:
         group_ids, committed = self._queues.host.submit_now(
-            lambda machine: machine.end_pins(
+            lambda machine: machine.end_reservations(
                 self._clock.steady(), transactional_id, commits=commits
             )
         )
         for group_id in group_ids:
-            self._queues.has_room(group_id)
+            self._queues.notify_room(group_id)
         return committed

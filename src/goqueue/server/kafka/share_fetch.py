@@ -91,7 +91,7 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
         if settled and broker.queues.settings(member.group_id).hand_outs == "written":
             broker.queues.host.demand_sync()  # at once, for no hand-out is going to
         if request.share_session_epoch == FINAL_EPOCH:
-            await broker.shares.let_go(member.group_id, member.member_id, failed=False)
+            await broker.shares.release(member.group_id, member.member_id, failed=False)
         else:
             await _fetch(broker, member, session, request, told)
         await _be_durable(broker, settled, told)  # by one sync with what was fetched
@@ -226,7 +226,7 @@ async def handle_share_acknowledge(
         broker.shares.sessions.next(member.group_id, member.member_id, epoch, context.peer)
         settled = _acknowledge(broker, member, request, told)
         if epoch == FINAL_EPOCH:
-            await broker.shares.let_go(member.group_id, member.member_id, failed=False)
+            await broker.shares.release(member.group_id, member.member_id, failed=False)
         await _be_durable(broker, settled, told)
     except GoQueueError as error:
         return build(

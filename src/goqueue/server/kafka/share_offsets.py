@@ -166,7 +166,7 @@ async def _altered_partition(
     code, message = ErrorCode.none, None
     try:
         index, offset = asked.partition_index, asked.start_offset
-        await broker.queues.move_floor(group_id, topic, index, offset)
+        await broker.queues.move_ack_floor(group_id, topic, index, offset)
     except GoQueueError as error:
         code, message = kafka_code(error), str(error)
     return build(

@@ -36,8 +36,8 @@ async def join(bench: Bench, member: str = "", *topics: str, **more: object) -> 
 
 async def poll(bench: Bench, member: str, wait_ms: int = 0, count: int = 100) -> list[Delivered]:
     request = QueuePoll(group_id=GROUP, member_id=member, max_messages=count)
-    parcels = await bench.broker.queue_members.poll(request, wait_ms)
-    return [message for parcel in parcels for message in parcel.messages()]
+    deliveries = await bench.broker.queue_members.poll(request, wait_ms)
+    return [message for delivery in deliveries for message in delivery.messages()]
 
 
 def test_members_share_the_messages_of_several_topics():
@@ -65,8 +65,8 @@ def test_who_leaves_gives_back_without_a_failure():
         await bench.broker.queue_members.leave(GROUP, "ann")
         (again,) = await poll(bench, "bob")
         assert again.attempt == 2
-        ledger = bench.queues.machine.groups[GROUP].ledgers[TopicName("jobs"), 0]
-        assert ledger.failures(0) == 0
+        state = bench.queues.machine.groups[GROUP].states[TopicName("jobs"), 0]
+        assert state.failures(0) == 0
         with pytest.raises(UnknownMember):
             await poll(bench, "ann")
 
@@ -84,8 +84,8 @@ def test_the_messages_of_a_dead_member_come_back_as_time_outs():
         assert bench.broker.queue_members.is_member(GROUP, "ann")
         (again,) = await waiting
         assert (again.attempt, bench.broker.queue_members.is_member(GROUP, "ann")) == (2, False)
-        ledger = bench.queues.machine.groups[GROUP].ledgers[TopicName("jobs"), 0]
-        assert (ledger.failures(0), ledger.timeouts(0)) == (0, 1)
+        state = bench.queues.machine.groups[GROUP].states[TopicName("jobs"), 0]
+        assert (state.failures(0), state.timeouts(0)) == (0, 1)
         with pytest.raises(UnknownMember):
             bench.broker.queue_members.heartbeat(GROUP, "ann")
 

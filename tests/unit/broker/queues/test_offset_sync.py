@@ -7,7 +7,7 @@ from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.queue import QueueSettings, ReceiptExpired, Where
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
@@ -81,7 +81,7 @@ def test_moving_back_forgets_messages_that_wait_for_their_key():
         some = await bench.receive(max_messages=5)
         assert values(some) == [b"0", b"1"]
         await bench.ack(some[:1])
-        await bench.queues.move_floor("workers", "jobs", 0, 0)
+        await bench.queues.move_ack_floor("workers", "jobs", 0, 0)
         assert await bench.drain() == numbered(5)
 
     play(scenario, settings=QueueSettings(ordering="key"))
@@ -235,11 +235,11 @@ def committed(bench: Bench) -> int:
 
 
 def floor(bench: Bench) -> int:
-    found: Ledger | None = bench.queues.machine.ledger(
+    found: PartitionState | None = bench.queues.machine.state(
         Where(GroupId("workers"), TopicName("jobs"), 0)
     )
     assert found is not None
-    return found.floor
+    return found.ack_floor
 
 
 def keyed_message(value: bytes) -> OutgoingMessage:

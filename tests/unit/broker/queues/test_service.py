@@ -22,7 +22,7 @@ from goqueue.queue import (
     Where,
 )
 from goqueue.queue.lease import LeaseBook
-from goqueue.queue.partition_state import Ledger
+from goqueue.queue.partition_state import PartitionState
 from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
 
 
@@ -107,7 +107,7 @@ def test_extend_keeps_a_message_and_release_gives_it_back_without_blame():
             assert isinstance(outcome, Settled)
         (again,) = await bench.receive(consumer="bob")
         assert (again.record.value, again.attempt) == (b"b", 2)
-        assert ledger(bench).failures(again.record.offset) == 0
+        assert state(bench).failures(again.record.offset) == 0
         await bench.ack([kept, again])
 
     play(scenario)
@@ -306,7 +306,7 @@ def test_an_offset_commit_moves_the_floor_and_so_does_the_operator():
             )
         )
         assert values(await bench.receive(max_messages=10)) == [b"8", b"9"]
-        await bench.queues.move_floor("workers", "jobs", 0, 1)
+        await bench.queues.move_ack_floor("workers", "jobs", 0, 1)
         late = await bench.queues.ack([each.receipt for each in held])
         assert all(isinstance(each, ReceiptExpired) for each in late)
         assert await bench.drain() == numbered(9, 1)
@@ -365,7 +365,7 @@ def test_who_peeks_leaves_no_trace():
         assert await bench.queues.peek("others", "jobs", 10) == []
         groups = bench.queues.machine.groups
         assert "strangers" not in groups
-        assert not groups[GroupId("others")].ledgers
+        assert not groups[GroupId("others")].states
         assert bench.broker.queue_groups.listed() == ()
 
     play(scenario, partitions=2)
@@ -387,7 +387,7 @@ def test_lanes_tell_how_fast_they_fill_and_empty():
         assert round(lanes["high"].published_a_second) == 6
         assert round(lanes["normal"].published_a_second) == 1
         assert lanes["low"].published_a_second == 0
-        assert 2 < sum(lane.handed_a_second for lane in lanes.values()) < 4
+        assert 2 < sum(lane.delivered_a_second for lane in lanes.values()) < 4
         await bench.sleep(200)
         (stats,) = await bench.queues.stats("workers")
         assert all(lane.published_a_second < 0.01 for lane in stats.partitions[0].lanes)
@@ -402,14 +402,14 @@ def test_ranges_and_consumers_can_be_ended_by_an_operator():
         await bench.receive(consumer="bob", max_messages=3)
         acked = await bench.queues.ack_range("workers", "jobs", 0, 0, 10**12, consumer="bob")
         assert [each.offset for each in acked] == [3, 4, 5]
-        assert await bench.queues.consumer_gone("workers", "ann", failed=False) == 3
+        assert await bench.queues.remove_consumer("workers", "ann", failed=False) == 3
         again = await bench.receive(consumer="cleo", max_messages=9)
         assert [(each.record.value, each.attempt) for each in again] == [
             (b"0", 2),
             (b"1", 2),
             (b"2", 2),
         ]
-        assert await bench.queues.consumer_gone("workers", "cleo", failed=True) == 3
+        assert await bench.queues.remove_consumer("workers", "cleo", failed=True) == 3
         assert await bench.receive(consumer="cleo") == []
 
     play(scenario)
@@ -465,14 +465,14 @@ def committed(bench: Bench) -> int | None:
     return None if found is None else found.offset
 
 
-def ledger(bench: Bench) -> Ledger:
-    found = bench.queues.machine.ledger(Where(GroupId("workers"), TopicName("jobs"), 0))
+def state(bench: Bench) -> PartitionState:
+    found = bench.queues.machine.state(Where(GroupId("workers"), TopicName("jobs"), 0))
     assert found is not None
     return found
 
 
 def floor(bench: Bench) -> int:
-    return ledger(bench).floor
+    return state(bench).ack_floor
 
 
 def test_consumers_at_work_are_seen_although_they_never_joined():
@@ -490,7 +490,7 @@ def test_consumers_at_work_are_seen_although_they_never_joined():
         waits = asyncio.create_task(bench.receive(consumer="cleo", wait_ms=50_000))
         await bench.sleep(1)
         assert seen() == ("Stable", ["ann", "bob", "cleo"])
-        await bench.queues.consumer_gone("workers", "bob", failed=False)
+        await bench.queues.remove_consumer("workers", "bob", failed=False)
         assert seen() == ("Stable", ["ann", "cleo"])
         await bench.ack(await waits)
         await bench.sleep(60)

@@ -546,8 +546,8 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     broker.shares.disconnected(PEER)
     held = broker.queues.in_flight(GROUP)
     assert [(each.consumer, each.offset) for each in held] == [("bob", 2)]
-    ledger = broker.queues.machine.groups[GROUP].ledgers["orders", 0]
-    assert (ledger.failures(0), ledger.attempts_so_far(0)) == (0, 1)
+    state = broker.queues.machine.groups[GROUP].states["orders", 0]
+    assert (state.failures(0), state.attempts_so_far(0)) == (0, 1)
     assert (await ann.fetch()).error_code is ErrorCode.share_session_not_found
     bob.peer = PEER  # it has connected again, and goes on
     await bob.fetch(max_records=1)

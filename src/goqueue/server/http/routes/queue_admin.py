@@ -61,7 +61,7 @@ class HeldMessage(msgspec.Struct, frozen=True, gc=False):
     """Deliveries before this one that brought no answer."""
     consumer: str
     """Who holds it."""
-    handed_at: Time
+    delivered_at: Time
     visible_until: Time
     """Null when it waits for the end of a transaction."""
     receipt_handle: str
@@ -123,7 +123,7 @@ def _held(held: InFlight) -> HeldMessage:
         held.failures,
         held.timeouts,
         held.consumer,
-        time_text(held.handed_at),
+        time_text(held.delivered_at),
         None if held.deadline is None else time_text(held.deadline),
         held.receipt,
         held.transaction,
@@ -297,7 +297,7 @@ def _group_figures(stats: GroupStats) -> GroupFigures:
 
 def _totals(totals: Totals) -> TotalsBody:
     return TotalsBody(
-        delivered=totals.handed,
+        delivered=totals.delivered,
         acked=totals.acked,
         nacked=totals.nacked,
         rejected=totals.rejected,
@@ -362,9 +362,9 @@ def _lanes(lanes: Iterable[LaneStats]) -> dict[str, LaneFigures]:
             lane.ready,
             lane.in_flight,
             lane.waiting,
-            lane.handed,
+            lane.delivered,
             round(lane.published_a_second, 3),
-            round(lane.handed_a_second, 3),
+            round(lane.delivered_a_second, 3),
             None if lane.oldest is None else time_text(lane.oldest),
         )
         for lane in lanes

@@ -12,7 +12,7 @@ from goqueue.broker.queues.service import BYTES_MAX, MESSAGES_MAX
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.times import time_text
 from goqueue.queue import Delivered, Peeked
-from goqueue.queue.delivery_batch import Parcel, singles
+from goqueue.queue.delivery_batch import DeliveryBatch, singles
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import frame
 from goqueue.server.http.errors import ErrorBody, Problem, responses, write_responses
@@ -147,24 +147,26 @@ class QueuePollBody(MembershipBody, frozen=True, kw_only=True):
     """Each is this member's until `visible_until`: ack it by its receipt."""
 
 
-def queue_messages(parcels: Sequence[Parcel], encoding: ReadEncoding) -> list[QueueMessage]:
+def queue_messages(
+    deliveries: Sequence[DeliveryBatch], encoding: ReadEncoding
+) -> list[QueueMessage]:
     messages: list[QueueMessage] = []
-    for parcel in parcels:
+    for delivery in deliveries:
         try:
             if encoding == "auto":
-                messages += _text_messages(parcel)
+                messages += _text_messages(delivery)
                 continue
         except UnicodeDecodeError:  # some are not: one by one, then
             pass
-        messages += [queue_message(each, encoding) for each in parcel.messages()]
+        messages += [queue_message(each, encoding) for each in delivery.messages()]
     return messages
 
 
-def _text_messages(parcel: Parcel) -> list[QueueMessage]:
+def _text_messages(delivery: DeliveryBatch) -> list[QueueMessage]:
     """As `queue_message` gives them, in a third of the time: much is the same in all of them."""
-    where = parcel.where
-    topic, partition, until = where.topic, where.partition, time_text(parcel.deadline)
-    before, after = frame(topic, partition, parcel.lease_id, where.group_id)
+    where = delivery.where
+    topic, partition, until = where.topic, where.partition, time_text(delivery.deadline)
+    before, after = frame(topic, partition, delivery.lease_id, where.group_id)
     return [
         QueueMessage(
             topic,
@@ -181,7 +183,7 @@ def _text_messages(parcel: Parcel) -> list[QueueMessage]:
             failures,
             timeouts,
         )
-        for record, attempt, lane, failures, timeouts in singles(parcel.chosen)
+        for record, attempt, lane, failures, timeouts in singles(delivery.chosen)
     ]
 
 

@@ -27,7 +27,7 @@ from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import topic_name
 from goqueue.queue import TooManyInFlight
-from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues, TheSentEvents
 from goqueue.server.http.asgi.long_polls import LongPolls
@@ -140,14 +140,14 @@ class EventStream(ASGIResponse):
                 return
             messages = [
                 queue_message(each, self._encoding)
-                for parcel in found
-                for each in parcel.messages()
+                for delivery in found
+                for each in delivery.messages()
             ]
             self._sent.note(self, [each.receipt_handle for each in messages])
             await _write(send, b"".join(map(_event, messages)) or HEARTBEAT)
 
-    async def _receive(self, wait_ms: int) -> list[Parcel]:
-        return await self._queues.receive_parcels(
+    async def _receive(self, wait_ms: int) -> list[DeliveryBatch]:
+        return await self._queues.receive_batches(
             [self._topic],
             self._group,
             self._consumer,

@@ -19,7 +19,7 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
 from goqueue.queue import QueueError, Settled, SettleOutcome
-from goqueue.queue.delivery_batch import Parcel
+from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.errors import (
@@ -92,8 +92,8 @@ async def receive(
     wait_ms = milliseconds(data.wait, "wait", high=INT64_MAX)
     asked = data.visibility
 
-    async def work(wait_ms: int) -> list[Parcel]:
-        return await queues.receive_parcels(
+    async def work(wait_ms: int) -> list[DeliveryBatch]:
+        return await queues.receive_batches(
             [topic_name(topic)],
             group_name(data.group),
             data.consumer,
@@ -113,14 +113,14 @@ async def hand_out(
     polls: LongPolls,
     client: Callable[[], Awaitable[Any]],
     wait_ms: int,
-    work: Callable[[int], Awaitable[list[Parcel]]],
-) -> list[Parcel]:
+    work: Callable[[int], Awaitable[list[DeliveryBatch]]],
+) -> list[DeliveryBatch]:
     """What `work` gives; nothing, and nothing stays in flight, when the client has left."""
     found, is_gone = await polls.run_attended(client, wait_ms, work)
     if found is None:
         return []
     if is_gone and found:
-        queues.take_back(found)
+        queues.release_batches(found)
         return []
     return found
 
