@@ -1,7 +1,7 @@
-"""What operators ask of groups: who has what, how far behind, and "go back to yesterday".
+"""What administrators do with groups over HTTP: assignments, lag, setting and resetting offsets.
 
-Lag counts offsets, as Kafka's tools do: from what is committed (or from the first message, where
-nothing is) to the first one that readers do not see yet.
+Lag counts offsets, as Kafka's tools do: from the committed offset (or from the first message, where
+nothing is committed) to the first message that readers do not see yet.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import msgspec
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.groups.http_requests import TopicPartition
-from goqueue.broker.groups.topic_names import Places
+from goqueue.broker.groups.topic_names import TopicNames
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
     CommitRequest,
@@ -75,17 +75,17 @@ class OffsetMove(msgspec.Struct, frozen=True):
     after: Offset
 
 
-class GroupOverview:
+class GroupAdmin:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._places = Places(broker)
+        self._names = TopicNames(broker)
 
     # --- who has what -----------------------------------------------------------------------------
 
     def assigned(self, group: GroupDescription, member: MemberDescription) -> list[TopicPartition]:
-        """What a member has, whichever protocol it speaks."""
+        """The partitions of a member, of either protocol."""
         if group.group_type == "consumer":
-            return self._places.named(member.assigned)
+            return self._names.to_names(member.assigned)
         if group.protocol_type != PROTOCOL_TYPE:
             return []
         try:
@@ -97,10 +97,10 @@ class GroupOverview:
         )
 
     def revoking(self, member: MemberDescription) -> list[TopicPartition]:
-        return self._places.named(member.revoking)
+        return self._names.to_names(member.revoking)
 
     def target(self, member: MemberDescription) -> list[TopicPartition]:
-        return self._places.named(member.target)
+        return self._names.to_names(member.target)
 
     def subscribed(self, group: GroupDescription, member: MemberDescription) -> list[str]:
         """The topics a member names; those that a pattern of its finds are not among them."""
@@ -129,43 +129,51 @@ class GroupOverview:
     # --- lag --------------------------------------------------------------------------------------
 
     async def lag(self, group_id: GroupId) -> list[PartitionLag]:
-        """Of every partition that the group has committed in, or that a member has."""
+        """Of every partition in which the group has committed, or which a member owns."""
         group = self._broker.groups.describe(group_id)
         owners = {
-            place: member for member in group.members for place in self.assigned(group, member)
+            topic_partition: member
+            for member in group.members
+            for topic_partition in self.assigned(group, member)
         }
         committed = self._committed(group_id)
-        places = [place for place in sorted({*owners, *committed}) if self._exists(place)]
+        partitions = [
+            topic_partition
+            for topic_partition in sorted({*owners, *committed})
+            if self._exists(topic_partition)
+        ]
         found = []
-        for place, partition in await self._opened(places):
+        for topic_partition, partition in await self._open(partitions):
             newest = await self._broker.latest_offset(partition, committed_only=True)
-            offset = committed.get(place)
+            offset = committed.get(topic_partition)
             found.append(
                 PartitionLag(
-                    topic=place.topic,
-                    partition=place.partition,
+                    topic=topic_partition.topic,
+                    partition=topic_partition.partition,
                     committed=None if offset is None else offset.offset,
                     earliest=partition.log.start_offset,
                     end=newest.offset,
-                    member=owners.get(place),
+                    member=owners.get(topic_partition),
                 )
             )
         return found
 
-    def _exists(self, place: TopicPartition) -> bool:
-        topic = self._broker.metadata.find(place.topic)
-        return topic is not None and topic.has_partition(place.partition)
+    def _exists(self, topic_partition: TopicPartition) -> bool:
+        topic = self._broker.metadata.find(topic_partition.topic)
+        return topic is not None and topic.has_partition(topic_partition.partition)
 
-    async def _opened(self, places: list[TopicPartition]) -> list[tuple[TopicPartition, Partition]]:
+    async def _open(
+        self, partitions: list[TopicPartition]
+    ) -> list[tuple[TopicPartition, Partition]]:
         found: list[tuple[TopicPartition, Partition]] = []
-        for some in _slices(places):
+        for some in _slices(partitions):
             opened = await asyncio.gather(
                 *(self._broker.partition(each.topic, each.partition) for each in some),
                 return_exceptions=True,
             )
-            for place, partition in zip(some, opened, strict=True):
+            for topic_partition, partition in zip(some, opened, strict=True):
                 if isinstance(partition, Partition):
-                    found.append((place, partition))
+                    found.append((topic_partition, partition))
                 elif not isinstance(partition, TopicNotFound):  # deleted meanwhile
                     raise partition
         return found
@@ -176,14 +184,19 @@ class GroupOverview:
         self, group_id: GroupId, offsets: dict[TopicPartition, Offset], metadata: str = ""
     ) -> None:
         """Set offsets from outside; only a group without members takes that."""
-        for place in offsets:
-            self._check_place(place)
+        for topic_partition in offsets:
+            self._check_exists(topic_partition)
         if self._broker.queue_groups.is_queue(group_id):
-            for place, offset in offsets.items():
-                await self._check_in_log(group_id, place, offset)
+            for topic_partition, offset in offsets.items():
+                await self._check_in_log(group_id, topic_partition, offset)
         wanted = tuple(
-            OffsetToCommit(TopicName(place.topic), place.partition, offset, metadata=metadata)
-            for place, offset in offsets.items()
+            OffsetToCommit(
+                TopicName(topic_partition.topic),
+                topic_partition.partition,
+                offset,
+                metadata=metadata,
+            )
+            for topic_partition, offset in offsets.items()
         )
         self._check_empty(group_id)
         try:
@@ -195,22 +208,24 @@ class GroupOverview:
         for refused in (each.error for each in results if each.error is not None):
             raise refused
 
-    def _check_place(self, place: TopicPartition) -> None:
-        topic = self._broker.topic(place.topic)
-        if not topic.has_partition(place.partition):
+    def _check_exists(self, topic_partition: TopicPartition) -> None:
+        topic = self._broker.topic(topic_partition.topic)
+        if not topic.has_partition(topic_partition.partition):
             raise PartitionNotFound(
-                f"topic {place.topic!r} has partitions 0 to {topic.partitions - 1},"
-                f" not {place.partition}"
+                f"topic {topic_partition.topic!r} has partitions 0 to {topic.partitions - 1},"
+                f" not {topic_partition.partition}"
             )
 
-    async def _check_in_log(self, group_id: GroupId, place: TopicPartition, offset: int) -> None:
+    async def _check_in_log(
+        self, group_id: GroupId, topic_partition: TopicPartition, offset: int
+    ) -> None:
         """A queue group's floor stays within the log; a stream group may commit what it likes."""
-        log = (await self._broker.partition(place.topic, place.partition)).log
+        log = (await self._broker.partition(topic_partition.topic, topic_partition.partition)).log
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
-                f"offset {offset} of {place.topic}-{place.partition} is outside of the log, which"
-                f" has {log.start_offset} to {log.end_offset}: queue group {group_id!r} would miss"
-                " what is published next"
+                f"offset {offset} of {topic_partition.topic}-{topic_partition.partition} is outside"
+                f" of the log, which has {log.start_offset} to {log.end_offset}: queue group"
+                f" {group_id!r} would miss what is published next"
             )
 
     def _check_empty(self, group_id: GroupId) -> None:
@@ -229,33 +244,37 @@ class GroupOverview:
         """Move the group's offsets; with `dry_run` only say where to."""
         _check_value(request)
         committed = self._committed(request.group_id)
-        places = self._places_to_reset(request, committed)
+        partitions = self._partitions_to_reset(request, committed)
         if not request.dry_run:
             self._check_empty(request.group_id)
         moves = []
-        for place, partition in await self._opened(places):
-            offset = committed.get(place)
+        for topic_partition, partition in await self._open(partitions):
+            offset = committed.get(topic_partition)
             before = None if offset is None else offset.offset
-            after = await self._destination(request, partition, before)
-            moves.append(OffsetMove(place.topic, place.partition, before, after))
+            after = await self._new_offset(request, partition, before)
+            moves.append(
+                OffsetMove(topic_partition.topic, topic_partition.partition, before, after)
+            )
         if not request.dry_run:
             offsets = {TopicPartition(each.topic, each.partition): each.after for each in moves}
             await self.commit(request.group_id, offsets)
         return moves
 
-    def _places_to_reset(self, request: Reset, committed: Committed) -> list[TopicPartition]:
+    def _partitions_to_reset(self, request: Reset, committed: Committed) -> list[TopicPartition]:
         if request.topic is None:
             if not committed:
                 self._broker.groups.describe(request.group_id)  # raises if there is none
-            return [place for place in committed if self._exists(place)]
+            return [
+                topic_partition for topic_partition in committed if self._exists(topic_partition)
+            ]
         topic = self._broker.topic(request.topic)
         if request.partition is None:
             return [TopicPartition(topic.name, index) for index in range(topic.partitions)]
-        place = TopicPartition(topic.name, request.partition)
-        self._check_place(place)
-        return [place]
+        topic_partition = TopicPartition(topic.name, request.partition)
+        self._check_exists(topic_partition)
+        return [topic_partition]
 
-    async def _destination(
+    async def _new_offset(
         self, request: Reset, partition: Partition, before: Offset | None
     ) -> Offset:
         """Always one that can be read: beyond either end it is that end."""
@@ -293,6 +312,6 @@ def _needs(needs_value: bool) -> str:
     return "needs one" if needs_value else "takes none"
 
 
-def _slices(places: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    for start in range(0, len(places), OPENED_AT_ONCE):
-        yield places[start : start + OPENED_AT_ONCE]
+def _slices(partitions: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    for start in range(0, len(partitions), OPENED_AT_ONCE):
+        yield partitions[start : start + OPENED_AT_ONCE]

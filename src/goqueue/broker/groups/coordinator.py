@@ -1,10 +1,9 @@
-"""Consumer groups at work: the group machine on `__groups`, and the callers who wait in it.
+"""The group coordinator: runs the group machine on `__groups` for all listeners.
 
-The machine parks a caller as a token; here a token is a future.  A reply, and the wake-ups that
+The machine parks a request as a token; here a token is a future.  A reply, and the wake-ups that
 come with it, are released together when the decision's records are committed.
 
-Beside them stand watchers: long polls of members that the broker reads for, which look again when
-their group has changed.
+Watchers are long polls of members over HTTP, which look again when their group has changed.
 """
 
 import asyncio
@@ -62,7 +61,7 @@ class Groups:
         self._host: MachineHost[GroupMachine] | None = None
         self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
-        self._waiting: dict[GroupId, set[str]] = {}  # those who lack partitions; a few of them
+        self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
         # A transaction's offsets are being committed: other commits of the group wait for it.
         self.before_commit: Callable[[str], Awaitable[None]] = _nothing_to_wait_for
@@ -85,13 +84,13 @@ class Groups:
         outcome = await self._decide(
             lambda machine: machine.join(self._clock.steady(), request, member_id)
         )
-        reply = await self._unparked(outcome.reply)
+        reply = await self._await_reply(outcome.reply)
         assert isinstance(reply, Joined)
         return reply
 
     async def sync(self, request: SyncRequest) -> Synced:
         outcome = await self._decide(lambda machine: machine.sync(self._clock.steady(), request))
-        reply = await self._unparked(outcome.reply)
+        reply = await self._await_reply(outcome.reply)
         assert isinstance(reply, Synced)
         return reply
 
@@ -159,7 +158,7 @@ class Groups:
         return self.host.machine.describe(group_id).reply.reply
 
     def refuse_members(self, group_id: GroupId) -> None:
-        """For who works the group's topics off as queues: its members read them as streams."""
+        """Raise if the group has members that read its topics as streams."""
         if self.host.machine.has_members(group_id):
             raise GroupModeConflict(
                 f"the members of group {group_id!r} read its topics as streams: take another group"
@@ -186,14 +185,14 @@ class Groups:
     def statistics(self) -> Statistics:
         return self.host.machine.statistics
 
-    # --- members that the broker reads for --------------------------------------------------------
+    # --- members over HTTP ------------------------------------------------------------------------
 
     def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
-        """Where the member stands; raises `UnknownMember`."""
+        """The member's assignment; raises `UnknownMember`."""
         return self.host.machine.member_assignment(group_id, member_id)
 
     def watch(self, group_id: GroupId, member_id: str, waiter: Waiter, *, is_waiting: bool) -> None:
-        """Wake `waiter` when the member has somewhere to go; may be called again."""
+        """Wake `waiter` when the member needs reconciliation; may be called again."""
         self._watchers.setdefault(group_id, {})[member_id] = waiter
         if is_waiting:
             self._waiting.setdefault(group_id, set()).add(member_id)
@@ -218,7 +217,7 @@ class Groups:
             if not waiting:
                 del self._waiting[group_id]
 
-    def _tell_watchers(self) -> None:
+    def _notify_watchers(self) -> None:
         changes = self.host.machine.take_changes()
         for group_id in changes.retargeted:
             self._wake(group_id, self._watchers.get(group_id, ()))
@@ -264,8 +263,8 @@ class Groups:
         return outcome
 
     def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
-        """Let go those whom a decision wakes; also the host's way to tell of deadlines."""
-        self._tell_watchers()
+        """Answer the requests that a decision wakes; the host calls it for deadlines, too."""
+        self._notify_watchers()
         if not outcome.wakeups:
             return
         if committed is None:
@@ -276,7 +275,7 @@ class Groups:
     def _release(
         self, wakeups: Sequence[Wakeup], committed: asyncio.Future[None] | None = None
     ) -> None:
-        """Each waiting caller gets its reply; or the reason why it could not be written."""
+        """Each parked request gets its reply, or the reason why it could not be written."""
         cancelled = committed is not None and committed.cancelled()
         error = committed.exception() if committed is not None and not cancelled else None
         for wakeup in wakeups:
@@ -288,8 +287,8 @@ class Groups:
             else:
                 future.set_exception(error)
 
-    async def _unparked(self, reply: Joined | Synced | Parked) -> Joined | Synced:
-        """The reply, or the one that a wake-up brings; the machine hears of a lost caller."""
+    async def _await_reply(self, reply: Joined | Synced | Parked) -> Joined | Synced:
+        """The reply, or the one that a wake-up brings; a request that is cancelled is abandoned."""
         if not isinstance(reply, Parked):
             return reply
         try:
@@ -304,7 +303,7 @@ class Groups:
         return woken
 
     def _abandon(self, token: Token) -> None:
-        """Nobody waits with this token any more, whether it was woken or not."""
+        """The request with this token is gone, whether it was woken or not."""
         future = self._parked.pop(token, None)
         if future is not None:
             future.cancel()
@@ -312,7 +311,7 @@ class Groups:
         self.host.notice_deadline()
 
     def stop(self) -> None:
-        """Nobody will be woken any more."""
+        """Refuse all parked requests: the broker shuts down."""
         for future in self._parked.values():
             if not future.done():
                 future.set_exception(ShuttingDown("this broker is shutting down"))

@@ -1,18 +1,19 @@
-"""Members that need no thread and no protocol of their own: the verbs behind HTTP's groups.
+"""Members of consumer groups over HTTP: they need no thread and no protocol of their own.
 
-The broker is their client of the consumer protocol.  It keeps their positions (`Session`), walks
-them to their target, reads for them, and commits for those who want that.  What a member does:
+The broker is their client of the consumer protocol.  It keeps their positions (`http_sessions`),
+reconciles them with their target, reads for them (`poll_reader`), and commits for those with
+auto-commit.  What a member does:
 
     join ──▶ poll ──▶ poll ──▶ … ──▶ leave
 
-A poll is a heartbeat, also while it waits.  When the group divides its partitions anew, a waiting
-poll ends at once with what has to be let go; the next poll, which says the new generation, shows
-that this was done, and only then does somebody else get it.  Members that keep all they have never
-stop.
+A poll is a heartbeat, also while it waits.  When the group rebalances, a waiting poll ends at once
+and names the partitions to give up; the member's next poll has the new generation, which shows that
+it gave them up, and only then are they assigned to another member.  Members that keep all their
+partitions never stop.
 
-What members are (their subscription, session, auto-commit) is durable in the group machine; the
-sessions here are not.  After a restart a member polls as if nothing had happened and goes on from
-what is committed.
+A member's subscription, session time-out and auto-commit are durable in the group machine; the
+sessions here are not.  After a restart a member polls as before and continues at the committed
+offsets.
 """
 
 import asyncio
@@ -32,9 +33,15 @@ from goqueue.broker.groups.http_requests import (
     TopicPartition,
 )
 from goqueue.broker.groups.http_sessions import Session
-from goqueue.broker.groups.poll_reader import Source, Taken, count_taken, rotated, take
-from goqueue.broker.groups.topic_names import Places, Watching
-from goqueue.broker.messages.publish import Patience
+from goqueue.broker.groups.poll_reader import (
+    PollRecords,
+    Source,
+    count_records,
+    read_partitions,
+    rotate,
+)
+from goqueue.broker.groups.topic_names import MemberSubscription, TopicNames
+from goqueue.broker.messages.publish import WaitDeadline
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
     CommitRequest,
@@ -49,7 +56,7 @@ from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
 from goqueue.model.ids import GroupId, Offset, TopicIdPartition
 
-BEATS_A_SESSION: Final = 3  # of a poll that waits
+HEARTBEATS_A_SESSION: Final = 3  # of a poll that waits
 UNSETTLED_RETRY_MS: Final = 100  # when a transaction is about to move a position
 SWEEP_SESSIONS_MIN: Final = 64
 
@@ -62,14 +69,14 @@ class _Poll(msgspec.Struct, frozen=True):
     session: Session
     number: int
     request: PollRequest
-    patience: Patience | None
+    deadline: WaitDeadline | None
 
 
 class GroupMembers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._groups = broker.groups
-        self._places = Places(broker)
+        self._names = TopicNames(broker)
         self._clock = broker.doors.clock
         self._sessions: dict[Key, Session] = {}
         self._sweep_at = SWEEP_SESSIONS_MIN
@@ -77,11 +84,11 @@ class GroupMembers:
     # --- coming and going -------------------------------------------------------------------------
 
     async def join(self, request: JoinAsReader) -> Membership:
-        """A new member, or with `member_id` one that starts over; it keeps what it had."""
+        """A new member, or with `member_id` one that joins again and keeps its partitions."""
         for topic in request.topics:
             self._broker.topic(topic)
         if request.instance_id is not None and not request.member_id:
-            await self._take_seat(request.group_id, request.instance_id)
+            await self._replace_static_member(request.group_id, request.instance_id)
         member_id = request.member_id or self._groups.new_member_id(request.client_id)
         traits = self._traits(request)
         await self._groups.consumer_heartbeat(
@@ -100,7 +107,7 @@ class GroupMembers:
             )
         )
         session = self._remember(Session(request.group_id, member_id, traits, self._clock.now()))
-        return self._membership(session, self._walked(session))
+        return self._membership(session, self._reconcile(session))
 
     def _traits(self, request: JoinAsReader) -> ReaderTraits:
         session_timeout_ms = request.session_timeout_ms
@@ -110,7 +117,7 @@ class GroupMembers:
             session_timeout_ms, request.auto_commit_interval_ms, request.starts_at_end
         )
 
-    async def _take_seat(self, group_id: GroupId, instance_id: str) -> None:
+    async def _replace_static_member(self, group_id: GroupId, instance_id: str) -> None:
         """A static member's next process need not wait for the session of the one before."""
         holder = self._groups.host.machine.static_member(group_id, instance_id)
         if holder is not None and holder.reader is not None:
@@ -125,23 +132,23 @@ class GroupMembers:
             )
 
     async def leave(self, group_id: GroupId, member_id: str, *, is_done: bool) -> None:
-        """Go for good.  `is_done`: with all that was given; auto-commit commits it."""
+        """Leave the group.  `is_done`: what was delivered is processed; auto-commit commits it."""
         session = self._session(group_id, member_id)
         async with session.lock:
             if is_done:
-                session.finish(tuple(session.given))
+                session.finish(tuple(session.delivered))
             await self._commit_processed(session)
             self._forget((group_id, member_id))
-            await self._beat(session, LEAVE_EPOCH)
+            await self._send_heartbeat(session, LEAVE_EPOCH)
 
     # --- staying ----------------------------------------------------------------------------------
 
     async def heartbeat(self, group_id: GroupId, member_id: str, generation: int) -> Membership:
         session = self._session(group_id, member_id)
         async with session.lock:
-            standing = await self._speak(session, generation)
+            assignment = await self._handle_heartbeat(session, generation)
             await self._commit_if_due(session)
-            return self._membership(session, standing)
+            return self._membership(session, assignment)
 
     async def revoke(
         self,
@@ -150,86 +157,88 @@ class GroupMembers:
         generation: int,
         partitions: Sequence[TopicPartition] | None,
     ) -> tuple[Membership, int]:
-        """The member has let these go (None: all); also how many it still has to."""
+        """The member gave these up (None: all); also how many it still has to give up."""
         session = self._session(group_id, member_id)
         async with session.lock:
-            standing = self._standing(session)
-            session.check(generation, standing)
-            session.spoke(generation)
+            assignment = self._find_assignment(session)
+            session.check(generation, assignment)
+            session.note_generation(generation)
             left = 0
             if partitions is not None:
-                left = len(set(self._places.named(standing.revoking)) - set(partitions))
+                left = len(set(self._names.to_names(assignment.revoking)) - set(partitions))
             if not left:
-                standing = await self._let_go(session, standing)
-            return self._membership(session, standing), left
+                assignment = await self._complete_revocation(session, assignment)
+            return self._membership(session, assignment), left
 
     def assignment(self, group_id: GroupId, member_id: str) -> Membership:
-        """Where the member stands; no sign of life of its own."""
+        """The member's assignment; this does not prolong its session."""
         session = self._session(group_id, member_id)
-        return self._membership(session, self._standing(session))
+        return self._membership(session, self._find_assignment(session))
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def poll(self, request: PollRequest, patience: Patience | None) -> Polled:
-        """The next messages; empty when none came in time, or the member was told something."""
+    async def poll(self, request: PollRequest, deadline: WaitDeadline | None) -> Polled:
+        """The next messages; empty when none came in time, or when the assignment changed."""
         session = self._session(request.group_id, request.member_id)
-        number = session.begin_poll(None if patience is None else patience.waiter)
-        poll = _Poll(session, number, request, patience)
+        number = session.begin_poll(None if deadline is None else deadline.waiter)
+        poll = _Poll(session, number, request, deadline)
         async with session.lock:
             session.check_poll(number)
-            session.check(request.generation, self._standing(session))
-            session.came_back(request.seen)
-            standing = await self._speak(session, request.generation)
-            answer = await self._try(poll, standing, is_last=patience is None)
+            session.check(request.generation, self._find_assignment(session))
+            session.begin_next_poll(request.seen)
+            assignment = await self._handle_heartbeat(session, request.generation)
+            answer = await self._try(poll, assignment, is_last=deadline is None)
         return answer if answer is not None else await self._wait(poll)
 
     async def _wait(self, poll: _Poll) -> Polled:
-        session, patience = poll.session, poll.patience
-        assert patience is not None
+        session, deadline = poll.session, poll.deadline
+        assert deadline is not None
         has_time = True
-        with Watching(self._broker, self._places, session, patience.waiter) as watching:
+        with MemberSubscription(
+            self._broker, self._names, session, deadline.waiter
+        ) as subscription:
             while True:
                 async with session.lock:
                     session.check_poll(poll.number)
-                    standing = await self._beat_and_follow(session)
-                    await watching.follow(standing)
-                    answer = await self._try(poll, standing, is_last=not has_time)
+                    assignment = await self._heartbeat_and_reconcile(session)
+                    await subscription.update(assignment)
+                    answer = await self._try(poll, assignment, is_last=not has_time)
                 if answer is not None:
                     return answer
-                has_time = await self._wait_a_while(session, patience)
+                has_time = await self._wait_for_change(session, deadline)
 
     async def _try(
-        self, poll: _Poll, standing: MemberAssignment, *, is_last: bool
+        self, poll: _Poll, assignment: MemberAssignment, *, is_last: bool
     ) -> Polled | None:
         """The answer, if there is a reason for one."""
         session = poll.session
         await self._commit_if_due(session)
-        taken = Taken()
-        if not standing.revoking:  # else the member shall come back at once, and not be busy
-            taken = await self._take(poll, standing)
+        found = PollRecords()
+        if not assignment.revoking:  # else the member shall come back at once, and not be busy
+            found = await self._read(poll, assignment)
         session.check_poll(poll.number)
-        if poll.patience is not None and poll.patience.is_ended:  # nobody is there to see more
+        if poll.deadline is not None and poll.deadline.is_ended:  # nobody is there to see more
             await self._commit_processed(session)
-            return self._answer(session, standing, Taken())
-        for topic_partition, offset in taken.stepped_over.items():
-            session.step_over(topic_partition, offset)
-        is_news = bool(standing.revoking) or standing.assigned != session.told
-        if taken.is_empty and not is_news and not is_last:
+            return self._answer(session, assignment, PollRecords())
+        for topic_partition, offset in found.skipped.items():
+            session.skip_to(topic_partition, offset)
+        is_news = bool(assignment.revoking) or assignment.assigned != session.last_assigned
+        if found.is_empty and not is_news and not is_last:
             return None
-        return self._answer(session, standing, taken)
+        return self._answer(session, assignment, found)
 
-    async def _take(self, poll: _Poll, standing: MemberAssignment) -> Taken:
-        sources = await self._sources(poll.session, standing)
-        return await take(
-            rotated(sources, poll.session.next_partition),
+    async def _read(self, poll: _Poll, assignment: MemberAssignment) -> PollRecords:
+        sources = await self._sources(poll.session, assignment)
+        return await read_partitions(
+            rotate(sources, poll.session.next_partition),
             limit=poll.request.limit,
             bytes_max=poll.request.bytes_max,
         )
 
-    def _answer(self, session: Session, standing: MemberAssignment, taken: Taken) -> Polled:
-        """Goes out at once: nothing is awaited between this and the caller."""
-        portions = taken.portions
-        session.give(
+    def _answer(self, session: Session, assignment: MemberAssignment, found: PollRecords) -> Polled:
+        """The response; nothing may be awaited between this and the caller."""
+        portions = found.portions
+        session.deliver(
             {
                 each.source.topic_partition: (each.source.offset, each.next_offset)
                 for each in portions
@@ -238,7 +247,7 @@ class GroupMembers:
         if portions:
             last = portions[-1].source.topic_partition
             session.next_partition = last._replace(partition=last.partition + 1)
-        count_taken(taken)
+        count_records(found)
         deliveries = [
             Delivered(
                 each.source.partition.topic,
@@ -248,49 +257,53 @@ class GroupMembers:
             )
             for each in portions
         ]
-        membership = self._membership(session, standing)
-        return Polled(membership, session.poll_id, deliveries, taken.problems)
+        membership = self._membership(session, assignment)
+        return Polled(membership, session.poll_id, deliveries, found.problems)
 
-    async def _wait_a_while(self, session: Session, patience: Patience) -> bool:
-        """Until there may be something new, or something is due; False when the time is over."""
-        timer = asyncio.get_running_loop().call_later(self._pause(session), patience.waiter.wake)
+    async def _wait_for_change(self, session: Session, deadline: WaitDeadline) -> bool:
+        """Wait for news or for the next heartbeat or commit; False when the time is over."""
+        timer = asyncio.get_running_loop().call_later(
+            self._seconds_to_wait(session), deadline.waiter.wake
+        )
         try:
-            return await patience.wait()
+            return await deadline.wait()
         finally:
             timer.cancel()
 
-    def _pause(self, session: Session) -> float:
+    def _seconds_to_wait(self, session: Session) -> float:
         """Seconds until the next heartbeat or auto-commit."""
-        seconds = session.traits.session_timeout_ms / BEATS_A_SESSION / 1000
+        seconds = session.traits.session_timeout_ms / HEARTBEATS_A_SESSION / 1000
         commit_due = session.commit_due()
         if commit_due is not None:
             seconds = min(seconds, max(0.0, (commit_due - self._clock.instant()) / 1e9))
-        if session.told is not None and len(session.positions) < len(session.told):
+        if session.last_assigned is not None and len(session.positions) < len(
+            session.last_assigned
+        ):
             seconds = min(seconds, UNSETTLED_RETRY_MS / 1000)
         return seconds
 
-    async def _sources(self, session: Session, standing: MemberAssignment) -> list[Source]:
-        """The member's partitions and where to go on in each."""
-        await self._place(session, standing)
+    async def _sources(self, session: Session, assignment: MemberAssignment) -> list[Source]:
+        """The member's partitions, each with its position."""
+        await self._load_positions(session, assignment)
         found = []
         for topic_partition, offset in session.positions.items():
-            partition = await self._places.partition(topic_partition)
+            partition = await self._names.partition(topic_partition)
             if partition is not None:
                 found.append(
                     Source(topic_partition, partition, offset, session.traits.starts_at_end)
                 )
         return found
 
-    async def _place(self, session: Session, standing: MemberAssignment) -> None:
-        """Find the positions that are missing: what is committed, or as the member wishes."""
+    async def _load_positions(self, session: Session, assignment: MemberAssignment) -> None:
+        """Load missing positions: committed offsets, or the start or end as the member chose."""
         missing = [
             topic_partition
-            for topic_partition in standing.assigned
+            for topic_partition in assignment.assigned
             if topic_partition not in session.positions
         ]
         if not missing:
             return
-        names = {topic_partition: self._places.name(topic_partition) for topic_partition in missing}
+        names = {topic_partition: self._names.find(topic_partition) for topic_partition in missing}
         keys = {
             topic_partition: (name, topic_partition.partition)
             for topic_partition, name in names.items()
@@ -302,19 +315,19 @@ class GroupMembers:
         fresh: dict[TopicIdPartition, Offset] = {}
         for topic_partition, key in keys.items():
             if self._broker.transactions.has_pending_offsets(session.group_id, *key):
-                continue  # its place is not settled yet
+                continue  # a transaction is about to commit this position
             committed = fetched.offsets[key]
             if committed is not None:
                 session.positions[topic_partition] = committed.offset
-            elif (partition := await self._places.partition(topic_partition)) is not None:
-                fresh[topic_partition] = await self._start(session, partition)
+            elif (partition := await self._names.partition(topic_partition)) is not None:
+                fresh[topic_partition] = await self._start_offset(session, partition)
         session.positions.update(fresh)
         if (
             fresh and session.traits.starts_at_end
         ):  # the end of today is what was meant, also tomorrow
             await self._commit(session, fresh)
 
-    async def _start(self, session: Session, partition: Partition) -> Offset:
+    async def _start_offset(self, session: Session, partition: Partition) -> Offset:
         if session.traits.starts_at_end:
             return (await self._broker.latest_offset(partition, committed_only=True)).offset
         return partition.log.start_offset
@@ -329,20 +342,20 @@ class GroupMembers:
         offsets: Mapping[TopicPartition, Offset],
         metadata: str = "",
     ) -> None:
-        """What the member says; all of it or nothing."""
+        """Commit the offsets that the member names; all of them or none."""
         session = self._session(group_id, member_id)
         async with session.lock:
-            standing = self._standing(session)
-            session.check(generation, standing)
-            ids = self._places.to_ids(offsets)
+            assignment = self._find_assignment(session)
+            session.check(generation, assignment)
+            ids = self._names.to_ids(offsets)
             strange = [
                 each
                 for each, topic_partition in ids.items()
-                if topic_partition not in _owned(standing)
+                if topic_partition not in _owned(assignment)
             ]
             if strange:
                 raise NotAssigned(
-                    f"{_listed(strange)}: not assigned to member {member_id!r} of {group_id!r}"
+                    f"{_list_names(strange)}: not assigned to member {member_id!r} of {group_id!r}"
                 )
             await self._commit(
                 session, {ids[each]: offset for each, offset in offsets.items()}, metadata
@@ -360,7 +373,7 @@ class GroupMembers:
     async def _commit(
         self, session: Session, offsets: dict[TopicIdPartition, Offset], metadata: str = ""
     ) -> None:
-        names = {topic_partition: self._places.name(topic_partition) for topic_partition in offsets}
+        names = {topic_partition: self._names.find(topic_partition) for topic_partition in offsets}
         wanted = tuple(
             OffsetToCommit(
                 name, topic_partition.partition, offsets[topic_partition], metadata=metadata
@@ -369,61 +382,65 @@ class GroupMembers:
             if name is not None
         )
         if wanted:
-            standing = self._standing(session)
+            assignment = self._find_assignment(session)
             results = await self._groups.commit(
                 CommitRequest(
                     group_id=session.group_id,
                     member_id=session.member_id,
-                    generation=standing.epoch,
-                    instance_id=standing.member.instance_id,
+                    generation=assignment.epoch,
+                    instance_id=assignment.member.instance_id,
                     offsets=wanted,
                 )
             )
             for refused in (each.error for each in results if each.error is not None):
                 raise refused
-        session.committed(offsets, self._clock.instant())
+        session.note_committed(offsets, self._clock.instant())
 
-    # --- the walk to the target -------------------------------------------------------------------
+    # --- reconciliation ---------------------------------------------------------------------------
 
-    async def _speak(self, session: Session, generation: int) -> MemberAssignment:
-        """The member is here, and this is the generation it knows of."""
-        standing = self._standing(session)
-        session.check(generation, standing)
-        session.spoke(generation)
-        if session.has_let_go(generation, standing):
-            return await self._let_go(session, standing)
-        return await self._beat_and_follow(session)
+    async def _handle_heartbeat(self, session: Session, generation: int) -> MemberAssignment:
+        """A request of the member is a heartbeat, and its generation shows what it knows."""
+        assignment = self._find_assignment(session)
+        session.check(generation, assignment)
+        session.note_generation(generation)
+        if session.has_revoked(generation, assignment):
+            return await self._complete_revocation(session, assignment)
+        return await self._heartbeat_and_reconcile(session)
 
-    async def _let_go(self, session: Session, standing: MemberAssignment) -> MemberAssignment:
-        """First what it was done with is committed, so that the next owner goes on behind it."""
-        session.finish(standing.revoking)
-        if session.processed.keys() & standing.revoking:
+    async def _complete_revocation(
+        self, session: Session, assignment: MemberAssignment
+    ) -> MemberAssignment:
+        """Processed messages are committed first, so that the next owner continues after them."""
+        session.finish(assignment.revoking)
+        if session.processed.keys() & assignment.revoking:
             await self._commit_processed(session)
-        await self._beat(session, standing.epoch, owned=standing.assigned)
-        return self._walked(session)
+        await self._send_heartbeat(session, assignment.epoch, owned=assignment.assigned)
+        return self._reconcile(session)
 
-    async def _beat_and_follow(self, session: Session) -> MemberAssignment:
-        await self._beat(session, self._standing(session).epoch)
-        return self._walked(session)
+    async def _heartbeat_and_reconcile(self, session: Session) -> MemberAssignment:
+        await self._send_heartbeat(session, self._find_assignment(session).epoch)
+        return self._reconcile(session)
 
-    async def _beat(self, session: Session, epoch: int, owned: PartitionSet | None = None) -> None:
-        standing = self._standing(session)
+    async def _send_heartbeat(
+        self, session: Session, epoch: int, owned: PartitionSet | None = None
+    ) -> None:
+        assignment = self._find_assignment(session)
         await self._groups.consumer_heartbeat(
             HeartbeatRequest(
                 group_id=session.group_id,
                 member_id=session.member_id,
                 member_epoch=epoch,
-                instance_id=standing.member.instance_id,
+                instance_id=assignment.member.instance_id,
                 owned=owned,
             )
         )
 
-    def _walked(self, session: Session) -> MemberAssignment:
-        standing = self._standing(session)
-        session.follow(standing)
-        return standing
+    def _reconcile(self, session: Session) -> MemberAssignment:
+        assignment = self._find_assignment(session)
+        session.adopt(assignment)
+        return assignment
 
-    def _standing(self, session: Session) -> MemberAssignment:
+    def _find_assignment(self, session: Session) -> MemberAssignment:
         try:
             return self._groups.member_assignment(session.group_id, session.member_id)
         except UnknownMember:
@@ -443,17 +460,17 @@ class GroupMembers:
             return False
 
     def _session(self, group_id: GroupId, member_id: str) -> Session:
-        """What is remembered of the member; begun anew when that was forgotten."""
-        standing = self._groups.member_assignment(group_id, member_id)
+        """The member's session; a new one if the broker was restarted since."""
+        assignment = self._groups.member_assignment(group_id, member_id)
         session = self._sessions.get((group_id, member_id))
         if session is not None:
             return session
-        if standing.member.reader is None:
+        if assignment.member.reader is None:
             raise InvalidGroupRequest(
                 f"member {member_id!r} is a Kafka client's: it reads and commits for itself"
             )
         now = self._clock.now()
-        return self._remember(Session(group_id, member_id, standing.member.reader, now))
+        return self._remember(Session(group_id, member_id, assignment.member.reader, now))
 
     def _remember(self, session: Session) -> Session:
         key = (session.group_id, session.member_id)
@@ -475,23 +492,23 @@ class GroupMembers:
             self._forget(key)
         self._sweep_at = max(SWEEP_SESSIONS_MIN, 2 * len(self._sessions))
 
-    def _membership(self, session: Session, standing: MemberAssignment) -> Membership:
-        """What the member is told."""
-        session.told = standing.assigned
+    def _membership(self, session: Session, assignment: MemberAssignment) -> Membership:
+        """The member's assignment, as its response has it."""
+        session.last_assigned = assignment.assigned
         return Membership(
             member_id=session.member_id,
-            generation=session.generation(standing),
-            state=standing.state,
-            partitions=self._places.named(standing.assigned),
-            revoked=self._places.named(standing.revoking),
+            generation=session.generation(assignment),
+            state=assignment.state,
+            partitions=self._names.to_names(assignment.assigned),
+            revoked=self._names.to_names(assignment.revoking),
             session_timeout_ms=session.traits.session_timeout_ms,
         )
 
 
-def _owned(standing: MemberAssignment) -> PartitionSet:
-    return standing.assigned | standing.revoking
+def _owned(assignment: MemberAssignment) -> PartitionSet:
+    return assignment.assigned | assignment.revoking
 
 
-def _listed(partitions: Sequence[TopicPartition], most: int = 5) -> str:
-    named = ", ".join(f"{each.topic}/{each.partition}" for each in partitions[:most])
-    return named if len(partitions) <= most else f"{named} and {len(partitions) - most} more"
+def _list_names(partitions: Sequence[TopicPartition], most: int = 5) -> str:
+    names = ", ".join(f"{each.topic}/{each.partition}" for each in partitions[:most])
+    return names if len(partitions) <= most else f"{names} and {len(partitions) - most} more"

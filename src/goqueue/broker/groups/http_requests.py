@@ -1,4 +1,4 @@
-"""What members over HTTP ask for, and what they are told."""
+"""Requests and responses of group members over HTTP."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ class JoinAsReader(msgspec.Struct, frozen=True, kw_only=True):
     group_id: GroupId
     topics: tuple[TopicName, ...] = ()
     topics_regex: str | None = None
-    member_id: str = ""  # of a member that comes again; empty: a new one
+    member_id: str = ""  # of a member that joins again; empty: a new one
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -34,7 +34,7 @@ class JoinAsReader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a member stands."""
+    """A member's assignment."""
 
     member_id: str
     generation: int
@@ -48,7 +48,7 @@ class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     group_id: GroupId
     member_id: str
     generation: int
-    seen: int | None = None  # the last answer that arrived; None: whichever was sent
+    seen: int | None = None  # the last response that arrived; None: whichever was sent
     limit: int
     bytes_max: int
 
@@ -66,4 +66,4 @@ class Polled(msgspec.Struct, frozen=True):
     membership: Membership
     poll_id: int
     deliveries: list[Delivered]
-    problems: list[str]  # what had to be stepped over
+    problems: list[str]  # what had to be skipped

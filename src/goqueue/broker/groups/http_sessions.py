@@ -1,18 +1,18 @@
-"""What the broker remembers of a member that it reads for: positions, and what the member has seen.
+"""The session of a member over HTTP: its positions, and what was delivered to it.
 
-    positions      where the next poll goes on, for each partition the member has
-    given          what the last answer gave; nobody knows yet whether it arrived
-    processed      what the member is done with, because it came for more; auto-commit commits this
+    positions      where the next poll continues, for each partition of the member
+    delivered      what the last response had; it is not known yet whether it arrived
+    processed      what the member has finished, because it polled again; auto-commit commits this
 
-    poll ── read from positions ──▶ given ── next poll ──▶ processed ── auto-commit ──▶ committed
-                   ▲                  │
-                   └── was not seen ──┘
+    poll ── read from positions ─▶ delivered ── next poll ─▶ processed ── auto-commit ─▶ committed
+                   ▲                   │
+                   └──── was lost ─────┘
 
-All of it may be forgotten: without it a member goes on from what is committed.
+All of it may be forgotten: without it a member continues at the committed offsets.
 
-**Generations.**  A member is told a number with every answer and says it with every request.  It is
-the member's epoch; while the member is told to let partitions go, it is the epoch it is on the way
-to.  So a member that speaks with the new number has heard of it, and has let them go.
+**Generations.**  Every response tells the member a number, and every request repeats it.  It is the
+member's epoch; while the member has to give up partitions, it is the epoch that comes next.  So a
+request with the new number shows that the member knows of the revocation and has given them up.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class PollSuperseded(InvalidGroupRequest):
 
 
 class Session:
-    """One member.  `lock` is held while it takes a step, not while it waits."""
+    """One member.  `lock` is held during a step of a request, not while a poll waits."""
 
     def __init__(
         self, group_id: GroupId, member_id: str, traits: ReaderTraits, now: Timestamp
@@ -45,99 +45,103 @@ class Session:
         self.traits = traits
         self.lock = asyncio.Lock()
         self.positions: dict[TopicIdPartition, Offset] = {}
-        self.given: dict[TopicIdPartition, Span] = {}
+        self.delivered: dict[TopicIdPartition, Span] = {}
         self.processed: dict[TopicIdPartition, Offset] = {}
         self.committed_at = Instant(0)
         self.poll_id = int(now)  # of the last answer; never the same again after a restart
-        self.told: PartitionSet | None = None  # what the last answer said the member has
+        self.last_assigned: PartitionSet | None = None  # as the last response told the member
         # The partition that the next poll reads first, so that all have their turn.
         self.next_partition: TopicIdPartition | None = None
-        self._spoken: int | None = None  # the generation of the last request
+        self._last_generation: int | None = None  # the generation of the last request
         self._revoking: PartitionSet = NO_PARTITIONS
-        self._told_from = 0  # who speaks with this generation or more knows of `_revoking`
+        self._revocation_epoch = 0  # requests of this generation or a later one know of `_revoking`
         self._poll_number = 0
         self._waiter: Waiter | None = None
 
     # --- generations ------------------------------------------------------------------------------
 
-    def check(self, generation: int, standing: MemberAssignment) -> None:
-        """Refuse who speaks with another generation than it was told.
+    def check(self, generation: int, assignment: MemberAssignment) -> None:
+        """Refuse a generation that the member was not told.
 
-        The one it spoke with last is let pass: then only the answer that told the new one was lost.
+        That of its last request is accepted: the response with the new one may have been lost.
         """
-        if generation in (standing.epoch, self._spoken):
+        if generation in (assignment.epoch, self._last_generation):
             return
-        if self._spoken is None and generation == standing.previous_epoch > 0:
-            return  # the same, and the broker was restarted since
-        if standing.revoking and standing.epoch < generation <= standing.target_epoch:
+        if self._last_generation is None and generation == assignment.previous_epoch > 0:
+            return  # the same, after a restart of the broker
+        if assignment.revoking and assignment.epoch < generation <= assignment.target_epoch:
             return
         raise IllegalGeneration(
             f"generation {generation} of member {self.member_id!r}, which is at"
-            f" {self.generation(standing)}: join again"
+            f" {self.generation(assignment)}: join again"
         )
 
-    def generation(self, standing: MemberAssignment) -> int:
-        """What the member is told."""
-        return self._told_from if self._revoking else standing.epoch
+    def generation(self, assignment: MemberAssignment) -> int:
+        """The generation that the member is told."""
+        return self._revocation_epoch if self._revoking else assignment.epoch
 
-    def has_let_go(self, generation: int, standing: MemberAssignment) -> bool:
-        """Does this request show that the member heard what it has to let go?"""
-        return bool(standing.revoking) and self._knows(standing) and generation >= self._told_from
+    def has_revoked(self, generation: int, assignment: MemberAssignment) -> bool:
+        """Does this request show that the member knows which partitions it has to give up?"""
+        return (
+            bool(assignment.revoking)
+            and self._was_told(assignment)
+            and generation >= self._revocation_epoch
+        )
 
-    def _knows(self, standing: MemberAssignment) -> bool:
-        return self._revoking == standing.revoking
+    def _was_told(self, assignment: MemberAssignment) -> bool:
+        return self._revoking == assignment.revoking
 
-    def spoke(self, generation: int) -> None:
-        self._spoken = generation
+    def note_generation(self, generation: int) -> None:
+        self._last_generation = generation
 
-    def follow(self, standing: MemberAssignment) -> None:
-        """The member stands here now: forget what it has no more."""
-        if not self._knows(standing):
-            self._revoking = standing.revoking
-            self._told_from = standing.target_epoch
-        if self.positions.keys() - standing.assigned:
-            kept = standing.assigned
+    def adopt(self, assignment: MemberAssignment) -> None:
+        """Take over the member's new assignment: drop what it owns no more."""
+        if not self._was_told(assignment):
+            self._revoking = assignment.revoking
+            self._revocation_epoch = assignment.target_epoch
+        if self.positions.keys() - assignment.assigned:
+            kept = assignment.assigned
             self.positions = {s: offset for s, offset in self.positions.items() if s in kept}
-            owned = standing.assigned | standing.revoking
-            self.given = {s: span for s, span in self.given.items() if s in owned}
+            owned = assignment.assigned | assignment.revoking
+            self.delivered = {s: span for s, span in self.delivered.items() if s in owned}
             self.processed = {s: offset for s, offset in self.processed.items() if s in owned}
 
-    # --- what was given and what became of it -----------------------------------------------------
+    # --- deliveries -------------------------------------------------------------------------------
 
-    def give(self, spans: dict[TopicIdPartition, Span]) -> None:
-        """An answer with these goes out."""
-        assert not self.given, "the poll that asks for more has said what became of it"
-        self.given = spans
+    def deliver(self, spans: dict[TopicIdPartition, Span]) -> None:
+        """A response with these goes out."""
+        assert not self.delivered, "the poll that asks for more has said what became of it"
+        self.delivered = spans
         self.positions.update((topic_partition, end) for topic_partition, (_, end) in spans.items())
         self.poll_id += 1
 
-    def step_over(self, topic_partition: TopicIdPartition, offset: Offset) -> None:
-        """Nothing up to `offset` is for members: markers of transactions, say."""
+    def skip_to(self, topic_partition: TopicIdPartition, offset: Offset) -> None:
+        """No messages for members are before `offset`, only markers of transactions, say."""
         self.positions[topic_partition] = offset
-        if self.commits_itself and topic_partition not in self.given:
+        if self.auto_commits and topic_partition not in self.delivered:
             self.processed[topic_partition] = offset
 
-    def came_back(self, seen: int | None) -> None:
-        """The member polls again; `seen` is the last answer it got, if it says so."""
+    def begin_next_poll(self, seen: int | None) -> None:
+        """The member polls again; `seen` is the last response it got, if it says so."""
         if seen is None or seen == self.poll_id:
-            self.finish(tuple(self.given))
+            self.finish(tuple(self.delivered))
         else:
-            for topic_partition, (start, _) in self.given.items():
+            for topic_partition, (start, _) in self.delivered.items():
                 if topic_partition in self.positions:
                     self.positions[topic_partition] = start
-            self.given = {}
+            self.delivered = {}
 
     def finish(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """The member is done with what it was given of these."""
+        """The member has processed what was delivered of these partitions."""
         for topic_partition in partitions:
-            span = self.given.pop(topic_partition, None)
-            if span is not None and self.commits_itself:
+            span = self.delivered.pop(topic_partition, None)
+            if span is not None and self.auto_commits:
                 self.processed[topic_partition] = span[1]
 
     # --- auto-commit ------------------------------------------------------------------------------
 
     @property
-    def commits_itself(self) -> bool:
+    def auto_commits(self) -> bool:
         return self.traits.auto_commit_interval_ms is not None
 
     def commit_due(self) -> Instant | None:
@@ -147,8 +151,8 @@ class Session:
             return None
         return Instant(self.committed_at + interval_ms * MILLISECOND)
 
-    def committed(self, offsets: dict[TopicIdPartition, Offset], now: Instant) -> None:
-        """These are committed, by whomever; what was to be committed there is out of date."""
+    def note_committed(self, offsets: dict[TopicIdPartition, Offset], now: Instant) -> None:
+        """These offsets are committed; what auto-commit had for these partitions is out of date."""
         self.committed_at = now
         for topic_partition in offsets:
             self.processed.pop(topic_partition, None)

@@ -1,7 +1,7 @@
-"""Reading several partitions of several topics for one poll.
+"""Reads the partitions of a member for one poll.
 
-Every partition has its turn to be the first: what does not fit into one answer comes in the next
-ones, and nobody's backlog keeps another partition waiting.
+Every partition has its turn to be the first: what does not fit into one response comes in the next
+ones, and the backlog of one partition does not keep another one waiting.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from goqueue.model.record import Record
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A partition and where to go on in it."""
+    """A partition and the member's position in it."""
 
     topic_partition: TopicIdPartition
     partition: Partition
     offset: Offset
-    starts_at_end: bool = False  # when the offset is one that never was
+    starts_at_end: bool = False  # when the offset is out of range
 
 
-class Portion(msgspec.Struct, frozen=True):
+class PartitionRecords(msgspec.Struct, frozen=True):
     """Some messages of one partition, in order."""
 
     source: Source
@@ -32,10 +32,10 @@ class Portion(msgspec.Struct, frozen=True):
     next_offset: Offset
 
 
-class Taken(msgspec.Struct):
-    portions: list[Portion] = msgspec.field(default_factory=list)
-    stepped_over: dict[TopicIdPartition, Offset] = msgspec.field(default_factory=dict)
-    """Where nothing for a member was in between."""
+class PollRecords(msgspec.Struct):
+    portions: list[PartitionRecords] = msgspec.field(default_factory=list)
+    skipped: dict[TopicIdPartition, Offset] = msgspec.field(default_factory=dict)
+    """New positions where no message was for a member."""
     problems: list[str] = msgspec.field(default_factory=list)
 
     @property
@@ -43,43 +43,43 @@ class Taken(msgspec.Struct):
         return not self.portions and not self.problems
 
 
-def rotated(sources: Sequence[Source], first: TopicIdPartition | None) -> list[Source]:
-    """The same, beginning with `first` or what comes behind it."""
+def rotate(sources: Sequence[Source], first: TopicIdPartition | None) -> list[Source]:
+    """The same sources, beginning with `first` or the next one after it."""
     ordered = sorted(sources, key=lambda source: source.topic_partition)
     behind = [source for source in ordered if first is not None and source.topic_partition >= first]
     return [*behind, *ordered[: len(ordered) - len(behind)]]
 
 
-async def take(sources: Sequence[Source], *, limit: int, bytes_max: int) -> Taken:
+async def read_partitions(sources: Sequence[Source], *, limit: int, bytes_max: int) -> PollRecords:
     """At most `limit` messages and about `bytes_max` bytes, a partition after the other."""
-    taken = Taken()
+    found = PollRecords()
     for source in sources:
         if source.offset == source.partition.log.end_offset:
             continue
-        portion = await _portion(source, limit, bytes_max, taken.problems)
+        portion = await _read_partition(source, limit, bytes_max, found.problems)
         if portion is None:
             continue
         if portion.records:
-            taken.portions.append(portion)
+            found.portions.append(portion)
             limit -= len(portion.records)
-            bytes_max -= sum(map(_size, portion.records))
+            bytes_max -= sum(map(_record_bytes, portion.records))
         elif portion.next_offset != source.offset:
-            taken.stepped_over[source.topic_partition] = portion.next_offset
+            found.skipped[source.topic_partition] = portion.next_offset
         if limit <= 0 or bytes_max <= 0:
             break
-    return taken
+    return found
 
 
-def count_taken(taken: Taken) -> None:
-    """A member was given these."""
-    for portion in taken.portions:
+def count_records(found: PollRecords) -> None:
+    """These were delivered to a member."""
+    for portion in found.portions:
         count_read(portion.source.partition, portion.records)
 
 
-async def _portion(
+async def _read_partition(
     source: Source, limit: int, bytes_max: int, problems: list[str]
-) -> Portion | None:
-    """The next messages; what cannot be read is stepped over and told."""
+) -> PartitionRecords | None:
+    """The next messages; what cannot be read is skipped and reported."""
     offset = source.offset
     while True:
         try:
@@ -89,19 +89,19 @@ async def _portion(
         except (DamagedRecords, UnreadableRecords) as error:
             problem, offset = str(error), error.continue_at
         except OffsetOutOfRange as error:
-            problem, offset = str(error), _within(source, offset)
+            problem, offset = str(error), _nearest_offset(source, offset)
         else:
-            return Portion(source, page.records, page.next_offset)
+            return PartitionRecords(source, page.records, page.next_offset)
         problems.append(f"{source.partition}: {problem}; continued at {offset}")
 
 
-def _within(source: Source, offset: Offset) -> Offset:
-    """Where to go on when messages have expired meanwhile, or when there never were so many."""
+def _nearest_offset(source: Source, offset: Offset) -> Offset:
+    """Where to continue when the offset has expired, or is beyond the end."""
     log = source.partition.log
     if offset < log.start_offset or not source.starts_at_end:
         return log.start_offset
     return log.high_watermark
 
 
-def _size(record: Record) -> int:
+def _record_bytes(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"")

@@ -12,22 +12,22 @@ from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import TopicIdPartition, TopicName
 
 
-class Places:
-    """A topic that is gone has no place: a group hears of that a moment later."""
+class TopicNames:
+    """A deleted topic has no name; its groups are told a moment later."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def name(self, topic_partition: TopicIdPartition) -> TopicName | None:
+    def find(self, topic_partition: TopicIdPartition) -> TopicName | None:
         metadata = self._broker.metadata
         if not metadata.has_id(topic_partition.topic_id):
             return None
         return metadata.topic_by_id(topic_partition.topic_id).name
 
-    def named(self, partitions: Iterable[TopicIdPartition]) -> list[TopicPartition]:
+    def to_names(self, partitions: Iterable[TopicIdPartition]) -> list[TopicPartition]:
         """In order."""
         found = (
-            (self.name(topic_partition), topic_partition.partition)
+            (self.find(topic_partition), topic_partition.partition)
             for topic_partition in partitions
         )
         return sorted(TopicPartition(name, index) for name, index in found if name is not None)
@@ -42,7 +42,7 @@ class Places:
         }
 
     async def partition(self, topic_partition: TopicIdPartition) -> Partition | None:
-        name = self.name(topic_partition)
+        name = self.find(topic_partition)
         if name is None:
             return None
         try:
@@ -51,17 +51,17 @@ class Places:
             return None
 
 
-class Watching:
-    """A waiter that hears of a member's group and of every partition the member has."""
+class MemberSubscription:
+    """Wakes a waiter when the member's group or one of its partitions changes."""
 
-    def __init__(self, broker: Broker, places: Places, session: Session, waiter: Waiter) -> None:
+    def __init__(self, broker: Broker, names: TopicNames, session: Session, waiter: Waiter) -> None:
         self._groups = broker.groups
-        self._places = places
+        self._names = names
         self._session = session
         self._waiter = waiter
         self._partitions: dict[TopicIdPartition, Partition] = {}
 
-    def __enter__(self) -> "Watching":
+    def __enter__(self) -> "MemberSubscription":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,15 +69,15 @@ class Watching:
         for partition in self._partitions.values():
             partition.unsubscribe(self._waiter)
 
-    async def follow(self, standing: MemberAssignment) -> None:
-        """Listen where the member stands now."""
+    async def update(self, assignment: MemberAssignment) -> None:
+        """Subscribe to the partitions that the member has now."""
         session = self._session
-        is_waiting = standing.state is MemberState.WAITING
+        is_waiting = assignment.state is MemberState.WAITING
         self._groups.watch(session.group_id, session.member_id, self._waiter, is_waiting=is_waiting)
-        for topic_partition in self._partitions.keys() - standing.assigned:
+        for topic_partition in self._partitions.keys() - assignment.assigned:
             self._partitions.pop(topic_partition).unsubscribe(self._waiter)
-        for topic_partition in standing.assigned - self._partitions.keys():
-            partition = await self._places.partition(topic_partition)
+        for topic_partition in assignment.assigned - self._partitions.keys():
+            partition = await self._names.partition(topic_partition)
             if partition is not None:
                 partition.subscribe(self._waiter)
                 self._partitions[topic_partition] = partition

@@ -8,7 +8,7 @@ appends and one shared commit.
               whole request, the next one for the next request; answers in the request's order
     read      one partition, from an offset, up to `end`
 
-Readers see what is committed.  A wait is a `Patience`: it ends when something arrives, at its
+Readers see what is committed.  A wait is a `WaitDeadline`: it ends when something arrives, at its
 deadline, or when its owner says so (the client has gone, the server stops).
 """
 
@@ -119,7 +119,7 @@ class _Batch(msgspec.Struct):
     is_keyed: bool = False  # by an idempotency key
 
 
-class Patience:
+class WaitDeadline:
     """How long a reader is willing to wait for something new."""
 
     def __init__(self, clock: Clock, wait_ms: int) -> None:
@@ -323,7 +323,7 @@ class Messages:
         limit: int,
         bytes_max: int,
         end: Offset | None = None,
-        patience: Patience | None = None,
+        deadline: WaitDeadline | None = None,
     ) -> Page:
         """Records from `offset`, at most `limit` and about `bytes_max` bytes, all below `end`.
 
@@ -331,21 +331,21 @@ class Messages:
         it is deleted.
         """
         page = await read_page(partition, offset, limit=limit, bytes_max=bytes_max, end=end)
-        if page.records or patience is None or _reached(page.next_offset, end):
+        if page.records or deadline is None or _reached(page.next_offset, end):
             count_read(partition, page.records)
             return page
-        partition.subscribe(patience.waiter)
+        partition.subscribe(deadline.waiter)
         try:
             while (
                 not page.records
                 and not _reached(page.next_offset, end)
-                and (not page.at_end or await patience.wait())  # only aborted ones so far: go on
+                and (not page.at_end or await deadline.wait())  # only aborted ones so far: go on
             ):
                 page = await read_page(
                     partition, page.next_offset, limit=limit, bytes_max=bytes_max, end=end
                 )
         finally:
-            partition.unsubscribe(patience.waiter)
+            partition.unsubscribe(deadline.waiter)
         count_read(partition, page.records)
         return page
 

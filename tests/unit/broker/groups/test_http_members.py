@@ -17,7 +17,7 @@ from goqueue.broker.groups.http_requests import (
     PollRequest,
     TopicPartition,
 )
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Patience
+from goqueue.broker.messages.publish import Messages, OutgoingMessage, WaitDeadline
 from goqueue.broker.storage.partition import Waiter
 from goqueue.groups import FetchRequest, HeartbeatRequest
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest, UnknownMember
@@ -47,8 +47,8 @@ class Groups:
             member_id=member.member_id,
             **{"generation": member.generation, "limit": 100, "bytes_max": 1 << 20, **changes},
         )
-        patience = Patience(self.broker.doors.clock, wait_ms) if wait_ms else None
-        return await self.members.poll(request, patience)
+        deadline = WaitDeadline(self.broker.doors.clock, wait_ms) if wait_ms else None
+        return await self.members.poll(request, deadline)
 
     async def publish(self, *values: str, partition: int = 0) -> None:
         await self._messages.publish(
@@ -92,12 +92,12 @@ async def test_who_is_gone_when_messages_come_is_given_nothing(groups: Groups):
         limit=10,
         bytes_max=1000,
     )
-    patience = Patience(groups.broker.doors.clock, 10_000)
+    deadline = WaitDeadline(groups.broker.doors.clock, 10_000)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(groups.members.poll(request, patience))
+        waiting = tasks.create_task(groups.members.poll(request, deadline))
         while not groups.broker.groups._watchers:  # noqa: ASYNC110 # nobody tells of it
             await asyncio.sleep(0)
-        patience.end()
+        deadline.end()
         await groups.publish("a")
     assert values(waiting.result()) == []
     assert values(await groups.poll(member)) == ["a"]

@@ -22,7 +22,7 @@ def session(*, auto_commit_ms: int | None = 5_000) -> Session:
     return Session(GroupId("g"), "m", traits, Timestamp(START))
 
 
-def standing(
+def assignment(
     epoch: int = 3,
     *,
     previous_epoch: int = 2,
@@ -45,111 +45,111 @@ def span(start: int, end: int) -> tuple[Offset, Offset]:
 
 def test_a_member_speaks_with_the_generation_it_was_told():
     member = session()
-    member.check(3, standing(3))
+    member.check(3, assignment(3))
     for other in (1, 4, 99):
         with pytest.raises(IllegalGeneration):
-            member.check(other, standing(3))
+            member.check(other, assignment(3))
 
 
 def test_the_generation_it_spoke_with_last_is_let_pass_because_an_answer_may_be_lost():
     member = session()
-    member.spoke(2)
-    member.check(2, standing(5, previous_epoch=4))
-    member.check(5, standing(5, previous_epoch=4))
-    member.spoke(5)
+    member.note_generation(2)
+    member.check(2, assignment(5, previous_epoch=4))
+    member.check(5, assignment(5, previous_epoch=4))
+    member.note_generation(5)
     with pytest.raises(IllegalGeneration):
-        member.check(2, standing(5, previous_epoch=4))
+        member.check(2, assignment(5, previous_epoch=4))
 
 
 def test_after_a_restart_the_generation_before_is_let_pass_once():
     member = session()
-    member.check(2, standing(3, previous_epoch=2))
-    member.spoke(3)
+    member.check(2, assignment(3, previous_epoch=2))
+    member.note_generation(3)
     with pytest.raises(IllegalGeneration):
-        member.check(2, standing(3, previous_epoch=2))
+        member.check(2, assignment(3, previous_epoch=2))
 
 
 def test_one_who_joined_anew_has_no_generation_before():
     with pytest.raises(IllegalGeneration):
-        session().check(2, standing(9, previous_epoch=0))
+        session().check(2, assignment(9, previous_epoch=0))
 
 
 def test_only_who_heard_of_a_revocation_speaks_with_its_generation():
     member = session()
-    revoking = standing(3, target_epoch=4, assigned=frozenset((A,)), revoking=frozenset((B,)))
-    member.follow(revoking)
+    revoking = assignment(3, target_epoch=4, assigned=frozenset((A,)), revoking=frozenset((B,)))
+    member.adopt(revoking)
     assert member.generation(revoking) == 4
-    assert not member.has_let_go(3, revoking)
-    assert member.has_let_go(4, revoking)
+    assert not member.has_revoked(3, revoking)
+    assert member.has_revoked(4, revoking)
     member.check(4, revoking)
 
 
 def test_a_target_that_moves_on_does_not_turn_an_old_answer_into_an_acknowledgement():
     member = session()
-    first = standing(3, target_epoch=4, assigned=frozenset((A, C)), revoking=frozenset((B,)))
-    member.follow(first)
+    first = assignment(3, target_epoch=4, assigned=frozenset((A, C)), revoking=frozenset((B,)))
+    member.adopt(first)
     later = msgspec.structs.replace(first, target_epoch=5)
-    member.follow(later)
-    assert member.has_let_go(4, later)  # the same partitions: it has heard of them
-    other = standing(3, target_epoch=5, assigned=frozenset((A,)), revoking=frozenset((C,)))
-    member.follow(other)
-    assert not member.has_let_go(4, other)
-    assert member.has_let_go(5, other)
+    member.adopt(later)
+    assert member.has_revoked(4, later)  # the same partitions: it has heard of them
+    other = assignment(3, target_epoch=5, assigned=frozenset((A,)), revoking=frozenset((C,)))
+    member.adopt(other)
+    assert not member.has_revoked(4, other)
+    assert member.has_revoked(5, other)
 
 
 def test_a_forgotten_revocation_is_told_again():
     member = session()
-    revoking = standing(3, target_epoch=4, assigned=frozenset((A,)), revoking=frozenset((B,)))
+    revoking = assignment(3, target_epoch=4, assigned=frozenset((A,)), revoking=frozenset((B,)))
     member.check(4, revoking)
-    assert not member.has_let_go(4, revoking)
-    member.follow(revoking)
-    assert member.has_let_go(4, revoking)
+    assert not member.has_revoked(4, revoking)
+    member.adopt(revoking)
+    assert member.has_revoked(4, revoking)
 
 
 # --- what was given -----------------------------------------------------------------------------
 
 
-def given(member: Session) -> None:
+def delivered(member: Session) -> None:
     member.positions = {A: Offset(0), B: Offset(5)}
-    member.give({A: span(0, 10), B: span(5, 6)})
+    member.deliver({A: span(0, 10), B: span(5, 6)})
 
 
 def test_what_was_given_is_processed_when_the_member_comes_back():
     member = session()
-    given(member)
+    delivered(member)
     assert member.positions == {A: 10, B: 6}
     assert member.processed == {}
-    member.came_back(None)
+    member.begin_next_poll(None)
     assert member.processed == {A: 10, B: 6}
-    assert member.given == {}
+    assert member.delivered == {}
 
 
 def test_an_answer_that_was_not_seen_is_given_again():
     member = session()
     heard = member.poll_id
-    given(member)
+    delivered(member)
     assert member.poll_id != heard
-    member.came_back(heard)
+    member.begin_next_poll(heard)
     assert member.positions == {A: 0, B: 5}
     assert member.processed == {}
-    given(member)
-    member.came_back(member.poll_id)
+    delivered(member)
+    member.begin_next_poll(member.poll_id)
     assert member.processed == {A: 10, B: 6}
 
 
 def test_answers_of_different_lives_are_never_taken_for_each_other():
     before, after = session(), session()
     after.poll_id = START + 50  # a later start
-    given(before)
-    given(after)
+    delivered(before)
+    delivered(after)
     assert before.poll_id != after.poll_id
 
 
 def test_without_auto_commit_nothing_is_to_be_committed():
     member = session(auto_commit_ms=None)
-    given(member)
-    member.came_back(None)
-    member.step_over(A, Offset(12))
+    delivered(member)
+    member.begin_next_poll(None)
+    member.skip_to(A, Offset(12))
     assert member.processed == {}
     assert member.commit_due() is None
     assert member.positions[A] == 12
@@ -157,25 +157,25 @@ def test_without_auto_commit_nothing_is_to_be_committed():
 
 def test_positions_end_with_the_partition_and_its_work_is_kept_until_it_is_let_go():
     member = session()
-    given(member)
-    revoking = standing(3, target_epoch=4, assigned=frozenset((A,)), revoking=frozenset((B,)))
-    member.follow(revoking)
+    delivered(member)
+    revoking = assignment(3, target_epoch=4, assigned=frozenset((A,)), revoking=frozenset((B,)))
+    member.adopt(revoking)
     assert member.positions == {A: 10}
     member.finish(revoking.revoking)
     assert member.processed == {B: 6}
-    member.committed({B: Offset(6)}, Instant(0))
-    member.follow(standing(4, assigned=frozenset((A,))))
+    member.note_committed({B: Offset(6)}, Instant(0))
+    member.adopt(assignment(4, assigned=frozenset((A,))))
     assert member.processed == {}
-    assert member.given == {A: span(0, 10)}
+    assert member.delivered == {A: span(0, 10)}
 
 
 def test_auto_commit_is_due_an_interval_after_the_last_one():
     member = session(auto_commit_ms=5_000)
     assert member.commit_due() is None
-    given(member)
-    member.came_back(None)
+    delivered(member)
+    member.begin_next_poll(None)
     assert member.commit_due() == 5_000 * MILLISECOND
-    member.committed({A: Offset(10)}, Instant(7))
+    member.note_committed({A: Offset(10)}, Instant(7))
     assert member.processed == {B: 6}
     assert member.commit_due() == 7 + 5_000 * MILLISECOND
 

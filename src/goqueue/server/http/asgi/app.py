@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 
 from goqueue.broker import Broker
-from goqueue.broker.groups.admin import GroupOverview
+from goqueue.broker.groups.admin import GroupAdmin
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.messages.merged_reader import MergedReader
 from goqueue.broker.messages.publish import Messages
@@ -81,7 +81,7 @@ def create_app(
         "verbs": verbs,
         "merged": MergedReader(broker, verbs),
         "members": GroupMembers(broker),
-        "overview": GroupOverview(broker),
+        "overview": GroupAdmin(broker),
         "queues": broker.queues,
         "transaction_messages": TransactionMessages(broker),
         "metrics": metrics,

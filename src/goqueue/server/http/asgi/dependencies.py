@@ -6,7 +6,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from goqueue.broker import Broker
-from goqueue.broker.groups.admin import GroupOverview
+from goqueue.broker.groups.admin import GroupAdmin
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.messages.merged_reader import MergedReader
 from goqueue.broker.messages.publish import Messages
@@ -23,7 +23,7 @@ TheBroker: TypeAlias = NamedDependency[SkipValidation[Broker]]
 TheMessages: TypeAlias = NamedDependency[SkipValidation[Messages]]
 TheMergedReader: TypeAlias = NamedDependency[SkipValidation[MergedReader]]
 TheMembers: TypeAlias = NamedDependency[SkipValidation[GroupMembers]]
-TheGroupOverview: TypeAlias = NamedDependency[SkipValidation[GroupOverview]]
+TheGroupAdmin: TypeAlias = NamedDependency[SkipValidation[GroupAdmin]]
 TheQueues: TypeAlias = NamedDependency[SkipValidation[Queues]]
 TheTransactionMessages: TypeAlias = NamedDependency[SkipValidation[TransactionMessages]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from litestar import Request
 
-from goqueue.broker.messages.publish import Patience
+from goqueue.broker.messages.publish import WaitDeadline
 from goqueue.model.errors import GoQueueError
 from goqueue.runtime import Clock
 
@@ -21,7 +21,7 @@ class LongPolls:
     def __init__(self, clock: Clock, wait_ms_max: int) -> None:
         self._clock = clock
         self._wait_ms_max = wait_ms_max
-        self._waiting: set[Patience] = set()
+        self._waiting: set[WaitDeadline] = set()
         self._attended: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
@@ -35,8 +35,8 @@ class LongPolls:
     def end_all(self) -> None:
         """The server stops: everyone gets their answer now, and nobody waits any more."""
         self._stopping = True
-        for patience in self._waiting:
-            patience.end()
+        for deadline in self._waiting:
+            deadline.end()
         for task in self._attended:
             task.cancel()
 
@@ -80,37 +80,37 @@ class LongPolls:
         self,
         request: Request[Any, Any, Any],
         wait_ms: int,
-        work: Callable[[Patience | None], Awaitable[T]],
+        work: Callable[[WaitDeadline | None], Awaitable[T]],
     ) -> T:
-        """What `work` gives, with as much patience as was asked for and is allowed."""
+        """What `work` gives; it may wait as long as was asked for and is allowed."""
         wait_ms = min(wait_ms, self._wait_ms_max)
         if wait_ms <= 0 or self._stopping:
             return await work(None)
-        patience = Patience(self._clock, wait_ms)
-        self._waiting.add(patience)
+        deadline = WaitDeadline(self._clock, wait_ms)
+        self._waiting.add(deadline)
         result: T | None = None
         error: GoQueueError | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
-                watch = tasks.create_task(_end_when_gone(request, patience))
+                watch = tasks.create_task(_end_when_gone(request, deadline))
                 try:
-                    result = await work(patience)
+                    result = await work(deadline)
                 except GoQueueError as caught:  # a task group would wrap it
                     error = caught
                 finally:
                     watch.cancel()
         finally:
-            self._waiting.discard(patience)
+            self._waiting.discard(deadline)
         if error is not None:
             raise error
         return result  # type: ignore[return-value] # set whenever there was no error
 
 
-async def _end_when_gone(request: Request[Any, Any, Any], patience: Patience) -> None:
+async def _end_when_gone(request: Request[Any, Any, Any], deadline: WaitDeadline) -> None:
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
-            patience.end()
+            deadline.end()
             return
 
 

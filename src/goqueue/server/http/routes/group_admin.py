@@ -7,14 +7,14 @@ from litestar import delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.broker import Broker
-from goqueue.broker.groups.admin import GroupOverview, OffsetMove, PartitionLag, Reset
+from goqueue.broker.groups.admin import GroupAdmin, OffsetMove, PartitionLag, Reset
 from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.queues.admin import QueueGroupDescription, Worker
 from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
-from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupOverview
+from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
 from goqueue.server.http.parsing import INT64_MAX, parse_time
 from goqueue.server.http.routes.group_bodies import (
     NAME_LENGTH_MAX,
@@ -117,7 +117,7 @@ def _summary(listing: GroupListing) -> GroupSummary:
 
 
 async def describe_group(
-    broker: TheBroker, overview: TheGroupOverview, group: GroupPath
+    broker: TheBroker, overview: TheGroupAdmin, group: GroupPath
 ) -> GroupDetail:
     """Its members and what each has, with the way to where it goes while it rebalances."""
     if broker.queue_groups.is_queue(group_name(group)):
@@ -140,7 +140,7 @@ async def describe_group(
 
 
 def _member(
-    overview: GroupOverview, group: GroupDescription, member: MemberDescription
+    overview: GroupAdmin, group: GroupDescription, member: MemberDescription
 ) -> GroupMember:
     return GroupMember(
         id=member.member_id,
@@ -265,9 +265,7 @@ class GroupLag(msgspec.Struct, frozen=True):
     summary="Committed offsets",
     responses=group_responses(404),
 )
-async def get_offsets(
-    broker: TheBroker, overview: TheGroupOverview, group: GroupPath
-) -> GroupOffsets:
+async def get_offsets(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets:
     group_id = group_name(group)
     committed = overview.committed(group_id)
     topics: dict[str, dict[str, int]] = {}
@@ -289,7 +287,7 @@ async def get_offsets(
     summary="How far behind",
     responses=group_responses(404),
 )
-async def get_lag(broker: TheBroker, overview: TheGroupOverview, group: GroupPath) -> GroupLag:
+async def get_lag(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) -> GroupLag:
     """For each partition that the group has committed in, or that a member has."""
     group_id = group_name(group)
     found = await overview.lag(group_id)
@@ -348,7 +346,7 @@ class OffsetsReset(msgspec.Struct, frozen=True):
     responses=group_write_responses(404, 409, 507),
 )
 async def reset_offsets(
-    overview: TheGroupOverview, group: GroupPath, data: JSONBody[ResetOffsets]
+    overview: TheGroupAdmin, group: GroupPath, data: JSONBody[ResetOffsets]
 ) -> OffsetsReset:
     """Only while it has no members.  Beyond the first or the last message it is the nearest."""
     moves = await overview.reset(

@@ -24,7 +24,7 @@ from goqueue.model.record import Record
 from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import (
     TheBroker,
-    TheGroupOverview,
+    TheGroupAdmin,
     TheMembers,
     TheMetrics,
     ThePolls,
@@ -234,7 +234,7 @@ async def poll(
         bytes_max=max_bytes,
     )
     polled = await polls.run(
-        request, parse_wait(timeout), lambda patience: members.poll(wanted, patience)
+        request, parse_wait(timeout), lambda deadline: members.poll(wanted, deadline)
     )
     return _poll_body(polled, broker, encoding)
 
@@ -295,7 +295,7 @@ def _membership(standing: Membership, broker: TheBroker) -> dict[str, Any]:
 async def commit_offsets(
     broker: TheBroker,
     members: TheMembers,
-    overview: TheGroupOverview,
+    overview: TheGroupAdmin,
     group: GroupPath,
     data: JSONBody[CommitOffsets],
 ) -> CommittedBody:

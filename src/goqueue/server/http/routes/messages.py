@@ -333,8 +333,8 @@ async def read_partition(
         page = await polls.run(
             request,
             parse_wait(wait),
-            lambda patience: verbs.read(
-                found, start, limit=limit, bytes_max=max_bytes, end=end, patience=patience
+            lambda deadline: verbs.read(
+                found, start, limit=limit, bytes_max=max_bytes, end=end, deadline=deadline
             ),
         )
     except OffsetOutOfRange as error:
@@ -407,8 +407,8 @@ async def read_topic(
     page = await polls.run(
         request,
         wait_ms,
-        lambda patience: merged.read(
-            name, place, limit=limit, bytes_max=max_bytes, patience=patience
+        lambda deadline: merged.read(
+            name, place, limit=limit, bytes_max=max_bytes, deadline=deadline
         ),
     )
     return TopicMessages(
