@@ -4,7 +4,7 @@ Its log is `__metadata`.  Everything that must agree across a cluster and surviv
 is not some group's or partition's own, is a record here.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping
 
 import msgspec
 
@@ -249,17 +249,9 @@ class Metadata:
             case ProducerIdsReserved():
                 self._next_producer_id = record.next_producer_id
 
-    def snapshot(self) -> Sequence[MetadataRecord]:
-        topics = (
-            TopicCreated(t.topic_id, t.name, t.partitions, t.overrides, t.created_at)
-            for t in self._by_name.values()
-        )
-        return [
-            ClusterNamed(self._cluster_id),
-            ProducerIdsReserved(self._next_producer_id),
-            *topics,
-            *(TopicDeleted(topic_id) for topic_id in self._deleted),
-        ]
+    def snapshot(self) -> Generator[MetadataRecord, None, None]:
+        topics, deleted = list(self._by_name.values()), list(self._deleted)
+        return _snapshot(self._cluster_id, self._next_producer_id, topics, deleted)
 
     def encode(self, record: MetadataRecord) -> bytes:
         return _encoder.encode(record)
@@ -287,6 +279,17 @@ class Metadata:
             topic_settings({**self._defaults, **record.settings}),
             record.created_at,
         )
+
+
+def _snapshot(
+    cluster_id: str, next_producer_id: int, topics: list[Topic], deleted: list[TopicId]
+) -> Generator[MetadataRecord, None, None]:
+    yield ClusterNamed(cluster_id)
+    yield ProducerIdsReserved(next_producer_id)
+    for t in topics:
+        yield TopicCreated(t.topic_id, t.name, t.partitions, t.overrides, t.created_at)
+    for topic_id in deleted:
+        yield TopicDeleted(topic_id)
 
 
 def _folded(name: str) -> str:

@@ -48,6 +48,7 @@ from goqueue.model.ids import GroupId, Timestamp, TopicIdPartition
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
+SNAPSHOT_TARGETS_MAX = 100  # members in one record
 STATIC_LEAVE_EPOCH = -2  # gone for a moment: keeps its partitions until its session ends
 
 
@@ -253,12 +254,13 @@ class ConsumerGroup:
         for member in self.members.values():
             yield ConsumerMemberSaved(self.group_id, member)
         yield EpochBumped(self.group_id, self.epoch, self.topics, self.changed_at)
-        targets = {
-            member_id: pack(partitions)
-            for member_id, partitions in self.targets.items()
-            if partitions
-        }
-        yield TargetSet(self.group_id, self.target_epoch, self.assignor, targets)
+        given = [
+            (member_id, partitions) for member_id, partitions in self.targets.items() if partitions
+        ]
+        for start in range(0, max(1, len(given)), SNAPSHOT_TARGETS_MAX):
+            some = given[start : start + SNAPSHOT_TARGETS_MAX]
+            targets = {member_id: pack(partitions) for member_id, partitions in some}
+            yield TargetSet(self.group_id, self.target_epoch, self.assignor, targets)
         for member_id, current in self.current.items():
             if current != NEWCOMER:
                 yield msgspec.structs.replace(

@@ -10,7 +10,7 @@ deadline wakes it, and gives every member a whole new session from then on.  The
 a decision's records could not be written (they were never applied): the next call notices.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from goqueue.groups import (
@@ -36,7 +36,7 @@ from goqueue.groups.commits import (
 from goqueue.groups.config import AssignmentPace, GroupsConfig
 from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_heartbeat import HeartbeatRequest
-from goqueue.groups.context import CoordinatorContext
+from goqueue.groups.context import CoordinatorContext, Group
 from goqueue.groups.descriptions import GroupDescription, GroupListing
 from goqueue.groups.errors import RebalanceInProgress, UnknownMember
 from goqueue.groups.member_assignment import Changes, MemberAssignment
@@ -70,6 +70,7 @@ from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import Topics, TopicsView
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 from goqueue.model.machine import Decision
+from goqueue.model.snapshots import Walk
 
 ReplyT = TypeVar("ReplyT")
 ASLEEP = Timestamp(0)  # a deadline long past: "call on_deadline at once"
@@ -91,6 +92,7 @@ class GroupMachine:
         self._unapplied = 0  # records of the last decision that were not applied
         self._last: Outcome[Any] = Outcome(None)
         self._changes = Changes()
+        self._walk: Walk[GroupId, Iterable[GroupRecord]] | None = None  # of a snapshot
         self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
 
     # --- classic protocol -------------------------------------------------------------------------
@@ -304,6 +306,8 @@ class GroupMachine:
         if isinstance(record, GroupConfigured):
             self._configure(record)
             return
+        if self._walk is not None:
+            self._walk.keep(record.group_id)
         before = self._context.groups.get(record.group_id)
         released_before = member_assignment.released_count(before)
         group = step(before, record)
@@ -319,16 +323,30 @@ class GroupMachine:
         else:
             self._context.settings[record.group_id] = record.settings
 
-    def snapshot(self) -> list[GroupRecord]:
-        """Records that rebuild this state in a new machine; in order of group id."""
+    def snapshot(self) -> Generator[GroupRecord, None, None]:
+        """Records that rebuild this state in a new machine."""
         groups = self._context.groups
-        records = [record for group_id in sorted(groups) for record in groups[group_id].snapshot()]
-        settings = self._context.settings
-        records.extend(
-            GroupConfigured(group_id, settings[group_id]) for group_id in sorted(settings)
+        walk = self._walk = Walk(list(groups), lambda group_id: _copy(groups.get(group_id)))
+        return self._snapshot(
+            walk, list(self._context.settings.items()), self._context.offsets.snapshot()
         )
-        records.extend(self._context.offsets.snapshot())
-        return records
+
+    def _snapshot(
+        self,
+        walk: Walk[GroupId, Iterable[GroupRecord]],
+        settings: list[tuple[GroupId, GroupSettings]],
+        offsets: Iterable[GroupRecord],
+    ) -> Generator[GroupRecord, None, None]:
+        try:
+            for records in walk:
+                yield from records
+            for group_id, each in settings:
+                yield GroupConfigured(group_id, each)
+            yield from offsets
+        finally:
+            if walk is self._walk:
+                self._walk = None
+                self._context.offsets.end_snapshot()
 
     def encode(self, record: GroupRecord) -> bytes:
         return encode(record)
@@ -399,6 +417,11 @@ class GroupMachine:
         for group_id, group in self._context.groups.items():  # the view may be newer than they are
             if isinstance(group, ConsumerGroup) and topics_differ(self._context, group):
                 self._context.timers.set(Timer(TimerKind.TARGET, group_id), now)
+
+
+def _copy(group: Group | None) -> Iterable[GroupRecord]:
+    """Its records; they stay as they are, whatever becomes of the group."""
+    return () if group is None else group.copy().snapshot()
 
 
 def _reply(reply: ReplyT) -> GroupDecision[ReplyT]:

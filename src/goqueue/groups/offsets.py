@@ -4,13 +4,14 @@ Kept apart from members, because they outlive them: a group may have offsets and
 changes its protocol without touching them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from goqueue.groups.records import CommittedOffset, OffsetRecord, OffsetsCommitted, OffsetsDeleted
 from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.snapshots import Walk
 
 PartitionKey = tuple[TopicName, int]
-SNAPSHOT_OFFSETS_MAX = 1_000  # in one record
+SNAPSHOT_OFFSETS_MAX = 1_000  # in one record, which takes half a millisecond
 
 
 class OffsetStore:
@@ -18,6 +19,7 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._groups: dict[GroupId, dict[PartitionKey, CommittedOffset]] = {}
+        self._walk: Walk[GroupId, tuple[CommittedOffset, ...]] | None = None  # of a snapshot
 
     def groups(self) -> Iterator[GroupId]:
         return iter(self._groups)
@@ -29,6 +31,8 @@ class OffsetStore:
         return group_id in self._groups
 
     def apply(self, record: OffsetRecord) -> None:
+        if self._walk is not None:
+            self._walk.keep(record.group_id)
         match record:
             case OffsetsCommitted(group_id=group_id, offsets=offsets):
                 held = self._groups.setdefault(group_id, {})
@@ -42,7 +46,18 @@ class OffsetStore:
                     self._groups.pop(group_id, None)
 
     def snapshot(self) -> Iterator[OffsetsCommitted]:
-        for group_id, held in self._groups.items():
-            offsets = tuple(held.values())
-            for start in range(0, len(offsets), SNAPSHOT_OFFSETS_MAX):
-                yield OffsetsCommitted(group_id, offsets[start : start + SNAPSHOT_OFFSETS_MAX])
+        """As they are now; see `goqueue.model.snapshots`."""
+        group_ids = list(self._groups)
+        self._walk = Walk(group_ids, lambda group_id: tuple(self.of(group_id).values()))
+        return _snapshot(group_ids, self._walk)
+
+    def end_snapshot(self) -> None:
+        self._walk = None
+
+
+def _snapshot(
+    group_ids: list[GroupId], walk: Iterable[tuple[CommittedOffset, ...]]
+) -> Iterator[OffsetsCommitted]:
+    for group_id, offsets in zip(group_ids, walk, strict=True):
+        for start in range(0, len(offsets), SNAPSHOT_OFFSETS_MAX):
+            yield OffsetsCommitted(group_id, offsets[start : start + SNAPSHOT_OFFSETS_MAX])

@@ -200,7 +200,7 @@ class GroupDeleted(msgspec.Struct, frozen=True, tag="group_deleted"):
     group_id: GroupId
 
 
-class CommittedOffset(msgspec.Struct, frozen=True):
+class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
     """A group's floor in one partition: the next offset to read."""
 
     topic: TopicName

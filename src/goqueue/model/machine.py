@@ -10,7 +10,7 @@ are data: `next_deadline()` says when `on_deadline()` wants to be called, and th
 decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -33,13 +33,18 @@ class Machine(Protocol[RecordT]):
     """What the host needs of a state machine.
 
     Records are `msgspec` structs of one tagged union; `encode` and `decode` turn one into the
-    bytes of a log record and back.  A snapshot is a list of records that, applied to a new
-    machine, give the same state: so there is one format to keep compatible, not two.
+    bytes of a log record and back.  A snapshot is records that, applied to a new machine, give the
+    same state: so there is one format to keep compatible, not two.
     """
 
     def apply(self, record: RecordT) -> None: ...
 
-    def snapshot(self) -> Sequence[RecordT]: ...
+    def snapshot(self) -> Generator[RecordT, None, None]:
+        """The state as it is now, record by record, whatever is applied while it is read.
+
+        One at a time: the next call, `close` and the end forget the one before.  No step may take
+        long, so a record holds a bounded piece of the state (see `goqueue.model.snapshots`).
+        """
 
     def encode(self, record: RecordT) -> bytes: ...
 

@@ -9,7 +9,7 @@
     lanes       five priorities and whose turn it is; lane_index: where they lie in a partition
     dead_letter dead letters and the headers that say why they failed
     receipts    the text by which a consumer names a delivery
-    records     what is on disk; snapshot: a partition's state in a snapshot
+    records     what is on disk; snapshot: queues in a snapshot
 
 The shell around it is `goqueue.broker.queues.service`.
 """

@@ -10,7 +10,7 @@ dead letters, and reports that by `dead_letter`; both may be repeated, before an
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -42,6 +42,7 @@ from goqueue.queue.records import (
     MarkedDead,
     MemberJoined,
     MemberLeft,
+    MessagesSnapshot,
     Move,
     Numbered,
     Opened,
@@ -60,6 +61,7 @@ from goqueue.queue.records import (
 )
 from goqueue.queue.settings import QueueSettings
 from goqueue.queue.settling import Outcomes
+from goqueue.queue.snapshot import QueueSnapshot
 from goqueue.queue.totals import count_dead, count_finished, count_returned
 
 EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
@@ -89,6 +91,7 @@ class QueueMachine:
         self._with_dead: dict[PartitionState, None] = {}  # those that have dead messages
         self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
         self._serial = 0
+        self._snapshot: QueueSnapshot | None = None  # that is being read
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -489,6 +492,8 @@ class QueueMachine:
     # --- applying ---------------------------------------------------------------------------------
 
     def apply(self, record: QueueRecord) -> None:
+        if self._snapshot is not None:
+            self._snapshot.before(record)
         match record:
             case (
                 Leased()
@@ -525,6 +530,10 @@ class QueueMachine:
                 self._put(state)
             case PartitionSnapshot():
                 self._put(snapshot.restore(record, self.groups[record.where.group_id].book))
+            case MessagesSnapshot(where=where):
+                state = self.groups[where.group_id].states[where.topic, where.partition]
+                snapshot.restore_messages(state, record)
+                self._note_restored(state)
             case PartitionsForgotten(group_id=group_id, topic=topic):
                 group = self.groups[group_id]
                 for place in [place for place in group.states if place[0] == topic]:
@@ -649,6 +658,9 @@ class QueueMachine:
         self._drop(group, place)
         group.states[place] = state
         group.has_begun = True
+        self._note_restored(state)
+
+    def _note_restored(self, state: PartitionState) -> None:
         for transactional_id in state.reserved:
             self.reservations.setdefault(transactional_id, {})[state] = None
         self._note_dead(state)
@@ -675,24 +687,19 @@ class QueueMachine:
 
     # --- keeping ----------------------------------------------------------------------------------
 
-    def snapshot(self) -> list[QueueRecord]:
-        groups = [
-            GroupConfigured(each.group_id, each.settings, each.generation, each.has_begun)
-            for each in self.groups.values()
-        ]
-        members = [
-            MemberJoined(group.group_id, member)
-            for group in self.groups.values()
-            for member in group.members.values()
-        ]
-        boxes = [
-            DeadLetterSnapshot(
-                topic, partition, box.floor, box.taken.ranges, box.end, tuple(box.moves)
-            )
-            for (topic, partition), box in self.dead_letter_indexes.items()
-        ]
-        states = [snapshot.take_snapshot(state) for state in self.states()]
-        return [Numbered(self.next_lease_id), *groups, *members, *boxes, *states]
+    def snapshot(self) -> Generator[QueueRecord, None, None]:
+        taken = QueueSnapshot(self.next_lease_id, self.groups, self.dead_letter_indexes)
+        self._snapshot = taken
+        return self._read(taken)
+
+    def _read(self, taken: QueueSnapshot) -> Generator[QueueRecord, None, None]:
+        try:
+            yield from taken.records()
+        finally:
+            if taken is self._snapshot:
+                self._snapshot = None
+                for state in self.states():
+                    state.copy = None
 
     def encode(self, record: QueueRecord) -> bytes:
         return encode(record)

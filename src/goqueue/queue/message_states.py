@@ -60,6 +60,11 @@ class MessageStates:
             (offset, state) for offset, state in self._singles.items() if isinstance(state, int)
         )
 
+    def listed(self) -> tuple[list[int], Iterator[tuple[int, int, Lease]]]:
+        """Offsets that stand alone, and the runs, as they are now; there may be a million."""
+        runs = zip(self._firsts[:], self._lasts[:], self._leases[:], strict=True)
+        return list(self._singles), runs
+
     def pieces(self, first: int, last: int) -> list[Piece]:
         """What is here from `first` to `last`, ascending."""
         found: list[Piece] = []
@@ -116,13 +121,6 @@ class MessageStates:
         if singles:
             found += [(each, each, singles.pop(each)) for each in within(singles, first, last)]
         return found
-
-    def clear(self) -> None:
-        self._singles.clear()
-        self._firsts.clear()
-        self._lasts.clear()
-        self._leases.clear()
-        self._in_runs = 0
 
     # --- runs -------------------------------------------------------------------------------------
 

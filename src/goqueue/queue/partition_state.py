@@ -25,7 +25,7 @@ and an entry of theirs that `messages` does not confirm any more is skipped.
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.queue.history import History
@@ -54,6 +54,16 @@ SETTLED_MAX: Final = 1_000  # finished messages whose last lease is remembered, 
 STALE_MAX: Final = 1_000  # entries of leases that are over, before they are swept out
 
 
+class CopyUnderWay(Protocol):
+    """See `snapshot`."""
+
+    def keep(self, ranges: Ranges) -> None:
+        """These are going to change."""
+
+    def leave_out(self, ranges: Iterable[Range]) -> None:
+        """These are going to be held, and were not when the snapshot began."""
+
+
 class PartitionState:
     def __init__(self, where: Where, topic_id: TopicId, floor: int, book: LeaseBook) -> None:
         self.where = where
@@ -79,6 +89,7 @@ class PartitionState:
         self.reserved: dict[str, dict[Lease, None]] = {}  # those that wait for a transaction's end
         self.in_flight = [0] * LANES
         self.delivered = [0] * LANES  # since the broker started
+        self.copy: CopyUnderWay | None = None  # of a snapshot that is being written
         self.alarm: int | None = None  # when the machine is going to look at this state
         self._book = book
         self._ready: list[list[int]] = [[] for _ in range(LANES)]  # heaps of offsets
@@ -472,7 +483,7 @@ class PartitionState:
             self._book.gave(lease.consumer, lease.remaining)
         self.leases.clear()
         self.reserved.clear()
-        self.messages.clear()
+        self.messages = MessageStates()  # a snapshot may still read the other one
 
     # --- from a snapshot --------------------------------------------------------------------------
 
@@ -596,6 +607,8 @@ class PartitionState:
         if was == DEFERRED:
             deferred.remove(offset)
         else:
+            if self.copy is not None:
+                self.copy.keep(((deferred[0], deferred[0]),))
             self._make_ready(deferred.popleft())
         if not deferred:
             self.busy[key] = None

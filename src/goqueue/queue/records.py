@@ -281,22 +281,36 @@ class HistorySnapshot(msgspec.Struct, frozen=True, array_like=True):
     timeouts: int = 0  # snapshots of before counted them as failures
 
 
-class PartitionSnapshot(msgspec.Struct, frozen=True, tag="ledger"):
+class PartitionSnapshot(msgspec.Struct, frozen=True, tag="ledger", kw_only=True):
+    """A partition's state; its messages follow, or are here in snapshots of before."""
+
     where: Where
     topic_id: TopicId
     floor: Offset
     fence: int
     adopted_at: Timestamp = msgspec.field(name="heeded")
     cursors: Cursors
+    leases: tuple[LeaseSnapshot, ...] = ()
+    waiting: tuple[tuple[int, int], ...] = ()
+    lanes: tuple[tuple[int, int], ...] = ()
+    keys: tuple[tuple[int, int], ...] = ()
+    deferred: tuple[tuple[int, tuple[int, ...]], ...] = msgspec.field(default=(), name="parked")
+    history: tuple[HistorySnapshot, ...] = ()
+    dead: tuple[DeadMessage, ...] = msgspec.field(default=(), name="letters")
+    settled: tuple[tuple[int, int], ...]
+
+
+class MessagesSnapshot(msgspec.Struct, frozen=True, tag="ledger_part", kw_only=True):
+    """Some of a partition's messages that are not finished, and all that is known of them."""
+
+    where: Where
     leases: tuple[LeaseSnapshot, ...]
     waiting: tuple[tuple[int, int], ...]  # offset and when it is visible; 0 for at once
-    lanes: tuple[tuple[int, int], ...]  # of what is not finished, unless normal
-    keys: tuple[tuple[int, int], ...]  # offset and key of what is not finished and not deferred
-    # key to offsets in order
-    deferred: tuple[tuple[int, tuple[int, ...]], ...] = msgspec.field(name="parked")
+    lanes: tuple[tuple[int, int], ...]  # unless normal
+    keys: tuple[tuple[int, int], ...]  # offset and key of what is not deferred
+    deferred: tuple[tuple[int, tuple[int, ...]], ...]  # key to offsets in order
     history: tuple[HistorySnapshot, ...]
-    dead: tuple[DeadMessage, ...] = msgspec.field(name="letters")
-    settled: tuple[tuple[int, int], ...]
+    dead: tuple[DeadMessage, ...]
 
 
 class DeadLetterSnapshot(msgspec.Struct, frozen=True, tag="letters"):
@@ -336,6 +350,7 @@ QueueRecord: TypeAlias = (
     | DeadLettersRemoved
     | Resumed
     | PartitionSnapshot
+    | MessagesSnapshot
     | DeadLetterSnapshot
     | Numbered
 )

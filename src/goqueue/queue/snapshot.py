@@ -1,71 +1,405 @@
-"""A partition's state as one record of a snapshot, and back."""
+"""The queues in a snapshot: partitions as records and back, while messages come and go.
+
+A partition may hold a million messages, so it is written in pieces: one `PartitionSnapshot` with
+all that is small, and as many `MessagesSnapshot` as it needs.  `QueueSnapshot.before` is told of
+each record before it is applied: a message that it is about to change, and that is not written, is
+written first.  See `goqueue.model.snapshots`; a `PartitionCopy` is the same for messages.
+"""
 
 from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
 
+from goqueue.model.ids import GroupId, Timestamp
+from goqueue.model.snapshots import Walk
+from goqueue.queue.dead_letter import DeadLetterIndex
+from goqueue.queue.group import Place, QueueGroup
 from goqueue.queue.history import History
 from goqueue.queue.lease import Lease, LeaseBook
-from goqueue.queue.partition_state import DEAD, DEFERRED, READY, PartitionState
-from goqueue.queue.ranges import joined
-from goqueue.queue.records import HistorySnapshot, LeaseSnapshot, PartitionSnapshot
+from goqueue.queue.message_states import State, within
+from goqueue.queue.partition_state import DEAD, DEFERRED, PartitionState
+from goqueue.queue.ranges import Range, Ranges, joined
+from goqueue.queue.records import (
+    AckFloorMoved,
+    DeadLettered,
+    DeadLetterSnapshot,
+    DeadLettersRemoved,
+    DeadMessage,
+    Extended,
+    Finished,
+    Forgotten,
+    GroupConfigured,
+    GroupForgotten,
+    HistorySnapshot,
+    Leased,
+    LeaseSnapshot,
+    LogShortened,
+    MarkedDead,
+    MemberJoined,
+    MemberLeft,
+    MessagesSnapshot,
+    Numbered,
+    Opened,
+    PartitionsForgotten,
+    PartitionSnapshot,
+    QueueRecord,
+    RedriveStarted,
+    ReservationsEnded,
+    Reserved,
+    Resumed,
+    Returned,
+    Where,
+)
+
+PART_ENTRIES_MAX: Final = 100  # in one record, which takes less than a millisecond
+ALL: Final = (0, 2**63 - 1)  # offsets
+WORD: Final = 1_024  # bits
+
+LeaseTerms = tuple[int, str, Timestamp, Timestamp, int]
 
 
-def take_snapshot(state: PartitionState) -> PartitionSnapshot:
-    messages = state.messages
-    return PartitionSnapshot(
-        where=state.where,
-        topic_id=state.topic_id,
-        floor=state.ack_floor,
-        fence=state.fence,
-        adopted_at=state.adopted_at,
-        cursors=tuple(state.cursors),
-        leases=tuple(_lease_snapshot(state, lease) for lease in state.leases),
-        waiting=tuple((o, h) for o, h in messages.waiting() if h >= READY),
-        lanes=tuple(state.lanes.items()),
-        keys=tuple((o, key) for o, key in state.keys.items() if messages[o] != DEFERRED),
-        deferred=tuple((key, tuple(deferred)) for key, deferred in state.busy.items() if deferred),
-        history=tuple(history.snapshot(offset) for offset, history in state.history.items()),
-        dead=tuple(state.dead.values()),
-        settled=tuple(state.settled.items()),
-    )
+class QueueSnapshot:
+    """All queues as they were when this was made, though `before` says that they change."""
+
+    def __init__(
+        self,
+        next_lease_id: int,
+        groups: dict[GroupId, QueueGroup],
+        indexes: dict[Place, DeadLetterIndex],
+    ) -> None:
+        self._next_lease_id = next_lease_id
+        self._groups = groups
+        self._indexes = indexes
+        queues = [queue for group in groups.values() for queue in group.states.values()]
+        self._group_walk = Walk(list(groups), self._group_kept)
+        self._index_walk = Walk(list(indexes), self._index_kept)
+        self._queue_walk = Walk(queues, PartitionCopy)
+
+    def records(self) -> Generator[QueueRecord, None, None]:
+        yield Numbered(self._next_lease_id)
+        for group_and_members in self._group_walk:
+            yield from group_and_members
+        for index in self._index_walk:
+            yield from index
+        for queue in self._queue_walk:
+            yield from queue.records()
+
+    def _group_kept(self, group_id: GroupId) -> list[QueueRecord]:
+        group = self._groups.get(group_id)
+        if group is None:
+            return []
+        head = GroupConfigured(group.group_id, group.settings, group.generation, group.has_begun)
+        return [head, *(MemberJoined(group.group_id, each) for each in group.members.values())]
+
+    def _index_kept(self, place: Place) -> list[QueueRecord]:
+        index = self._indexes.get(place)
+        if index is None:
+            return []
+        return [
+            DeadLetterSnapshot(
+                *place, index.floor, index.taken.ranges, index.end, tuple(index.moves)
+            )
+        ]
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def before(self, record: QueueRecord) -> None:
+        """The record is going to be applied."""
+        match record:
+            case Leased(where=where):
+                new = [(first, last) for first, last, _ in record.fresh]
+                new += [(each[0], each[0]) for each in (*record.passed, *record.deferred)]
+                self._keep(where, _singles(record.again), new)
+            case Finished(where=where, ranges=ranges) | Reserved(where=where, ranges=ranges):
+                self._keep(where, ranges)
+            case Returned(where=where, offsets=offsets) | Extended(where=where, offsets=offsets):
+                self._keep(where, _singles(offsets))
+            case MarkedDead(where=where, dead=messages):
+                dead = _singles(each.offset for each in messages)
+                self._keep(where, dead, dead)
+            case DeadLettered(where=where, ranges=ranges):
+                self._keep(where, ranges)
+                self._index_walk.keep((record.dead_letter_topic, where.partition))
+            case ReservationsEnded(where=where, transactional_id=transactional_id):
+                for queue in self._at(where):
+                    self._keep(where, queue.reserved_ranges(transactional_id))
+            case AckFloorMoved(where=where, floor=floor):
+                for queue in self._at(where):
+                    self._keep(where, (ALL if floor < queue.ack_floor else (0, floor - 1),))
+            case LogShortened(topic=topic, partition=partition, end=end):
+                self._index_walk.keep((topic, partition))
+                for group_id in self._groups:
+                    self._keep(Where(group_id, topic, partition), ((end, ALL[1]),))
+            case Resumed():
+                for group in self._groups.values():
+                    for queue in group.states.values():
+                        self._keep(queue.where, (ALL,))
+            case RedriveStarted() | DeadLettersRemoved() | DeadLetterSnapshot():
+                self._index_walk.keep((record.topic, record.partition))
+            case Forgotten(topic=topic):
+                for place in [place for place in self._indexes if place[0] == topic]:
+                    self._index_walk.keep(place)
+                for group in self._groups.values():
+                    self._keep_dropped(group, topic)
+            case Numbered():
+                return
+            case _:
+                self._before_group(record)
+
+    def _before_group(
+        self,
+        record: GroupConfigured
+        | MemberJoined
+        | MemberLeft
+        | GroupForgotten
+        | PartitionsForgotten
+        | Opened
+        | PartitionSnapshot
+        | MessagesSnapshot,
+    ) -> None:
+        match record:
+            case GroupConfigured() | MemberJoined() | MemberLeft():
+                self._group_walk.keep(record.group_id)
+            case GroupForgotten(group_id=group_id):
+                self._group_walk.keep(group_id)
+                self._keep_dropped(self._groups[group_id])
+            case PartitionsForgotten(group_id=group_id, topic=topic):
+                self._keep_dropped(self._groups[group_id], topic)
+            case (
+                Opened(where=where) | PartitionSnapshot(where=where) | MessagesSnapshot(where=where)
+            ):
+                self._group_walk.keep(where.group_id)  # it has begun
+                self._keep(where, (ALL,))
+
+    def _keep(self, where: Where, ranges: Ranges, new: Iterable[Range] = ()) -> None:
+        """Messages of a queue are going to change; `new` ones to be held."""
+        for queue in self._at(where):
+            self._queue_walk.keep(queue)
+            if queue.copy is not None:
+                queue.copy.keep(ranges)
+                queue.copy.leave_out(new)
+
+    def _keep_dropped(self, group: QueueGroup, topic: str | None = None) -> None:
+        """A queue that goes as a whole leaves to its copy what it had."""
+        for (name, _), queue in group.states.items():
+            if topic in (None, name):
+                self._queue_walk.keep(queue)
+
+    def _at(self, where: Where) -> Iterator[PartitionState]:
+        """The queue there, if there is one."""
+        group = self._groups.get(where.group_id)
+        queue = None if group is None else group.states.get((where.topic, where.partition))
+        if queue is not None:
+            yield queue
 
 
-def _lease_snapshot(state: PartitionState, lease: Lease) -> LeaseSnapshot:
-    return LeaseSnapshot(
+def _singles(offsets: Iterable[int]) -> Ranges:
+    return tuple((offset, offset) for offset in offsets)
+
+
+class PartitionCopy:
+    """A queue as it was when this was made; `keep` what is going to change."""
+
+    def __init__(self, queue: PartitionState) -> None:
+        self._queue = queue
+        self._messages = queue.messages  # a queue that is dropped takes another
+        self._singles, self._runs = queue.messages.listed()
+        self._written = _Bits()  # or not to be
+        self._part = _Part(queue)
+        self._head = PartitionSnapshot(
+            where=queue.where,
+            topic_id=queue.topic_id,
+            floor=queue.ack_floor,
+            fence=queue.fence,
+            adopted_at=queue.adopted_at,
+            cursors=tuple(queue.cursors),
+            settled=tuple(queue.settled.items()),
+        )
+        queue.copy = self
+
+    def keep(self, ranges: Ranges) -> None:
+        for first, last in ranges:
+            for low, high, state in self._messages.pieces(first, last):
+                if state == DEFERRED:
+                    self._keep_deferred(low)
+                else:
+                    self._write(low, high, state)
+
+    def leave_out(self, ranges: Iterable[Range]) -> None:
+        for first, last in ranges:
+            self._written.add(first, last)
+
+    def _keep_deferred(self, offset: int) -> None:
+        """With those that wait before it, for they are written in their order."""
+        for each in self._queue.busy[self._queue.keys[offset]] or ():
+            self._write(each, each, DEFERRED)
+            if each == offset:
+                return
+
+    def _write(self, first: int, last: int, state: State) -> None:
+        for low, high in self._unwritten(first, last):
+            self._part.add(low, high, state)
+            self._written.add(low, high)
+
+    def _unwritten(self, first: int, last: int) -> Iterable[Range]:
+        written = self._written
+        if not written.has_any(first, last):
+            return ((first, last),)
+        return joined(_singles(each for each in range(first, last + 1) if each not in written))
+
+    def records(self) -> Iterator[QueueRecord]:
+        """To be read only once."""
+        yield self._head
+        for offset in self._singles:
+            if offset not in self._written:
+                self._write(offset, offset, self._messages[offset])
+            if self._part.entries >= PART_ENTRIES_MAX:
+                yield self._take_part()
+        for first, last, lease in self._runs:
+            self._write(first, last, lease)
+            if self._part.entries >= PART_ENTRIES_MAX:
+                yield self._take_part()
+        if self._part.entries:
+            yield self._take_part()
+        self._queue.copy = None
+
+    def _take_part(self) -> MessagesSnapshot:
+        part, self._part = self._part, _Part(self._queue)
+        return part.record()
+
+
+class _Bits:
+    """A set of offsets; a large `set` takes long whenever it grows."""
+
+    def __init__(self) -> None:
+        self._words: dict[int, int] = {}  # of WORD bits
+
+    def __contains__(self, offset: int) -> bool:
+        return bool(self._words.get(offset // WORD, 0) >> offset % WORD & 1)
+
+    def has_any(self, first: int, last: int) -> bool:
+        words = self._words
+        return any(words.get(word, 0) & mask for word, mask in _masks(first, last))
+
+    def add(self, first: int, last: int) -> None:
+        words = self._words
+        for word, mask in _masks(first, last):
+            words[word] = words.get(word, 0) | mask
+
+
+def _masks(first: int, last: int) -> Iterator[tuple[int, int]]:
+    while first <= last:
+        word, low = divmod(first, WORD)
+        count = min(last - first + 1, WORD - low)
+        yield word, ((1 << count) - 1) << low
+        first += count
+
+
+class _Part:
+    """Some messages of a queue, as they are when they are added."""
+
+    def __init__(self, queue: PartitionState) -> None:
+        self._queue = queue
+        self._count = 0
+        self._leases: dict[tuple[LeaseTerms, str], list[Range]] = {}
+        self._waiting: list[tuple[int, int]] = []
+        self._lanes: list[tuple[int, int]] = []
+        self._keys: list[tuple[int, int]] = []
+        self._deferred: dict[int, list[int]] = {}
+        self._history: list[HistorySnapshot] = []
+        self._dead: list[DeadMessage] = []
+
+    @property
+    def entries(self) -> int:
+        return self._count + len(self._lanes) + len(self._keys) + len(self._history)
+
+    def add(self, first: int, last: int, state: State) -> None:
+        queue = self._queue
+        if isinstance(state, Lease):
+            self._leases.setdefault((_terms(state), state.transactional_id), []).append(
+                (first, last)
+            )
+        elif state == DEAD:
+            self._dead.append(queue.dead[first])
+        elif state == DEFERRED:
+            self._deferred.setdefault(queue.keys[first], []).append(first)
+        else:
+            self._waiting.append((first, state))
+        lanes, keys = queue.lanes, queue.keys
+        self._lanes += [(each, lanes[each]) for each in within(lanes, first, last)]
+        if state != DEFERRED:
+            self._keys += [(each, keys[each]) for each in within(keys, first, last)]
+        for each in within(queue.history, first, last):
+            self._history.append(queue.history[each].snapshot(each))
+        self._count += 1
+
+    def record(self) -> MessagesSnapshot:
+        return MessagesSnapshot(
+            where=self._queue.where,
+            leases=tuple(
+                LeaseSnapshot(*terms, joined(ranges), owner)
+                for (terms, owner), ranges in self._leases.items()
+            ),
+            waiting=tuple(self._waiting),
+            lanes=tuple(self._lanes),
+            keys=tuple(self._keys),
+            deferred=tuple((key, tuple(offsets)) for key, offsets in self._deferred.items()),
+            history=tuple(self._history),
+            dead=tuple(self._dead),
+        )
+
+
+def _terms(lease: Lease) -> LeaseTerms:
+    return (
         lease.lease_id,
         lease.consumer,
         lease.delivered_at,
         lease.deadline,
         lease.visibility_ms,
-        joined(state.ranges_in_lease(lease)),
-        lease.transactional_id,
     )
 
 
+# --- and back -------------------------------------------------------------------------------------
+
+
 def restore(record: PartitionSnapshot, book: LeaseBook) -> PartitionState:
-    state = PartitionState(record.where, record.topic_id, record.floor, book)
-    state.fence = record.fence
-    state.adopted_at = record.adopted_at
-    state.cursors = list(record.cursors)
-    state.lanes = dict(record.lanes)
-    state.history = {each.offset: _history(each) for each in record.history}
-    state.dead = {letter.offset: letter for letter in record.dead}
-    state.settled = dict(record.settled)
-    for offset in state.dead:
-        state.messages[offset] = DEAD
+    queue = PartitionState(record.where, record.topic_id, record.floor, book)
+    queue.fence = record.fence
+    queue.adopted_at = record.adopted_at
+    queue.cursors = list(record.cursors)
+    queue.settled = dict(record.settled)
+    restore_messages(queue, record)
+    return queue
+
+
+def restore_messages(queue: PartitionState, record: PartitionSnapshot | MessagesSnapshot) -> None:
+    """Snapshots of before have all of it in the one record."""
+    queue.lanes.update(record.lanes)
+    for each in record.history:
+        queue.history[each.offset] = _history(each)
+    for message in record.dead:
+        queue.dead[message.offset] = message
+        queue.messages[message.offset] = DEAD
     for lease in record.leases:
-        state.restore_lease(lease)
+        queue.restore_lease(lease)
     for offset, visible_at in record.waiting:
-        state.restore_waiting(offset, visible_at)
+        queue.restore_waiting(offset, visible_at)
     for offset, key in record.keys:
-        state.keys[offset] = key
-        state.busy[key] = None
+        queue.keys[offset] = key
+        queue.busy.setdefault(key)
     for key, offsets in record.deferred:
-        state.busy[key] = deque(offsets)
-        state.deferred_count += len(offsets)
-        state.keys.update(dict.fromkeys(offsets, key))
-        for offset in offsets:
-            state.messages[offset] = DEFERRED
-    return state
+        _restore_deferred(queue, key, offsets)
+
+
+def _restore_deferred(queue: PartitionState, key: int, offsets: tuple[int, ...]) -> None:
+    deferred = queue.busy.get(key)
+    if deferred is None:
+        deferred = queue.busy[key] = deque()
+    deferred.extend(offsets)
+    queue.deferred_count += len(offsets)
+    for offset in offsets:
+        queue.keys[offset] = key
+        queue.messages[offset] = DEFERRED
 
 
 def _history(record: HistorySnapshot) -> History:

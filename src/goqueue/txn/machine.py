@@ -9,13 +9,15 @@ there, write the markers and commit the offsets, then submit `complete`.  That m
 any number of times, before and after a crash, until it succeeds.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from goqueue.model.ids import Timestamp
 from goqueue.model.machine import Decision
+from goqueue.model.snapshots import Walk
 from goqueue.txn.applications import Applications
 from goqueue.txn.deadlines import Deadlines
 from goqueue.txn.errors import (
@@ -81,6 +83,7 @@ class TransactionMachine:
         self._prepared: dict[str, Transaction] = {}
         self._deadlines = Deadlines(self._is_deadline)
         self._sweep_at = Timestamp(0)
+        self._walk: Walk[str, TransactionKept | None] | None = None  # of a snapshot
         self.pending_offsets = PendingOffsets()  # of transactions that are not carried out
         self.applications = Applications(self._transactions)
         self.counts = Counts()
@@ -398,17 +401,20 @@ class TransactionMachine:
                 self._forget(each)
 
     def _forget(self, transactional_id: str) -> None:
+        self._touch(transactional_id)
         transaction = self._transactions.pop(transactional_id, None)
         if transaction is not None:
             self.applications.remove_attempt(transaction)
 
     def _transaction(self, transactional_id: str) -> Transaction:
+        self._touch(transactional_id)
         found = self._transactions.get(transactional_id)
         if found is None:
             found = self._transactions[transactional_id] = Transaction(transactional_id)
         return found
 
     def _begin_if_needed(self, transactional_id: str, at: Timestamp) -> Transaction:
+        self._touch(transactional_id)
         transaction = self._transactions[transactional_id]
         if transaction.state is not State.ONGOING:
             transaction.begin(at)
@@ -419,6 +425,7 @@ class TransactionMachine:
         return transaction
 
     def _prepare(self, record: Prepared) -> None:
+        self._touch(record.transactional_id)
         transaction = self._transactions[record.transactional_id]
         transaction.prepare(record)
         self.applications.remove_attempt(transaction)
@@ -426,6 +433,7 @@ class TransactionMachine:
         self._prepared[record.transactional_id] = transaction
 
     def _complete(self, record: Completed) -> None:
+        self._touch(record.transactional_id)
         transaction = self._transactions[record.transactional_id]
         for group_id, offsets in transaction.offsets.items():
             self.pending_offsets.drop(record.transactional_id, group_id, offsets)
@@ -440,6 +448,7 @@ class TransactionMachine:
 
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
+        self._touch(transactional_id)
         self._transactions[transactional_id] = transaction
         for group_id, offsets in transaction.offsets.items():
             self.pending_offsets.add(transactional_id, group_id, offsets)
@@ -451,11 +460,33 @@ class TransactionMachine:
             self._ongoing[transactional_id] = transaction
             self._deadlines.add(transaction.deadline, transactional_id)
 
-    def snapshot(self) -> list[TransactionRecord]:
+    def snapshot(self) -> Generator[TransactionRecord, None, None]:
         """The open ones in the order of their beginning, as `ongoing` has them."""
-        resting = (t for t in self._transactions.values() if t.state is not State.ONGOING)
-        kept = [t.to_record() for t in (*resting, *self._ongoing.values())]
-        return [*self.applications.snapshot(), *kept]
+        ongoing = dict.fromkeys(self._ongoing)
+        resting = (each for each in list(self._transactions) if each not in ongoing)
+        walk = self._walk = Walk(itertools.chain(resting, ongoing), self._kept)
+        return self._snapshot(self.applications.snapshot(), walk)
+
+    def _kept(self, transactional_id: str) -> TransactionKept | None:
+        found = self._transactions.get(transactional_id)
+        return None if found is None else found.to_record()
+
+    def _snapshot(
+        self,
+        applications: list[ApplicationKept],
+        walk: Walk[str, TransactionKept | None],
+    ) -> Generator[TransactionRecord, None, None]:
+        try:
+            yield from applications
+            yield from filter(None, walk)
+        finally:
+            if walk is self._walk:
+                self._walk = None
+
+    def _touch(self, transactional_id: str) -> None:
+        """It is going to change: a snapshot that has not reached it keeps it as it is."""
+        if self._walk is not None:
+            self._walk.keep(transactional_id)
 
     def encode(self, record: TransactionRecord) -> bytes:
         return encode(record)

@@ -1,7 +1,7 @@
 """The host of machines: nothing is answered before it is durable, and replay brings it all back."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator
 
 import msgspec
 import pytest
@@ -42,8 +42,8 @@ class Sum:
         self.applied += 1
         self.due = record.due
 
-    def snapshot(self) -> Sequence[Added]:
-        return [Added(self.total, self.due)]
+    def snapshot(self) -> Generator[Added, None, None]:
+        return (each for each in [Added(self.total, self.due)])
 
     def encode(self, record: Added) -> bytes:
         return msgspec.json.encode(record)

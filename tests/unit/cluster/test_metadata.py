@@ -20,6 +20,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
+from tests.unit.model.snapshot_checks import check_sliced_snapshot
 
 DEFAULTS = {"retention.ms": "1000"}
 NOW = Timestamp(1_750_000_000_000)
@@ -112,6 +113,9 @@ def test_a_replay_gives_the_same_state_from_the_beginning_or_from_a_snapshot(
     assert state_of(replayed(new_machine(), log)) == state_of(live)
     from_snapshot = replayed(new_machine(), snapshot[0])
     assert state_of(replayed(from_snapshot, log[snapshot[1] :])) == state_of(live)
+    check_sliced_snapshot(
+        new_machine, log, state_of, begins_at=min(snapshot_after, len(log)), steps=(1, 0, 2)
+    )
     for name, topic in live.topics.items():
         assert live.topic_by_id(topic.topic_id) == live.topic(name) == topic
         assert live.has_id(topic.topic_id)

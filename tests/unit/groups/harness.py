@@ -31,6 +31,7 @@ from goqueue.groups.embedded import write_assignment, write_subscription
 from goqueue.groups.errors import GroupError, MemberIdRequired
 from goqueue.model.errors import DiskFull
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicIdPartition, TopicName
+from tests.unit.model.snapshot_checks import check_sliced_snapshot
 
 ReplyT = TypeVar("ReplyT")
 GROUP = GroupId("orders-readers")
@@ -78,12 +79,23 @@ class Host:
         return decision.reply.reply
 
     def check_replay(self) -> None:
-        live = self.machine.snapshot()
-        assert self.replayed().snapshot() == live
+        live = list(self.machine.snapshot())
+        assert list(self.replayed().snapshot()) == live
         copy = GroupMachine(self.config, self.view, self.pace)
         for record in live:
             copy.apply(record)
-        assert copy.snapshot() == live
+        assert list(copy.snapshot()) == live
+
+    def check_sliced_snapshots(self) -> None:
+        """As `check_replay`, for snapshots that are read while records are applied."""
+        for eighths in range(0, 8, 3):
+            check_sliced_snapshot(
+                lambda: GroupMachine(self.config, self.view, self.pace),
+                self.log,
+                lambda machine: list(machine.snapshot()),
+                begins_at=len(self.log) * eighths // 8,
+                steps=(1, 0, 2, 0),
+            )
 
     def replayed(self) -> GroupMachine:
         machine = GroupMachine(self.config, self.view, self.pace)

@@ -224,6 +224,9 @@ class MixedWorld(RuleBasedStateMachine):
             assert not group.members or len(classic) < len(group.members)
             assert self.host.machine.parked_count == 0
 
+    def teardown(self) -> None:
+        self.host.check_sliced_snapshots()
+
 
 TestMixedWorld = MixedWorld.TestCase
 TestMixedWorld.settings = settings(

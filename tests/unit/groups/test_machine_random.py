@@ -190,6 +190,9 @@ class ConsumerWorld(RuleBasedStateMachine):
             if known is not None and client.member_id in known.members:
                 assert client.owned <= self.host.group().current[client.member_id].owned
 
+    def teardown(self) -> None:
+        self.host.check_sliced_snapshots()
+
 
 class LargeGroupWorld(ConsumerWorld):
     """The same, where targets are put off."""
@@ -293,6 +296,9 @@ class ClassicWorld(RuleBasedStateMachine):
         assert (group.state == "Empty") == (not group.members)
         assert group.leader == "" or group.leader in group.members
         assert set(group.static.values()) <= group.members.keys()
+
+    def teardown(self) -> None:
+        self.host.check_sliced_snapshots()
 
 
 LONG = settings(

@@ -135,7 +135,7 @@ def after_restart(host: Host) -> None:
 
 
 def from_snapshot(host: Host) -> None:
-    records = host.machine.snapshot()
+    records = list(host.machine.snapshot())
     host.log = [host.machine.encode(record) for record in records]
     host.restart()
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -14,11 +15,19 @@ from hypothesis.stateful import (
 )
 
 from goqueue.model.ids import GroupId, Offset
-from goqueue.queue import QueueMember, QueueSettings, ReceiptExpired, ReceiptInTransaction
+from goqueue.queue import (
+    QueueMachine,
+    QueueMember,
+    QueueSettings,
+    ReceiptExpired,
+    ReceiptInTransaction,
+    snapshot,
+)
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.lease import Lease
 from goqueue.queue.partition_state import DEAD, NEVER
 from goqueue.queue.settling import Verdict
+from tests.unit.model.snapshot_checks import check_sliced_snapshot
 from tests.unit.queue.harness import (
     TOPIC_ID,
     WHERE,
@@ -67,6 +76,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         self.max_deliveries = max_deliveries or 10**9
         self.messages: list[Message] = []
         self.members: set[str] = set()
+        self.restored = 0  # records of the log that were a snapshot
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -235,6 +245,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
     def crash_after_snapshot(self) -> None:
         self.bench.log = [self.bench.machine.encode(r) for r in self.bench.machine.snapshot()]
         self.bench.machine = self.bench.replay()
+        self.restored = len(self.bench.log)
 
     # --- what must hold ---------------------------------------------------------------------------
 
@@ -306,6 +317,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         """Nothing is lost: worked off to the end, every message is acked or dead."""
         if not hasattr(self, "bench"):
             return
+        self._check_sliced_snapshots()
         for transactional_id in list(self.bench.machine.reservations):
             self.bench.end_reservations(transactional_id, commits=False)
         for _ in range(20):
@@ -314,6 +326,16 @@ class QueueAgainstReference(RuleBasedStateMachine):
             self.bench.dead_letter()
         assert not self.bench.state.messages, ledger_picture(self.bench.state)
         assert self.bench.state.ack_floor == len(self.messages)
+
+    def _check_sliced_snapshots(self) -> None:
+        log, restored = self.bench.log, self.restored
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(snapshot, "PART_ENTRIES_MAX", 2)
+            for eighths in range(0, 8, 3):
+                begins_at = restored + (len(log) - restored) * eighths // 8
+                check_sliced_snapshot(
+                    QueueMachine, log, picture, begins_at=begins_at, steps=(4, 0, 1, 0)
+                )
 
     # --- helpers ----------------------------------------------------------------------------------
 

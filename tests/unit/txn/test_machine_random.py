@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from goqueue.model.ids import Offset, Timestamp, TopicName
 from goqueue.txn import PendingOffset, ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import TransactionError
+from tests.unit.model.snapshot_checks import check_sliced_snapshot
 from tests.unit.txn.coordinator import Coordinator, state_of
 
 NAMES = st.sampled_from(["x", "y", "z"])
@@ -280,7 +281,7 @@ class CoordinatorRules(RuleBasedStateMachine):
 
     @rule()
     def restarts_from_a_snapshot(self):
-        records = self.coordinator.machine.snapshot()
+        records = list(self.coordinator.machine.snapshot())
         restored = TransactionMachine()
         for record in records:
             restored.apply(restored.decode(restored.encode(record)))
@@ -306,6 +307,14 @@ class CoordinatorRules(RuleBasedStateMachine):
         }
         index = machine.pending_offsets._by_group
         assert pending == {(group, place) for group, held in index.items() for place in held}
+
+    def teardown(self):
+        log = self.coordinator.log
+        for eighths in range(0, 8, 3):
+            begins_at = len(log) * eighths // 8
+            check_sliced_snapshot(
+                TransactionMachine, log, state_of, begins_at=begins_at, steps=(0, 1, 0, 0)
+            )
 
 
 TestCoordinator = CoordinatorRules.TestCase
