@@ -11,6 +11,7 @@ import pytest
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import read_page
 from goqueue.broker.storage import partition as partition_module
+from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
@@ -98,8 +99,9 @@ class Successor:
             await broker.transactions.end("tx", who, commits=True, bumps_epoch=False)
             await partition.flush()
             await broker.transactions.wait_ready("tx")
-            monkey = broker.transactions.host._partition
-            monkey.demand_flush = lambda: None  # type: ignore[method-assign]
+            journal = broker.transactions.host._journal
+            assert isinstance(journal, PartitionJournal)
+            journal._partition.demand_flush = lambda: None  # type: ignore[method-assign]
             broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
             broker.append(partition, batch_of(broker, who, 1, b"second"))
             await partition.flush()

@@ -23,6 +23,7 @@ from goqueue.broker.storage.backups import Backups
 from goqueue.broker.storage.batch_validation import prepare
 from goqueue.broker.storage.compactor import Cleaner
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.broker.transactions.application_transactions import GroupTransactions
 from goqueue.broker.transactions.coordinator import Transactions
@@ -170,7 +171,8 @@ class Broker:
         disk, clock = self.doors.disk, self.doors.clock
         partition = await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS))
         snapshots = f"{self.config.data_dir}/snapshots/{topic}"
-        host = MachineHost(machine, partition, disk, clock, snapshots, on_deadline_reply)
+        journal = PartitionJournal(partition, disk, clock, snapshots)
+        host = MachineHost(machine, journal, clock, on_deadline_reply)
         try:
             await host.open()
         except CorruptData as error:

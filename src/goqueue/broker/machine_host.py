@@ -7,38 +7,39 @@
     defer(decide) ────── apply the records, write them with the next ones that are decided
 
 After a restart the newest snapshot is applied and the log replayed behind it.  A snapshot is the
-machine's state as records, so both go through the same `apply`.
+machine's state as records, so both go through the same `apply`.  It is encoded and written in
+slices, and between them deadlines fire and others decide; the next one is due when the log has
+grown by a good part of the state, so their cost does not grow with it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
-import msgspec
 import structlog
 
-from goqueue.broker.storage.partition import Partition
-from goqueue.log import framed
-from goqueue.model import batch as batches
-from goqueue.model.errors import CorruptData, DiskFull, GoQueueError
+from goqueue.broker.journal import Journal
+from goqueue.model.errors import DiskFull, GoQueueError
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
-from goqueue.model.record import Record
-from goqueue.runtime import Clock, Disk
+from goqueue.runtime import Clock
 
 MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # the record type is free here
 RecordT = TypeVar("RecordT")
 ReplyT = TypeVar("ReplyT")
 
-SNAPSHOT_KIND: Final = b"S"
-SNAPSHOT_VERSION: Final = 1
-SNAPSHOT_RECORDS: Final = 10_000  # a snapshot after so many records …
+# A snapshot is due after so many records that are so large in relation to the last snapshot …
+SNAPSHOT_RECORDS: Final = 10_000
+SNAPSHOT_GROWTH: Final = 0.5
 SNAPSHOT_SECONDS: Final = 300.0  # … or so much time, when there is anything new
-SNAPSHOTS_KEPT: Final = 3
+# So much of a snapshot is encoded without a pause, and one record more.
+SLICE_NANOSECONDS: Final = 1_000_000
+SLICE_RECORDS: Final = 250
+SLICE_BYTES: Final = 64 * 1024
 DEFERRED_MAX: Final = 1_000  # records
 RETRY_NANOSECONDS: Final = 1_000_000_000
-BATCH_RECORDS_MAX: Final = 5_000
-READ_BYTES: Final = 1024 * 1024
 NEVER: Final = Timestamp(2**63 - 1)
 
 
@@ -48,80 +49,71 @@ Written = Offset | None  # of the last record; None when there was nothing to wr
 _log = structlog.get_logger("goqueue.host")
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    offset: Offset  # the first one that is not in it
-    records: list[bytes]
-
-
 class MachineHost(Generic[MachineT]):
     """The only one who changes its machine."""
 
     def __init__(
         self,
         machine: MachineT,
-        partition: Partition,
-        disk: Disk,
+        journal: Journal,
         clock: Clock,
-        directory: str,
         on_deadline_reply: Callable[[Any, Committed], None] | None = None,
     ) -> None:
         self.machine = machine
-        self._partition = partition
-        self._disk = disk
+        self._journal = journal
         self._clock = clock
-        self._directory = directory  # of the snapshots
         self._on_deadline_reply = on_deadline_reply
-        self._records_since_snapshot = 0
         self._deferred: list[bytes] = []  # applied, and not in the log yet
         self._deadline_moved = asyncio.Event()
         self._awaited = Timestamp(0)  # the deadline that `run` sleeps towards
         self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
+        self._records_since_snapshot = 0
+        self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0  # of the newest
+        self._snapshot_due = asyncio.Event()
+        self._snapshot_lock = asyncio.Lock()  # a machine reads out one at a time
 
     # --- starting ---------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Bring the machine to where it was."""
-        snapshot = await self._disk.in_background(self._newest_snapshot)
-        offset, end = self._partition.log.start_offset, self._partition.log.end_offset
-        first = snapshot.offset if snapshot is not None else 0
-        if not offset <= first <= end:
-            raise CorruptData(
-                f"{self._directory}: the newest readable snapshot goes up to offset {first}, and"
-                f" {self._partition.topic} has {offset} to {end}: restore both from a copy"
-            )
+        offset = Offset(0)
+        snapshot = await self._journal.newest_snapshot()
         if snapshot is not None:
             offset = snapshot.offset
-            for data in snapshot.records:
-                self.machine.apply(self.machine.decode(data))
-        while offset < end:
-            chunk = await self._partition.read(offset, READ_BYTES, end)
-            for record in batches.decode_all(chunk.data):
-                if record.offset >= offset and record.value is not None:
-                    self.machine.apply(self.machine.decode(record.value))
-                    self._records_since_snapshot += 1
-            offset = chunk.next_offset
+            self._snapshot_bytes = snapshot.bytes
+            async for records in self._journal.read_snapshot(snapshot):
+                self._replay(records)
+        async for piece in self._journal.read(offset):
+            self._replay(piece.values)
+            self._grown(len(piece.values), piece.bytes)
+
+    def _replay(self, values: Iterable[bytes]) -> None:
+        machine = self.machine
+        for value in values:
+            machine.apply(machine.decode(value))
 
     # --- asking -----------------------------------------------------------------------------------
 
     @property
     def failed(self) -> str | None:
         """Why nothing more can be decided; the machine may be ahead of its log by then."""
-        return self._partition.log.failed
+        return self._journal.failed
 
     async def settled(self) -> None:
         """Return when everything decided so far is durable."""
-        await self._partition.flush_visible()
+        await self._journal.settled()
 
     def demand_sync(self) -> None:
         """Somebody is going to want what was written `durable`."""
-        self._partition.demand_flush()
+        self._journal.demand_sync()
 
     async def durable(self, written: Written) -> None:
         """Return when this is durable; None: everything so far, for it may repeat what is not."""
         if written is None:
             await self.settled()
-        elif written >= self._partition.log.high_watermark:
-            await self._partition.committed(written)
+        elif not self._journal.is_committed(written):
+            await self._journal.committed(written)
 
     # --- deciding ---------------------------------------------------------------------------------
 
@@ -137,7 +129,7 @@ class MachineHost(Generic[MachineT]):
     ) -> tuple[ReplyT, Committed]:
         """As `submit`, for callers who wait for the commit themselves."""
         reply, last = self.write(decide)
-        return reply, None if last is None else self._partition.committed(last)
+        return reply, None if last is None else self._journal.committed(last)
 
     def write(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
@@ -185,121 +177,113 @@ class MachineHost(Generic[MachineT]):
     def all_committed(self) -> asyncio.Future[None]:
         """Done when everything that was decided up to now is durable, deferred or not."""
         self.write_deferred()
-        return self._partition.committed(Offset(self._partition.log.end_offset - 1))
+        return self._journal.committed(Offset(self._journal.end_offset - 1))
 
     def notice_deadline(self) -> None:
         """Wake `run` when it sleeps for too long now, and only then: verbs are many."""
         deadline = self.machine.next_deadline()
-        is_sooner = deadline is not None and deadline < self._awaited
-        if is_sooner or self._records_since_snapshot >= SNAPSHOT_RECORDS:
+        if deadline is not None and deadline < self._awaited:
             self._deadline_moved.set()
 
     def _append(self, values: list[bytes]) -> Offset:
-        now = self._clock.now()
-        data, headers = bytearray(), []
-        for some in _slices([*self._deferred, *values]):
-            position = len(data)
-            data += batches.encode([Record(0, now, None, value) for value in some])
-            headers.append(batches.header_at(data, position))
-        last = self._partition.append(data, headers, now).last_offset
-        self._records_since_snapshot += len(self._deferred) + len(values)
+        if self._deferred:
+            values = [*self._deferred, *values]
+        last = self._journal.append(values)
         self._deferred.clear()
+        self._grown(len(values), sum(map(len, values)))
         return last
 
     # --- running ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Fire deadlines and take snapshots, until cancelled."""
-        snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._run_deadlines())
+            tasks.create_task(self._run_snapshots())
+
+    async def _run_deadlines(self) -> None:
         while True:
-            await self._wait_for_deadline(snapshot_at)
+            await self._wait_for_deadline()
             now = self._clock.steady()
             deadline = self.machine.next_deadline()
             if deadline is not None and deadline <= now:
                 self._fire(now)
-            time_is_up = self._clock.instant() >= snapshot_at and self._records_since_snapshot > 0
-            if time_is_up or self._records_since_snapshot >= SNAPSHOT_RECORDS:
-                await self._try_snapshot()
-            if self._clock.instant() >= snapshot_at:
-                snapshot_at = self._clock.instant() + int(SNAPSHOT_SECONDS * 1e9)
 
     def _fire(self, now: Timestamp) -> None:
         try:
             reply, committed = self.submit_now(lambda machine: machine.on_deadline(now))
         except GoQueueError as error:
             # A full disk, say: what is due stays due, and is tried again a little later.
-            _log.error("deadline not met", machine=self._partition.topic, problem=str(error))
+            _log.error("deadline not met", machine=self._journal.name, problem=str(error))
             self._retry_at = self._clock.instant() + RETRY_NANOSECONDS
             return
         if self._on_deadline_reply is not None:
             self._on_deadline_reply(reply, committed)
 
-    async def _wait_for_deadline(self, snapshot_at: int) -> None:
-        seconds = max(0.0, (snapshot_at - self._clock.instant()) / 1e9)
+    async def _wait_for_deadline(self) -> None:
         deadline = self.machine.next_deadline()
         self._awaited = NEVER if deadline is None else deadline
+        seconds = None
         if deadline is not None:
             retry_in = (self._retry_at - self._clock.instant()) / 1e9
-            seconds = min(seconds, max(0.0, (deadline - self._clock.steady()) / 1e3, retry_in))
+            seconds = max(0.0, (deadline - self._clock.steady()) / 1e3, retry_in)
         self._deadline_moved.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._deadline_moved.wait()
-        except TimeoutError:
-            return
+        await _set_within(self._deadline_moved, seconds)
 
     # --- snapshots --------------------------------------------------------------------------------
+
+    async def _run_snapshots(self) -> None:
+        while True:
+            await _set_within(self._snapshot_due, SNAPSHOT_SECONDS)
+            self._snapshot_due.clear()
+            if self._records_since_snapshot:
+                await self._try_snapshot()
 
     async def _try_snapshot(self) -> None:
         try:
             await self.take_snapshot()
         except GoQueueError as error:
             # The log has everything; it is only longer than it need be.
-            _log.error("snapshot failed", machine=self._partition.topic, problem=str(error))
+            _log.error("snapshot failed", machine=self._journal.name, problem=str(error))
 
     async def take_snapshot(self) -> None:
         """Write the state down and let the log forget what the oldest kept snapshot holds."""
-        self.write_deferred()
-        records = [self.machine.encode(record) for record in self.machine.snapshot()]
-        snapshot = Snapshot(self._partition.log.end_offset, records)
-        self._records_since_snapshot = 0
-        await self._partition.flush()
-        oldest = await self._disk.in_background(lambda: self._store(snapshot))
-        if oldest > self._partition.log.start_offset:
-            await self._partition.remove_before(oldest)
+        async with self._snapshot_lock:
+            self.write_deferred()
+            offset = self._journal.end_offset
+            self._records_since_snapshot = self._bytes_since_snapshot = 0
+            with contextlib.closing(self.machine.snapshot()) as records:
+                slices = self._slices(records)
+                first = next(slices)  # what has begun can be closed
+                slices = itertools.chain((first,), slices)
+                stored = await self._journal.store_snapshot(offset, slices)
+            self._snapshot_bytes = stored.bytes
 
-    def _store(self, snapshot: Snapshot) -> Offset:
-        """Blocking.  Gives the oldest snapshot's offset that is still kept."""
-        self._disk.make_directory(self._directory)
-        path = self._path(snapshot.offset)
-        framed.store(self._disk, path, SNAPSHOT_KIND, SNAPSHOT_VERSION, snapshot)
-        offsets = self._stored_offsets()
-        for offset in offsets[SNAPSHOTS_KEPT:]:
-            self._disk.remove(self._path(offset))
-        kept = offsets[:SNAPSHOTS_KEPT]
-        return kept[-1] if len(kept) == SNAPSHOTS_KEPT else Offset(0)
+    def _slices(self, records: Iterable[Any]) -> Iterator[list[bytes]]:
+        """At least one, and each is soon there."""
+        encode, instant = self.machine.encode, self._clock.instant
+        some, size, ends_at = list[bytes](), 0, instant() + SLICE_NANOSECONDS
+        for record in records:
+            data = encode(record)
+            some.append(data)
+            size += len(data)
+            if size >= SLICE_BYTES or len(some) >= SLICE_RECORDS or instant() >= ends_at:
+                yield some
+                some, size, ends_at = [], 0, instant() + SLICE_NANOSECONDS
+        yield some
 
-    def _newest_snapshot(self) -> Snapshot | None:
-        """Blocking.  A damaged one is passed over: an older one and the log are still there."""
-        for offset in self._stored_offsets():
-            try:
-                return framed.load(
-                    self._disk, self._path(offset), SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot
-                )
-            except CorruptData:
-                continue
-        return None
-
-    def _stored_offsets(self) -> list[Offset]:
-        """Newest first."""
-        names = self._disk.list_directory(self._directory)
-        found = [name.removesuffix(".snapshot") for name in names if name.endswith(".snapshot")]
-        return sorted((Offset(int(name)) for name in found if name.isdigit()), reverse=True)
-
-    def _path(self, offset: Offset) -> str:
-        return f"{self._directory}/{offset:020d}.snapshot"
+    def _grown(self, records: int, size: int) -> None:
+        """The log has; see whether a snapshot is due."""
+        self._records_since_snapshot += records
+        self._bytes_since_snapshot += size
+        if (
+            self._records_since_snapshot >= SNAPSHOT_RECORDS
+            and self._bytes_since_snapshot >= self._snapshot_bytes * SNAPSHOT_GROWTH
+        ):
+            self._snapshot_due.set()
 
 
-def _slices(values: list[bytes]) -> Iterator[list[bytes]]:
-    for start in range(0, len(values), BATCH_RECORDS_MAX):
-        yield values[start : start + BATCH_RECORDS_MAX]
+async def _set_within(event: asyncio.Event, seconds: float | None) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

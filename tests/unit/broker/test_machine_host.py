@@ -1,18 +1,25 @@
 """The host of machines: nothing is answered before it is durable, and replay brings it all back."""
 
 import asyncio
-from collections.abc import Generator
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any
 
 import msgspec
 import pytest
 
 from goqueue.broker import MachineHost
-from goqueue.broker.machine_host import SNAPSHOTS_KEPT
+from goqueue.broker.machine_host import SLICE_RECORDS
+from goqueue.broker.storage import snapshot_file
+from goqueue.broker.storage.partition_journal import SNAPSHOTS_KEPT, PartitionJournal
+from goqueue.broker.storage.snapshot_file import WholeSnapshot
+from goqueue.log import framed
 from goqueue.model.errors import CorruptData, DiskFull, StorageFailed
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision
+from goqueue.model.snapshots import Walk
 from goqueue.runtime import Doors
-from goqueue.testing.sim import SimClock, SimDisk, SimLoop, World, run
+from goqueue.testing.sim import SimClock, SimCrash, SimDisk, SimLoop, World, run
 from tests.unit.broker.brokers import LonePartition, running
 
 SNAPSHOTS = "/snapshots"
@@ -22,6 +29,11 @@ LOG = f"/log/{0:020d}.log"
 class Added(msgspec.Struct, frozen=True):
     number: int
     due: Timestamp | None = None
+
+
+class Counted(msgspec.Struct, frozen=True):
+    name: int
+    number: int
 
 
 class Sum:
@@ -65,7 +77,8 @@ def clock() -> SimClock:
 
 
 async def opened(disk: SimDisk) -> MachineHost[Sum]:
-    host = MachineHost(Sum(), LonePartition(disk), disk, clock(), SNAPSHOTS)
+    journal = PartitionJournal(LonePartition(disk), disk, clock(), SNAPSHOTS)
+    host = MachineHost(Sum(), journal, clock())
     await host.open()
     return host
 
@@ -199,12 +212,14 @@ def test_a_failed_sync_is_told():
 def test_snapshots_shorten_the_log_and_three_are_kept():
     async def story() -> None:
         disk = SimDisk()
-        host = await opened(disk)
+        partition = LonePartition(disk)
+        host = MachineHost(Sum(), PartitionJournal(partition, disk, clock(), SNAPSHOTS), clock())
+        await host.open()
         for number in range(1, 11):
             await add(host, number)
             await host.take_snapshot()
         assert len(snapshots_in(disk)) == SNAPSHOTS_KEPT
-        assert host._partition.log.start_offset == 8
+        assert partition.log.start_offset == 8
         machine = await reopened(disk.crash(1))
         assert machine.total == 55
         assert machine.applied == 1
@@ -282,6 +297,191 @@ def test_deadlines_are_met_and_met_again_when_that_failed():
         disk.make_room()
         await asyncio.sleep(2)
         assert host.machine.total == 1001
+        running.cancel()
+
+    run(story())
+
+
+def test_snapshots_of_the_first_version_are_read():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        for number in range(1, 11):
+            await add(host, number)
+        old = WholeSnapshot(Offset(10), [Sum().encode(Added(55))])
+        disk.make_directory(SNAPSHOTS)
+        framed.store(disk, snapshot_file.path_of(SNAPSHOTS, Offset(10)), b"S", 1, old)
+        await add(host, 100)
+        machine = await reopened(disk)
+        assert (machine.total, machine.applied) == (155, 2)
+
+    run(story())
+
+
+class Counters:
+    """Numbers by name, each a part of a snapshot, that reads them out while others are set."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.due: Timestamp | None = None
+        self._walk: Walk[int, Counted] | None = None
+
+    def count(self, *names: int) -> Decision[Counted, None]:
+        return Decision([Counted(each, 1) for each in names], None)
+
+    def apply(self, record: Counted) -> None:
+        if self._walk is not None:
+            self._walk.keep(record.name)
+        self.numbers[record.name] = self.numbers.get(record.name, 0) + record.number
+
+    def snapshot(self) -> Generator[Counted, None, None]:
+        self._walk = Walk(list(self.numbers), lambda name: Counted(name, self.numbers.get(name, 0)))
+        return (each for each in self._walk)
+
+    def encode(self, record: Counted) -> bytes:
+        return msgspec.json.encode(record)
+
+    def decode(self, data: bytes) -> Counted:
+        return msgspec.json.decode(data, type=Counted)
+
+    def next_deadline(self) -> Timestamp | None:
+        return self.due
+
+    def on_deadline(self, now: Timestamp) -> Decision[Counted, None]:
+        self.due = None
+        return Decision((Counted(-1, 1),), None)
+
+
+async def counting(disk: SimDisk) -> MachineHost[Counters]:
+    journal = PartitionJournal(LonePartition(disk), disk, clock(), SNAPSHOTS)
+    host = MachineHost(Counters(), journal, clock())
+    await host.open()
+    return host
+
+
+def counted(*names: int) -> Callable[[Counters], Decision[Counted, None]]:
+    return lambda machine: machine.count(*names)
+
+
+def test_a_snapshot_is_written_in_slices_while_others_go_on(monkeypatch):
+    async def story() -> None:
+        disk = SimDisk()
+        host = await counting(disk)
+        await host.submit(counted(*range(2_000)))
+        encoded = list[Counted]()
+        slices = list[int]()  # records encoded between two turns of others
+        in_background = disk.in_background
+
+        def note_slice(work: Callable[[], Any]) -> asyncio.Future[Any]:
+            slices.append(len(encoded))
+            encoded.clear()
+            return in_background(work)
+
+        def encode(record: Counted) -> bytes:
+            encoded.append(record)
+            return msgspec.json.encode(record)
+
+        taking = asyncio.ensure_future(host.take_snapshot())
+        monkeypatch.setattr(disk, "in_background", note_slice)
+        monkeypatch.setattr(host.machine, "encode", encode)
+        turns = 0
+        while not taking.done():
+            host.write(counted(1_999 - turns))  # the snapshot is not there yet
+            encoded.pop()
+            turns += 1
+            await asyncio.sleep(0.001)
+        await taking
+        assert sum(slices) == 2_000
+        assert max(slices) <= SLICE_RECORDS
+        assert turns > 10
+        await host.settled()
+        for fate in range(3):
+            again = await counting(disk.crash(fate))
+            assert again.machine.numbers == host.machine.numbers
+
+    run(story())
+
+
+def test_deadlines_fire_while_a_snapshot_is_written():
+    async def story() -> None:
+        disk = SimDisk(latency_s=(1.0, 1.0))
+        host = await counting(disk)
+        await host.submit(counted(*range(2_000)))
+        running = asyncio.ensure_future(host.run())
+        taking = asyncio.ensure_future(host.take_snapshot())
+        await asyncio.sleep(0.1)
+        host.machine.due = clock().steady()
+        host.notice_deadline()
+        await asyncio.sleep(0.1)
+        assert -1 in host.machine.numbers
+        assert not taking.done()
+        running.cancel()
+        await taking
+
+    run(story())
+
+
+def test_a_power_cut_while_a_snapshot_is_written_loses_nothing(seed: int):
+    """At each step of several snapshots, with records in between."""
+
+    async def story(disk: SimDisk) -> None:
+        host = await counting(disk)
+        await host.submit(counted(*range(300)))
+        answered.append(1)
+        for _ in range(5):
+            taking = asyncio.ensure_future(host.take_snapshot())
+            while not taking.done():
+                await host.submit(counted(298, 299))
+                answered.append(host.machine.numbers[299])
+            await taking
+
+    async def count_steps() -> int:
+        disk = SimDisk()
+        await story(disk)
+        return disk.operations
+
+    async def check(disk: SimDisk) -> None:
+        again = (await counting(disk)).machine.numbers
+        known = max(answered, default=0)
+        assert known <= again.get(299, 0) <= known + 1, "all that was answered, and each once"
+        assert again.get(298) == again.get(299)
+        assert len(again) in (0, 300)
+
+    answered: list[int] = []
+    steps = run(count_steps())
+    for step in range(1, steps, 3):
+        answered.clear()
+        disk = SimDisk(seed=seed + step)
+        disk.crash_at(step)
+        with contextlib.suppress(SimCrash):
+            run(story(disk))
+        run(check(disk.crash(seed)))
+
+
+def test_the_next_snapshot_is_due_when_the_log_has_grown_by_half_the_last(monkeypatch):
+    monkeypatch.setattr("goqueue.broker.machine_host.SNAPSHOT_RECORDS", 10)
+
+    async def story() -> None:
+        disk = SimDisk()
+        host = await counting(disk)
+        running = asyncio.ensure_future(host.run())
+        await host.submit(counted(*range(1_000)))
+        await asyncio.sleep(1)
+        assert len(snapshots_in(disk)) == 1
+        size = disk.size(snapshots_in(disk)[0])
+        before, written = host.machine.numbers.copy(), 0
+        while len(snapshots_in(disk)) == 1:
+            await host.submit(counted(5))
+            written += len(msgspec.json.encode(Counted(5, 1)))
+            await asyncio.sleep(0.1)
+        assert size * 0.4 < written < size * 0.6
+        assert host.machine.numbers.keys() == before.keys()
+        await host.submit(counted(5))
+        await asyncio.sleep(400)
+        assert len(snapshots_in(disk)) == 3, "some time after a change"
+        newest = snapshots_in(disk)[-1]
+        await asyncio.sleep(1_000)
+        assert snapshots_in(disk)[-1] == newest, "nothing has changed"
         running.cancel()
 
     run(story())

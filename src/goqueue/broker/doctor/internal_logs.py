@@ -25,13 +25,12 @@ from goqueue.broker.broker import (
     TRANSACTIONS_TOPIC,
 )
 from goqueue.broker.groups.coordinator import view_of
-from goqueue.broker.machine_host import SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot
+from goqueue.broker.storage import snapshot_file
 from goqueue.broker.storage.orphans import Orphan
 from goqueue.cluster import Metadata
 from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
 from goqueue.groups import GroupMachine
 from goqueue.log import checkpoint as checkpoints
-from goqueue.log import framed
 from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
 from goqueue.log.segment import LOG, Sound, stem
 from goqueue.model import batch as batches
@@ -45,7 +44,6 @@ from goqueue.txn import TransactionMachine
 
 INTERNAL_TOPICS: Final = (METADATA_TOPIC, GROUPS_TOPIC, TRANSACTIONS_TOPIC, LEDGERS_TOPIC)
 PRODUCER_IDS_SKIPPED: Final = 1_000 * PRODUCER_ID_BLOCK  # none of them may be given out again
-SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 # What it means when records of a log are lost.
 MEANING: Final = {
@@ -74,7 +72,7 @@ ORPHANED_RECORD: Final = (
 class SnapshotFile(msgspec.Struct, frozen=True):
     path: str
     offset: Offset
-    content: Snapshot | None  # None when it is damaged
+    records: list[bytes] | None  # None when it is damaged
     problem: str = ""
 
 
@@ -139,7 +137,7 @@ def replay_all(disk: Disk, config: Config) -> dict[str, Replayed]:
 def replay(disk: Disk, data_dir: str, topic: str, make: Callable[[], AnyMachine]) -> Replayed:
     """The newest sound snapshot, and what is sound of the log behind it."""
     snapshots = _snapshots(disk, f"{data_dir}/snapshots/{topic}")
-    newest = next((each for each in snapshots if each.content is not None), None)
+    newest = next((each for each in snapshots if each.records is not None), None)
     first = newest.offset if newest else Offset(0)
     values: list[tuple[Offset, bytes]] = []
 
@@ -151,7 +149,7 @@ def replay(disk: Disk, data_dir: str, topic: str, make: Callable[[], AnyMachine]
 
     report = inspect_log(disk, f"{data_dir}/logs/{topic}/0", on_batch=take)
     machine = make()
-    base = newest.content.records if newest and newest.content else []
+    base = newest.records if newest and newest.records else []
     refused = _apply(machine, [*base, *(value for _, value in values)])
     lost = [each for each in report.damage if each.next_offset > first or each.count <= 0]
     if report.start_offset > first:
@@ -188,21 +186,16 @@ def _missing(report: LogReport, first: Offset, end: Offset) -> DamagedRange:
 
 def _snapshots(disk: Disk, directory: str) -> list[SnapshotFile]:
     """Newest first."""
-    names = [
-        name
-        for name in disk.list_directory(directory)
-        if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdigit()
-    ]
-    return [_snapshot(disk, f"{directory}/{name}") for name in sorted(names, reverse=True)]
+    offsets = snapshot_file.stored_offsets(disk, directory)
+    return [_snapshot(disk, snapshot_file.path_of(directory, each), each) for each in offsets]
 
 
-def _snapshot(disk: Disk, path: str) -> SnapshotFile:
-    offset = Offset(int(path.rpartition("/")[2].removesuffix(SNAPSHOT_SUFFIX)))
+def _snapshot(disk: Disk, path: str, offset: Offset) -> SnapshotFile:
     try:
-        content = framed.load(disk, path, SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot)
+        records = [record for block in snapshot_file.read_blocks(disk, path) for record in block]
     except CorruptData as error:
         return SnapshotFile(path, offset, None, str(error))
-    return SnapshotFile(path, offset, content)
+    return SnapshotFile(path, offset, records)
 
 
 # --- mending --------------------------------------------------------------------------------------
@@ -216,8 +209,10 @@ def repair(disk: Disk, data_dir: str, found: Replayed, aside: str) -> None:
     disk.remove_tree(fresh)
     disk.make_directory(f"{fresh}/log")
     disk.make_directory(f"{fresh}/snapshots")
-    path = f"{fresh}/snapshots/{end:020d}{SNAPSHOT_SUFFIX}"
-    framed.store(disk, path, SNAPSHOT_KIND, SNAPSHOT_VERSION, Snapshot(end, records))
+    path = snapshot_file.path_of(f"{fresh}/snapshots", end)
+    writer = snapshot_file.SnapshotWriter(disk, path, end)
+    writer.add(records)
+    writer.finish()
     segment = disk.open(stem(f"{fresh}/log", end) + LOG)
     segment.truncate(0)
     segment.sync()

@@ -1,0 +1,80 @@
+"""What the host of a machine needs of its log: the one door between the two.
+
+A journal is a log of values, and the snapshots that stand for its beginning.  On one node it is a
+partition and a directory (`goqueue.broker.storage.partition_journal`).  A log that several nodes
+agree upon can take its place, and neither a machine nor its host will know.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from goqueue.model.ids import Offset
+
+
+class StoredSnapshot(msgspec.Struct, frozen=True):
+    offset: Offset  # the first one of the log that is not in it
+    bytes: int
+
+
+class ReadValues(msgspec.Struct, frozen=True):
+    """A piece of a log."""
+
+    values: list[bytes]
+    bytes: int  # in the log
+
+
+class Journal(Protocol):
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def end_offset(self) -> Offset:
+        """The next value's."""
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing can be appended any more."""
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def append(self, values: Sequence[bytes]) -> Offset:
+        """Write all of them, or raise and write none; gives the last one's offset."""
+
+    def is_committed(self, offset: Offset) -> bool: ...
+
+    def committed(self, offset: Offset) -> asyncio.Future[None]:
+        """Done when the value there will outlive a power cut; asks for a sync."""
+
+    async def settled(self) -> None:
+        """Return when all that was appended is committed."""
+
+    def demand_sync(self) -> None:
+        """Sync what was appended, without anybody who waits for it yet."""
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self, offset: Offset) -> AsyncIterator[ReadValues]:
+        """All values from there to the end as it is now."""
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    async def newest_snapshot(self) -> StoredSnapshot | None:
+        """The newest one that is whole.
+
+        Raises `CorruptData` when the log does not go on from there.
+        """
+
+    def read_snapshot(self, snapshot: StoredSnapshot) -> AsyncIterator[Sequence[bytes]]:
+        """Its records, some at a time."""
+
+    async def store_snapshot(
+        self, offset: Offset, slices: Iterable[Sequence[bytes]]
+    ) -> StoredSnapshot:
+        """Write a snapshot, slice by slice, and forget what the oldest kept one stands for.
+
+        Between two slices others have their turn.  A crash leaves all of it or nothing.
+        """
