@@ -33,7 +33,10 @@ def test_the_client_of_kafka_loads_no_hypothesis():
     assert loaded_by("from goqueue.client.kafka import KafkaClient") == "['kio']"
 
 
-@pytest.mark.parametrize("module", ["reading", "following", "sink.writers", "listener"])
+@pytest.mark.parametrize(
+    "module",
+    ["source.partition_reader", "source.stream_offsets", "sink.writers", "runtime.listener"],
+)
 def test_processes_of_spark_load_no_hypothesis(module: str):
     pytest.importorskip("pyspark", reason="needs goqueue[spark]")
     assert loaded_by(f"import goqueue.spark.{module}") == "['kio']"

@@ -124,17 +124,19 @@ def _admit(
     if first.base_sequence < 0:
         raise InvalidRecord("a transactional batch has a sequence")
     adds = version >= ADDS_PARTITIONS_FROM
-    if adds and first.base_sequence and not partition.log.producers.find(first.producer_id):
-        raise OutOfOrderSequence(
-            f"producer {first.producer_id} begins in {partition} with sequence"
-            f" {first.base_sequence}, not 0"
-        )
-    return broker.transactions.admit(
+    admitted = broker.transactions.admit(
         request.transactional_id,
         ProducerIdentity(first.producer_id, first.producer_epoch),
         (TopicName(partition.topic), partition.index),
         adds=adds,
     )
+    # After the coordinator's word, as in Kafka: a producer that was shut out is told so.
+    if adds and first.base_sequence and not partition.log.producers.find(first.producer_id):
+        raise OutOfOrderSequence(
+            f"producer {first.producer_id} begins in {partition} with sequence"
+            f" {first.base_sequence}, not 0"
+        )
+    return admitted
 
 
 def _code(error: GoQueueError, version: int) -> ErrorCode:
