@@ -1,6 +1,7 @@
-"""The broker: the verbs that all listeners share.
+"""The broker: the operations that all listeners share, and the parts that carry them out.
 
-Listeners decode, call one verb, encode.  Names from outside are checked here, once.
+Listeners decode requests, call the broker, and encode replies.  Each operation checks the names
+that it gets (`model/names.py`).  Fetch and Produce use partitions directly.
 """
 
 import asyncio

@@ -67,7 +67,7 @@ class IllegalGeneration(GroupError):
 
 
 class RebalanceInProgress(GroupError):
-    """The group is dividing its partitions anew: join again."""
+    """The group is rebalancing: join again."""
 
     code = "rebalance_in_progress"
     retriable = True

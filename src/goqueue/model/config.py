@@ -43,10 +43,10 @@ class KafkaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_bytes_max: int = 104_857_600
     """Largest request accepted, in bytes. A larger one closes the connection."""
     connections_max: int = 10_000
-    """Connections at once; further ones are closed at once. Each takes a file handle: the server
-    lowers this at start when the process may have too few (`ulimit -n`), and says so."""
+    """Most open connections; further ones are closed immediately. Each takes a file handle: the
+    server lowers this limit at start if the process may open too few files (`ulimit -n`)."""
     idle_ms: int = 600_000
-    """A connection without a request for so long is closed."""
+    """A connection without a request for this long is closed."""
     request_ms: int = 60_000
     """A request that has begun to arrive must be whole within this time, and a client that has
     replies to read must read some of them."""
@@ -106,12 +106,12 @@ class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     auto_create: bool = True
     """Create a topic when a client first produces to it or asks for its metadata."""
     partitions: int = 3
-    """Partitions of a topic that does not say how many."""
+    """Number of partitions of a new topic, unless the request says it."""
     partitions_max: int = 10_000
     """Most partitions a single topic may have."""
     count_max: int = 10_000
-    """Most topics there may be, dead letters included; further ones are refused. Each takes memory,
-    files, and time at the start."""
+    """Most topics, dead-letter topics included; further ones are refused. Each takes memory, files,
+    and time at the start."""
     settings: dict[str, str] = {}
     """Topic settings for topics that do not set them themselves, by their Kafka names."""
 
@@ -122,9 +122,9 @@ class StorageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint_ms: int = 30_000
     """How often written logs are checkpointed: after a crash only what is newer is verified."""
     retention_check_ms: int = 60_000
-    """How often old segments are looked for."""
+    """How often retention looks for old segments."""
     compaction_check_ms: int = 15_000
-    """How often compacted topics are looked at."""
+    """How often compacted topics are checked."""
     compaction_memory_bytes: int = 134_217_728
     """Memory for the keys of one compaction run."""
     free_bytes_min: int = 104_857_600
@@ -134,16 +134,16 @@ class StorageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_timeout_ms: int = 30_000
-    """Silence after which a member is taken for dead. Classic members choose their own."""
+    """A member without a heartbeat for this long times out. Classic members choose their own."""
     session_timeout_ms_min: int = 6_000
     """The shortest session a classic member may choose."""
     session_timeout_ms_max: int = 1_800_000
     """The longest session a classic member may choose."""
     heartbeat_interval_ms: int = 3_000
-    """How often members of large consumer-protocol groups are told to come."""
+    """Heartbeat interval of members of large groups of the consumer protocol (KIP-848)."""
     heartbeat_interval_ms_min: int = 300
-    """How often members of small ones are: a rebalance is noticed at the next heartbeat. In
-    between it grows with the group, so that no group sends more than a hundred a second."""
+    """Heartbeat interval of members of small groups: a rebalance is noticed at the next heartbeat.
+    It grows with the group, so that no group sends more than a hundred heartbeats a second."""
     initial_rebalance_delay_ms: int = 3_000
     """How long a classic group that was empty waits for more members before its first generation.
     Longer saves rebalances when a fleet starts; 0 suits tests and single consumers."""
@@ -152,12 +152,12 @@ class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members_max: int = 10_000
     """Members of one group; further joins are refused."""
     member_metadata_bytes_max: int = 1_048_576
-    """What a member may say of itself (subscriptions, ids), and what a leader may assign to one, in
-    bytes. It is kept in memory and written to the log."""
+    """Largest metadata of a member (subscriptions, ids) and largest assignment of a member, in
+    bytes. Both are kept in memory and written to the log."""
     offset_retention_ms: int = 604_800_000
-    """How long committed offsets outlive the last member of their group."""
+    """How long committed offsets are kept after the last member of their group has left."""
     offset_check_interval_ms: int = 600_000
-    """How often a group is looked at for offsets to expire, and for being empty."""
+    """How often groups are checked for expired offsets and for being empty."""
     offset_metadata_bytes_max: int = 4_096
     """The longest text a client may attach to a committed offset."""
 
@@ -166,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_id: int = 1
     """This node's number, unique in a cluster."""
     data_dir: str = "./data"
-    """Everything that is kept lies below this directory."""
+    """Directory of all data."""
     insecure: bool = False
     """Allow listeners on addresses other than loopback without authentication."""
     log_format: str = "auto"

@@ -173,7 +173,7 @@ class NotLeader(GoQueueError):
 
 
 class FencedLeaderEpoch(GoQueueError):
-    """The caller's leader epoch is older than this broker's: refresh metadata and come again."""
+    """The caller's leader epoch is older than this broker's: refresh metadata and retry."""
 
     code = "fenced_leader_epoch"
     retriable = True

@@ -203,15 +203,13 @@ _SETTINGS = [
     Setting(
         "compression.gzip.level",
         "int",
-        "How hard to compress with gzip."
-        f"{IDLE}a batch that is compressed anew gets the broker's own level.",
+        f"How hard to compress with gzip.{IDLE}the broker uses its own level to compress a batch.",
         _gzip_level,
     ),
     Setting(
         "compression.lz4.level",
         "int",
-        "How hard to compress with lz4."
-        f"{IDLE}a batch that is compressed anew gets the broker's own level.",
+        f"How hard to compress with lz4.{IDLE}the broker uses its own level to compress a batch.",
         _whole(1, 17),
     ),
     Setting(
@@ -224,8 +222,7 @@ _SETTINGS = [
     Setting(
         "compression.zstd.level",
         "int",
-        "How hard to compress with zstd."
-        f"{IDLE}a batch that is compressed anew gets the broker's own level.",
+        f"How hard to compress with zstd.{IDLE}the broker uses its own level to compress a batch.",
         _whole(-131_072, 22),
     ),
     Setting(
@@ -258,7 +255,7 @@ _SETTINGS = [
     Setting(
         "flush.ms",
         "long",
-        "The longest a written batch waits for fsync when nobody waits for it.",
+        "Longest time until a written batch is synced if no producer waits for it.",
         _duration_ms(1, LONG_MAX),
     ),
     Setting(
@@ -270,22 +267,20 @@ _SETTINGS = [
     Setting(
         "goqueue.expired",
         "string",
-        "What a queue does with messages that outlived their time: to the dead letters"
-        " (`dead_letter`), or away with them (`drop`).",
+        "What happens to expired messages of a queue: `dead_letter`, or `drop`.",
         _one_of("dead_letter", "drop"),
     ),
     Setting(
         "goqueue.ttl.ms",
         "long",
-        "How long a message without `gq-ttl-ms` is worth handing out to a queue's consumers; -1 for"
-        " ever. Readers of the stream see it all the same, until retention deletes it.",
+        "Time to live of messages without the header `gq-ttl-ms`, in queues; -1: no limit."
+        " Consumers of the stream see expired messages until retention deletes them.",
         _duration_ms(-1, LONG_MAX),
     ),
     Setting(
         "index.interval.bytes",
         "int",
-        "One index entry per so many bytes of log: smaller finds offsets faster, larger saves"
-        " room.",
+        "Bytes of log per index entry: smaller values find offsets faster, larger ones save space.",
         _whole(64, INT_MAX),
     ),
     Setting(

@@ -1,4 +1,4 @@
-"""Queue delivery: any topic worked off by any number of workers, each message acked by itself.
+"""Queue delivery: any number of consumers receive and ack the messages of a topic one by one.
 
 `machine` has the verbs; start there.  Then:
 

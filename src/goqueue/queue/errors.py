@@ -22,7 +22,7 @@ class ReceiptUnknown(QueueError):
 
 
 class ReceiptExpired(QueueError):
-    """The message was delivered again, waits to be, or is finished: this delivery is over."""
+    """The delivery has ended: it timed out, or the message was settled."""
 
     code = "receipt_expired"
 

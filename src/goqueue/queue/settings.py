@@ -25,7 +25,8 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     max_timeouts: int = 20
     """Visibility time-outs after which a message is dead-lettered."""
     max_deliveries: int = 0
-    """Deliveries after which a message is dead-lettered, whatever their outcome. 0: no limit."""
+    """Deliveries after which a message is dead-lettered, whatever their outcome. 0: no limit.
+    Groups that share consumers create have 5."""
     backoff_base_ms: int = 1_000
     """Delay before the first redelivery after a nack."""
     backoff_factor: float = 2.0

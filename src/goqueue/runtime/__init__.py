@@ -1,4 +1,4 @@
-"""The doors to the world and their real versions."""
+"""Clock, disk, network and randomness: the interfaces and the real versions."""
 
 from goqueue.runtime.chance import RealRandom
 from goqueue.runtime.clock import RealClock

@@ -42,7 +42,7 @@ _TOTALS: Final = (
     ("messages_dropped", "Messages dropped for their time to live, or gone by then.", "dropped"),
 )
 _LANES: Final[tuple[tuple[str, str, Callable[[LaneStats], int]], ...]] = (
-    ("queue_ready", "Messages that may be handed out now.", lambda lane: lane.ready),
+    ("queue_ready", "Messages that can be delivered now.", lambda lane: lane.ready),
     ("queue_in_flight", "Messages that consumers hold.", lambda lane: lane.in_flight),
     ("queue_waiting", "Messages that wait for a retry or their key.", lambda lane: lane.waiting),
 )
@@ -143,7 +143,7 @@ def _dead(found: Sequence[tuple[str, str, Totals]]) -> Metric:
 
 def _letters(counts: dict[str, int]) -> Metric:
     family = GaugeMetricFamily(
-        "goqueue_dead_letters", "Dead letters that are there, by source topic.", labels=["topic"]
+        "goqueue_dead_letters", "Dead letters by source topic.", labels=["topic"]
     )
     for topic, count in counts.items():
         family.add_metric([topic], count)
@@ -153,7 +153,7 @@ def _letters(counts: dict[str, int]) -> Metric:
 def _unwritten_dead_letters(found: Sequence[UnwrittenDeadLetters]) -> Metric:
     family = GaugeMetricFamily(
         "goqueue_dead_letters_unplaced",
-        "Dead messages that cannot be written to the dead letters, by source topic.",
+        "Dead letters that cannot be written, by source topic.",
         labels=["topic"],
     )
     counts: dict[str, int] = {}

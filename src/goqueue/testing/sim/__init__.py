@@ -1,6 +1,6 @@
-"""Pretend doors: time, disk, network and chance that one seed repeats.
+"""Simulated clock, disk, network and randomness, repeatable by one seed.
 
-What runs on the real doors runs unchanged on these.  `World` bundles them.
+What runs on the real ones runs unchanged on these.  `World` bundles them.
 """
 
 from goqueue.testing.sim.chance import SimRandom
