@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.spark_broker import TICKS_A_SECOND, Broker
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import KafkaClient
+from goqueue.model.ids import TopicPartition
 from goqueue.spark.columns.encoder import Encoder
 from goqueue.spark.lake import open_table
 

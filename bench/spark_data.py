@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from bench.payload import POOL_BYTES, pool
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import KafkaClient
+from goqueue.model.ids import TopicPartition
 from goqueue.spark.columns import Encoder
 
 STEP_RECORDS = 50_000

@@ -23,8 +23,9 @@ from bench.kafka_connector import NotToBeHad, connector_jars
 from bench.spark_broker import Broker
 from bench.spark_cpu import jvm_pid, spark_cpu
 from bench.spark_data import Sums, fill
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import KafkaClient
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicPartition
 from goqueue.model.record import Record
 from goqueue.spark.columns import engines
 

@@ -29,8 +29,9 @@ import goqueue.spark
 from bench.kafka_connector import NotToBeHad, connector_jars
 from bench.spark_broker import Broker
 from bench.spark_cpu import jvm_pid, spark_cpu
-from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
+from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicPartition
 from goqueue.model.record import Record
 from goqueue.spark.columns import Decoder, engines
 

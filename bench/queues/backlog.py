@@ -12,8 +12,9 @@ from bench import payload
 from bench.process import Failed
 from bench.queues.crew import started
 from bench.queues.doors import GROUP, TOPIC, prepare
-from goqueue.client.kafka import KafkaClient, QueueWorker, TopicPartition
+from goqueue.client.kafka import KafkaClient, QueueWorker
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicPartition
 from goqueue.model.record import Record
 
 BATCH = 5_000

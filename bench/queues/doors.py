@@ -16,8 +16,9 @@ import msgspec
 
 from bench.brokers import GoQueue
 from bench.process import Failed
-from goqueue.client.kafka import KafkaClient, QueueWorker, Received, TopicPartition
+from goqueue.client.kafka import KafkaClient, QueueWorker, Received
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicPartition
 from goqueue.model.record import Record
 
 GROUP = "bench"

@@ -15,8 +15,9 @@ from bench.brokers import GoQueue
 from bench.process import Failed
 from bench.queues.crew import started, together
 from bench.queues.doors import TOPIC, HttpWorker, Link, configure, prepare
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import KafkaClient
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicPartition
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
 

@@ -8,9 +8,10 @@ import httpx
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.client.kafka import KafkaClient, KafkaRefused, TopicPartition
+from goqueue.client.kafka import KafkaClient, KafkaRefused
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 from tests.conformance.server import Server
 from tests.conformance.transactional_clients import READERS
@@ -80,7 +81,10 @@ class Attempt:
 
     def write(self, *values: bytes) -> None:
         """All to every partition, in one request, without adding the partitions first."""
-        sent = {TopicPartition(self._topic, each): self._batch(each, values) for each in range(2)}
+        sent = {
+            TopicPartition(TopicName(self._topic), each): self._batch(each, values)
+            for each in range(2)
+        }
         self._kafka.produce(sent, transactional_id=self.member["transactional_id"])
         self._sequences = [each + len(values) for each in self._sequences]
 

@@ -15,7 +15,7 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
@@ -161,7 +161,7 @@ class Engine:
             partition = await broker.partition(TOPIC, index)
             transactions = broker.transactions
             await transactions.wait_ready(task.name)
-            transactions.admit(task.name, task.who, (TOPIC, index), adds=False)
+            transactions.admit(task.name, task.who, TopicPartition(TOPIC, index), adds=False)
             appended = broker.append(partition, _batch(broker, task.who, sequence, value))
             await partition.committed(appended.last_offset)
             await transactions.wait_durable(task.name)

@@ -17,7 +17,7 @@ from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
 from goqueue.log.producers import Producers
 from goqueue.model.config import Config
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.testing.sim.world import World
 from tests.sim.transaction_history import Anomaly
 from tests.sim.transaction_world import HOST, Workload, batch_of
@@ -102,7 +102,7 @@ class Successor:
             journal = broker.transactions.host._journal
             assert isinstance(journal, PartitionJournal)
             journal._partition.demand_flush = lambda: None  # type: ignore[method-assign]
-            broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
+            broker.transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
             broker.append(partition, batch_of(broker, who, 1, b"second"))
             await partition.flush()
             self.done = True

@@ -17,11 +17,11 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
-from goqueue.txn import ProducerIdentity, TopicPartition
+from goqueue.txn import ProducerIdentity
 from tests.sim.transaction_history import End, History, Place, Seen, Written
 
 HOST = "a"
@@ -146,7 +146,7 @@ class Workload:
         written.writes[value] = place
         for _ in range(self.random.choice((1, 1, 2))):  # the answer was lost: once more
             partition = await broker.partition(*place)
-            await self._admit(broker, producer, who, (TopicName(place[0]), place[1]))
+            await self._admit(broker, producer, who, TopicPartition(TopicName(place[0]), place[1]))
             appended = broker.append(partition, batch_of(broker, who, sequence, value))
             await partition.committed(appended.last_offset)
             await broker.transactions.wait_durable(producer.name)
@@ -283,7 +283,7 @@ class Workload:
                 ),
                 default=None,
             )
-            committed = fetched.offsets.get((INPUT, producer.index))
+            committed = fetched.offsets.get(TopicPartition(INPUT, producer.index))
             found = None if committed is None else committed.offset
             if found != last:
                 self.problems.append(f"{producer.name}: offset {found}, its data says {last}")

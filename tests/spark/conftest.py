@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goqueue.client.kafka import LATEST, KafkaClient, TopicPartition
+from goqueue.client.kafka import LATEST, KafkaClient
 from goqueue.model.batch import encode
 from goqueue.model.config import Config, HttpConfig, KafkaConfig, StorageConfig
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange
@@ -181,7 +182,9 @@ def filling(client: KafkaClient) -> Fill:
             )
             for index, value in enumerate(values)
         ]
-        client.produce({TopicPartition(topic, partition): [encode(records, codec=codec)]})
+        client.produce(
+            {TopicPartition(TopicName(topic), partition): [encode(records, codec=codec)]}
+        )
 
     return fill
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from goqueue.client.kafka import LATEST, KafkaClient, TopicPartition
+from goqueue.client.kafka import LATEST, KafkaClient
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.columns import COLUMN_TYPES, Decoder
 from goqueue.spark.lake import FORMATS
 from goqueue.spark.replay import job as module
@@ -49,7 +50,7 @@ def read(client: KafkaClient) -> Callable[[str, int], list[dict]]:
     """`read(topic, partition)`: all committed records."""
 
     def read(topic: str, partition: int) -> list[dict]:
-        where = TopicPartition(topic, partition)
+        where = TopicPartition(TopicName(topic), partition)
         end = client.list_offsets({where: LATEST})[where].offset
         decoder = Decoder(topic, partition, tuple(COLUMN_TYPES))
         rows: list[dict] = []

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicPartition
 
 
 @pytest.fixture

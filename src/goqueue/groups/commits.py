@@ -31,7 +31,6 @@ from goqueue.groups.errors import (
     StaleMemberEpoch,
     UnknownMember,
 )
-from goqueue.groups.offsets import PartitionKey
 from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import (
     ClassicState,
@@ -41,7 +40,14 @@ from goqueue.groups.records import (
     OffsetsCommitted,
     OffsetsDeleted,
 )
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicIdPartition, TopicName
+from goqueue.model.ids import (
+    GroupId,
+    Offset,
+    Timestamp,
+    TopicIdPartition,
+    TopicName,
+    TopicPartition,
+)
 
 NO_GENERATION = -1
 
@@ -99,7 +105,9 @@ def _metadata_error(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetad
 
 def _commit_time(change: PendingChange, wanted: OffsetToCommit) -> Timestamp:
     """No two commits in a partition have the same time: it tells one from the other."""
-    before = change.context.offsets.of(change.group_id).get((wanted.topic, wanted.partition))
+    before = change.context.offsets.of(change.group_id).get(
+        TopicPartition(wanted.topic, wanted.partition)
+    )
     if before is None or before.committed_at < change.now:
         return change.now
     return Timestamp(before.committed_at + 1)
@@ -187,14 +195,14 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One group of an OffsetFetch."""
 
     group_id: GroupId
-    partitions: tuple[PartitionKey, ...] | None = None  # None: all there are
+    partitions: tuple[TopicPartition, ...] | None = None  # None: all there are
     member_id: str = ""
     member_epoch: int = NO_GENERATION
 
 
 class FetchedOffsets(msgspec.Struct, frozen=True):
     group_id: GroupId
-    offsets: dict[PartitionKey, CommittedOffset | None]
+    offsets: dict[TopicPartition, CommittedOffset | None]
     error: GroupError | None = None
 
 
@@ -222,7 +230,7 @@ def _fetch_one(context: CoordinatorContext, request: FetchRequest) -> FetchedOff
 
 
 def delete(
-    change: PendingChange, partitions: Sequence[PartitionKey]
+    change: PendingChange, partitions: Sequence[TopicPartition]
 ) -> tuple[PartitionResult, ...]:
     """Offsets of topics that a member reads stay."""
     group, offsets = change.group, change.context.offsets

@@ -40,7 +40,6 @@ from goqueue.groups.context import CoordinatorContext, Group
 from goqueue.groups.descriptions import GroupDescription, GroupListing
 from goqueue.groups.errors import RebalanceInProgress, UnknownMember
 from goqueue.groups.member_assignment import Changes, MemberAssignment
-from goqueue.groups.offsets import PartitionKey
 from goqueue.groups.pending_change import PendingChange, step
 from goqueue.groups.records import (
     CommittedOffset,
@@ -68,7 +67,7 @@ from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import Topics, TopicsView
-from goqueue.model.ids import GroupId, Timestamp, TopicName
+from goqueue.model.ids import GroupId, Timestamp, TopicName, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.model.snapshots import Walk
 
@@ -233,12 +232,12 @@ class GroupMachine:
         """OffsetFetch, for several groups; None where nothing is committed."""
         return _reply(commits.fetch(self._context, requests))
 
-    def committed(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
+    def committed(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, as it is now."""
         return self._context.offsets.of(group_id)
 
     def delete_offsets(
-        self, now: Timestamp, group_id: GroupId, partitions: Sequence[PartitionKey]
+        self, now: Timestamp, group_id: GroupId, partitions: Sequence[TopicPartition]
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
         """OffsetDelete."""
         change = self._begin(now, group_id)

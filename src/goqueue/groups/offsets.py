@@ -7,10 +7,9 @@ changes its protocol without touching them.
 from collections.abc import Iterable, Iterator, Mapping
 
 from goqueue.groups.records import CommittedOffset, OffsetRecord, OffsetsCommitted, OffsetsDeleted
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicPartition
 from goqueue.model.snapshots import Walk
 
-PartitionKey = tuple[TopicName, int]
 SNAPSHOT_OFFSETS_MAX = 1_000  # in one record, which takes half a millisecond
 
 
@@ -18,13 +17,13 @@ class OffsetStore:
     """Only `apply` changes it."""
 
     def __init__(self) -> None:
-        self._groups: dict[GroupId, dict[PartitionKey, CommittedOffset]] = {}
+        self._groups: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
         self._walk: Walk[GroupId, tuple[CommittedOffset, ...]] | None = None  # of a snapshot
 
     def groups(self) -> Iterator[GroupId]:
         return iter(self._groups)
 
-    def of(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
+    def of(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         return self._groups.get(group_id, {})
 
     def __contains__(self, group_id: GroupId) -> bool:
@@ -37,7 +36,7 @@ class OffsetStore:
             case OffsetsCommitted(group_id=group_id, offsets=offsets):
                 held = self._groups.setdefault(group_id, {})
                 for committed in offsets:
-                    held[committed.topic, committed.partition] = committed
+                    held[TopicPartition(committed.topic, committed.partition)] = committed
             case OffsetsDeleted(group_id=group_id, partitions=partitions):
                 held = self._groups.get(group_id, {})
                 for key in partitions:

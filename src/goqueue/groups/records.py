@@ -14,7 +14,7 @@ from goqueue.groups.partition_sets import Packed
 from goqueue.groups.settings import GroupSettings
 from goqueue.groups.topics import TopicFacts
 from goqueue.model.errors import CorruptData
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName, TopicPartition
 
 FORMAT_VERSION = 1
 
@@ -219,7 +219,7 @@ class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
 
 class OffsetsDeleted(msgspec.Struct, frozen=True, tag="offsets_deleted"):
     group_id: GroupId
-    partitions: tuple[tuple[TopicName, int], ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 ClassicRecord: TypeAlias = (

@@ -22,6 +22,20 @@ NO_EPOCH = Epoch(-1)
 NO_TIMESTAMP = Timestamp(-1)
 
 
+class TopicPartition(NamedTuple):
+    """One partition of a topic, by the topic's name.
+
+    Equal to the plain pair, and written as one to logs and JSON.  Building it takes longer than
+    building the pair, so a lookup on the hot path may use the pair.
+    """
+
+    topic: TopicName
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
 class TopicIdPartition(NamedTuple):
     """A partition by its topic's *id*: a topic made again under its old name is another topic."""
 

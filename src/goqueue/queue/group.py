@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import QueueMember
@@ -10,14 +10,12 @@ from goqueue.queue.replies import Totals
 from goqueue.queue.settings import QueueSettings
 from goqueue.queue.totals import sum_of
 
-Place = tuple[TopicName, int]  # a topic's partition
-
 
 class QueueGroup:
     def __init__(self, group_id: GroupId, settings: QueueSettings) -> None:
         self.group_id = group_id
         self.settings = settings
-        self.states: dict[Place, PartitionState] = {}
+        self.states: dict[TopicPartition, PartitionState] = {}
         self.book = LeaseBook()
         self.topic_totals: dict[TopicName, Totals] = {}
         self.members: dict[str, QueueMember] = {}
@@ -46,12 +44,12 @@ class QueueGroup:
     def states_of(self, topic: TopicName) -> Iterator[PartitionState]:
         return (state for (name, _), state in self.states.items() if name == topic)
 
-    def put(self, place: Place, state: PartitionState) -> None:
+    def put(self, place: TopicPartition, state: PartitionState) -> None:
         """Take a state in, for another one that may be there."""
         self.drop(place)
         self.states[place] = state
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: TopicPartition) -> None:
         state = self.states.pop(place, None)
         if state is not None:
             state.clear()

@@ -15,13 +15,21 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
+from goqueue.model.ids import (
+    NO_TIMESTAMP,
+    GroupId,
+    Offset,
+    Timestamp,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
 from goqueue.model.machine import Decision
 from goqueue.queue import settling, snapshot
 from goqueue.queue.dead_letter import DeadLetterIndex
 from goqueue.queue.delivery import Delivery, Selection, decide_lease
 from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
-from goqueue.queue.group import Place, QueueGroup
+from goqueue.queue.group import QueueGroup
 from goqueue.queue.lease import Lease
 from goqueue.queue.partition_state import DEAD, PartitionState
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
@@ -83,7 +91,7 @@ class QueueMachine:
 
     def __init__(self) -> None:
         self.groups: dict[GroupId, QueueGroup] = {}
-        self.dead_letter_indexes: dict[Place, DeadLetterIndex] = {}
+        self.dead_letter_indexes: dict[TopicPartition, DeadLetterIndex] = {}
         self.next_lease_id = 1
         self.reservations: dict[
             str, dict[PartitionState, None]
@@ -103,7 +111,9 @@ class QueueMachine:
 
     def state(self, where: Where) -> PartitionState | None:
         group = self.groups.get(where.group_id)
-        return None if group is None else group.states.get((where.topic, where.partition))
+        if group is None:
+            return None
+        return group.states.get(TopicPartition(where.topic, where.partition))
 
     def states(self) -> Iterator[PartitionState]:
         return (state for group in self.groups.values() for state in group.states.values())
@@ -117,7 +127,7 @@ class QueueMachine:
         return bool(self._with_dead)
 
     def dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
-        return self.dead_letter_indexes.get((topic, partition)) or DeadLetterIndex()
+        return self.dead_letter_indexes.get(TopicPartition(topic, partition)) or DeadLetterIndex()
 
     def in_flight(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
         """Receipts, as it were, for what is in flight in a range of offsets, in no transaction."""
@@ -180,7 +190,9 @@ class QueueMachine:
 
         To be durable before anything is written to that log.
         """
-        found = (group.states.get((topic, partition)) for group in self.groups.values())
+        found = (
+            group.states.get(TopicPartition(topic, partition)) for group in self.groups.values()
+        )
         over = [each for each in found if each is not None and each.topic_id == topic_id]
         floors = [(each.where, each.ack_floor) for each in over if each.reaches(end)]
         if not floors and not self.dead_letter_index(topic, partition).reaches(end):
@@ -531,7 +543,9 @@ class QueueMachine:
             case PartitionSnapshot():
                 self._put(snapshot.restore(record, self.groups[record.where.group_id].book))
             case MessagesSnapshot(where=where):
-                state = self.groups[where.group_id].states[where.topic, where.partition]
+                state = self.groups[where.group_id].states[
+                    TopicPartition(where.topic, where.partition)
+                ]
                 snapshot.restore_messages(state, record)
                 self._note_restored(state)
             case PartitionsForgotten(group_id=group_id, topic=topic):
@@ -564,7 +578,7 @@ class QueueMachine:
     ) -> None:
         where = record.where
         group = self.groups[where.group_id]
-        state = group.states[where.topic, where.partition]
+        state = group.states[TopicPartition(where.topic, where.partition)]
         totals = group.totals_in(where.topic)
         match record:
             case Leased():
@@ -600,7 +614,7 @@ class QueueMachine:
     def _apply_reservation(self, record: Reserved | ReservationsEnded) -> None:
         where = record.where
         group = self.groups[where.group_id]
-        state = group.states[where.topic, where.partition]
+        state = group.states[TopicPartition(where.topic, where.partition)]
         match record:
             case Reserved(transactional_id=transactional_id):
                 state.reserve_for_transaction(record)
@@ -631,7 +645,7 @@ class QueueMachine:
         self._note_dead(state)
 
     def _shorten(self, record: LogShortened) -> None:
-        place = record.topic, record.partition
+        place = TopicPartition(record.topic, record.partition)
         for group in self.groups.values():
             state = group.states.get(place)
             if state is None or state.topic_id != record.topic_id:
@@ -650,11 +664,13 @@ class QueueMachine:
             self._with_dead.pop(state, None)
 
     def _dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
-        return self.dead_letter_indexes.setdefault((topic, partition), DeadLetterIndex())
+        return self.dead_letter_indexes.setdefault(
+            TopicPartition(topic, partition), DeadLetterIndex()
+        )
 
     def _put(self, state: PartitionState) -> None:
         group = self.groups[state.where.group_id]
-        place = state.where.topic, state.where.partition
+        place = TopicPartition(state.where.topic, state.where.partition)
         self._drop(group, place)
         group.states[place] = state
         group.has_begun = True
@@ -666,7 +682,7 @@ class QueueMachine:
         self._note_dead(state)
         self.watch(state)
 
-    def _drop(self, group: QueueGroup, place: Place) -> None:
+    def _drop(self, group: QueueGroup, place: TopicPartition) -> None:
         state = group.states.pop(place, None)
         if state is not None:
             for transactional_id in [

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
-from goqueue.model.ids import GroupId, Timestamp
+from goqueue.model.ids import GroupId, Timestamp, TopicPartition
 from goqueue.model.snapshots import Walk
 from goqueue.queue.dead_letter import DeadLetterIndex
-from goqueue.queue.group import Place, QueueGroup
+from goqueue.queue.group import QueueGroup
 from goqueue.queue.history import History
 from goqueue.queue.lease import Lease, LeaseBook
 from goqueue.queue.message_states import State, within
@@ -65,7 +65,7 @@ class QueueSnapshot:
         self,
         next_lease_id: int,
         groups: dict[GroupId, QueueGroup],
-        indexes: dict[Place, DeadLetterIndex],
+        indexes: dict[TopicPartition, DeadLetterIndex],
     ) -> None:
         self._next_lease_id = next_lease_id
         self._groups = groups
@@ -91,7 +91,7 @@ class QueueSnapshot:
         head = GroupConfigured(group.group_id, group.settings, group.generation, group.has_begun)
         return [head, *(MemberJoined(group.group_id, each) for each in group.members.values())]
 
-    def _index_kept(self, place: Place) -> list[QueueRecord]:
+    def _index_kept(self, place: TopicPartition) -> list[QueueRecord]:
         index = self._indexes.get(place)
         if index is None:
             return []
@@ -119,7 +119,7 @@ class QueueSnapshot:
                 self._keep(where, dead, dead)
             case DeadLettered(where=where, ranges=ranges):
                 self._keep(where, ranges)
-                self._index_walk.keep((record.dead_letter_topic, where.partition))
+                self._index_walk.keep(TopicPartition(record.dead_letter_topic, where.partition))
             case ReservationsEnded(where=where, transactional_id=transactional_id):
                 for queue in self._at(where):
                     self._keep(where, queue.reserved_ranges(transactional_id))
@@ -127,7 +127,7 @@ class QueueSnapshot:
                 for queue in self._at(where):
                     self._keep(where, (ALL if floor < queue.ack_floor else (0, floor - 1),))
             case LogShortened(topic=topic, partition=partition, end=end):
-                self._index_walk.keep((topic, partition))
+                self._index_walk.keep(TopicPartition(topic, partition))
                 for group_id in self._groups:
                     self._keep(Where(group_id, topic, partition), ((end, ALL[1]),))
             case Resumed():
@@ -135,7 +135,7 @@ class QueueSnapshot:
                     for queue in group.states.values():
                         self._keep(queue.where, (ALL,))
             case RedriveStarted() | DeadLettersRemoved() | DeadLetterSnapshot():
-                self._index_walk.keep((record.topic, record.partition))
+                self._index_walk.keep(TopicPartition(record.topic, record.partition))
             case Forgotten(topic=topic):
                 for place in [place for place in self._indexes if place[0] == topic]:
                     self._index_walk.keep(place)
@@ -188,7 +188,11 @@ class QueueSnapshot:
     def _at(self, where: Where) -> Iterator[PartitionState]:
         """The queue there, if there is one."""
         group = self._groups.get(where.group_id)
-        queue = None if group is None else group.states.get((where.topic, where.partition))
+        queue = (
+            None
+            if group is None
+            else group.states.get(TopicPartition(where.topic, where.partition))
+        )
         if queue is not None:
             yield queue
 

@@ -3,7 +3,7 @@
 from goqueue.txn.applications import GroupEnded, Members, RunBegun
 from goqueue.txn.identity import ProducerIdentity, identity_of, needs_new_id
 from goqueue.txn.machine import TransactionMachine
-from goqueue.txn.records import Attempt, PendingOffset, State, TopicPartition, TransactionRecord
+from goqueue.txn.records import Attempt, PendingOffset, State, TransactionRecord
 from goqueue.txn.transaction import NO_RECORDS, MustEnd, Transaction
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "ProducerIdentity",
     "RunBegun",
     "State",
-    "TopicPartition",
     "Transaction",
     "TransactionMachine",
     "TransactionRecord",

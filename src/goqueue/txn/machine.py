@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import Timestamp, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.model.snapshots import Walk
 from goqueue.txn.applications import Applications
@@ -52,7 +52,6 @@ from goqueue.txn.records import (
     ProducerRegistered,
     RunStarted,
     State,
-    TopicPartition,
     TransactionKept,
     TransactionRecord,
     decode,
@@ -336,12 +335,12 @@ class TransactionMachine:
             case PartitionsAdded():
                 transaction = self._begin_if_needed(record.transactional_id, record.at)
                 transaction.partitions.update(
-                    (topic, partition) for topic, partition in record.partitions
+                    TopicPartition(topic, partition) for topic, partition in record.partitions
                 )
             case OffsetsAdded():
                 transaction = self._begin_if_needed(record.transactional_id, record.at)
                 transaction.add_offsets(record.group_id, record.offsets)
-                added = [(each.topic, each.partition) for each in record.offsets]
+                added = [TopicPartition(each.topic, each.partition) for each in record.offsets]
                 self.pending_offsets.add(record.transactional_id, record.group_id, added)
             case Prepared():
                 self._prepare(record)

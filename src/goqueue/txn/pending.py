@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from goqueue.txn.records import TopicPartition
+from goqueue.model.ids import TopicPartition
 
 
 class PendingOffsets:

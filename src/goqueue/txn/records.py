@@ -19,9 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
-from goqueue.model.ids import Offset, Timestamp, TopicName
-
-TopicPartition = tuple[TopicName, int]
+from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
 
 
 class State(StrEnum):

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import Timestamp, TopicPartition
 from goqueue.txn.records import (
     Attempt,
     AttemptStarted,
@@ -13,7 +13,6 @@ from goqueue.txn.records import (
     Prepared,
     ProducerRegistered,
     State,
-    TopicPartition,
     TransactionKept,
 )
 
@@ -107,7 +106,7 @@ class Transaction:
     def add_offsets(self, group_id: str, offsets: Iterable[PendingOffset]) -> None:
         held = self.offsets.setdefault(group_id, {})
         for offset in offsets:
-            held[offset.topic, offset.partition] = offset
+            held[TopicPartition(offset.topic, offset.partition)] = offset
 
     def prepare(self, record: Prepared) -> None:
         self.state = State.PREPARE_COMMIT if record.commits else State.PREPARE_ABORT
@@ -162,7 +161,9 @@ class Transaction:
         transaction.epoch = kept.epoch
         transaction.timeout_ms = kept.timeout_ms
         transaction.state = kept.state
-        transaction.partitions = {(topic, partition) for topic, partition in kept.partitions}
+        transaction.partitions = {
+            TopicPartition(topic, partition) for topic, partition in kept.partitions
+        }
         for group_id, offsets in kept.offsets.items():
             transaction.add_offsets(group_id, offsets)
         transaction.started_at = kept.started_at

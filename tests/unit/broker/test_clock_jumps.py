@@ -7,7 +7,7 @@ import pytest
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader
 from goqueue.broker.messages.publish import OutgoingMessage
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import QueueSettings
 from goqueue.runtime import Doors
 from goqueue.testing.sim import SimClock
@@ -91,7 +91,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_at_its_time_out(by: int):
     async def scenario(bench: Bench) -> None:
         transactions = bench.broker.transactions
         who = await transactions.init("tx", timeout_ms=5_000)
-        await transactions.add_partitions("tx", who, [(TopicName("jobs"), 0)])
+        await transactions.add_partitions("tx", who, [TopicPartition(TopicName("jobs"), 0)])
         set_clock(bench, by)
         await bench.sleep(4.9)
         assert transactions.machine.get("tx").state is State.ONGOING

@@ -30,7 +30,15 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.embedded import write_assignment, write_subscription
 from goqueue.groups.errors import GroupError, MemberIdRequired
 from goqueue.model.errors import DiskFull
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicIdPartition, TopicName
+from goqueue.model.ids import (
+    GroupId,
+    Offset,
+    Timestamp,
+    TopicId,
+    TopicIdPartition,
+    TopicName,
+    TopicPartition,
+)
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
 
 ReplyT = TypeVar("ReplyT")
@@ -138,9 +146,11 @@ class Host:
         return self.run(self.machine.commit(self.now, request))
 
     def committed(self, topic: str = "orders", partition: int = 0) -> int | None:
-        request = FetchRequest(group_id=GROUP, partitions=((TopicName(topic), partition),))
+        request = FetchRequest(
+            group_id=GROUP, partitions=(TopicPartition(TopicName(topic), partition),)
+        )
         (fetched,) = self.run(self.machine.fetch([request]))
-        found = fetched.offsets[TopicName(topic), partition]
+        found = fetched.offsets[TopicPartition(TopicName(topic), partition)]
         return None if found is None else found.offset
 
 

@@ -20,13 +20,13 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.groups.records import MemberMoved
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, settle, topic
 
 ORDERS, PAYMENTS = topic("orders", 2), topic("payments", 1)
 WEEK = 7 * 24 * 3_600_000
 CHECK = 10 * 60_000
-KEY = (TopicName("orders"), 0)
+KEY = TopicPartition(TopicName("orders"), 0)
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_offsets_of_topics_in_use_are_not_deleted(host: Host) -> None:
     member.heartbeat()
     for name in ("orders", "payments"):
         host.commit(1, name, member_id=member.member_id, generation=1)
-    keys = [KEY, (TopicName("payments"), 0)]
+    keys = [KEY, TopicPartition(TopicName("payments"), 0)]
     in_use, gone = host.run(host.machine.delete_offsets(host.now, GROUP, keys))
     assert isinstance(in_use.error, GroupSubscribedToTopic)
     assert gone.error is None

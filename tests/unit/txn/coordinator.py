@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from goqueue.model.ids import Timestamp, TopicName
+from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.txn import (
     Attempt,
@@ -17,8 +17,8 @@ from goqueue.txn import (
 )
 from goqueue.txn.records import decode, encode
 
-A0 = (TopicName("a"), 0)
-A1 = (TopicName("a"), 1)
+A0 = TopicPartition(TopicName("a"), 0)
+A1 = TopicPartition(TopicName("a"), 1)
 
 
 class Coordinator:
@@ -51,7 +51,7 @@ class Coordinator:
             assert isinstance(reply, MustEnd)
             self.complete(name)
 
-    def add(self, name: str, who: ProducerIdentity, *places: tuple[TopicName, int]) -> None:
+    def add(self, name: str, who: ProducerIdentity, *places: TopicPartition) -> None:
         self.do(lambda machine: machine.add_partitions(self.now, name, who, places))
 
     def end(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.model.ids import Offset, Timestamp, TopicName
+from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
 from goqueue.txn import PendingOffset, ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import (
     ConcurrentTransactions,
@@ -284,4 +284,4 @@ def test_a_snapshot_brings_everything_back(coordinator):
     for record in coordinator.machine.snapshot():
         restored.apply(restored.decode(restored.encode(record)))
     assert state_of(restored) == state_of(coordinator.machine)
-    assert restored.pending_offsets.has("group", (TopicName("in"), 0))
+    assert restored.pending_offsets.has("group", TopicPartition(TopicName("in"), 0))

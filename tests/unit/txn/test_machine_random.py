@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.model.ids import Offset, Timestamp, TopicName
+from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
 from goqueue.txn import PendingOffset, ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import TransactionError
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
@@ -176,7 +176,7 @@ class CoordinatorRules(RuleBasedStateMachine):
         if started is None:
             return
         if writes:
-            self.coordinator.add(*started, (TopicName("a"), task))
+            self.coordinator.add(*started, TopicPartition(TopicName("a"), task))
         self.attempts[started[1]] = (app, run, version, started[0])
 
     @rule(index=st.integers(0, 50))
@@ -185,7 +185,7 @@ class CoordinatorRules(RuleBasedStateMachine):
             return
         who, (app, run, version, name) = list(self.attempts.items())[index % len(self.attempts)]
         try:
-            self.coordinator.add(name, who, (TopicName("b"), 0))
+            self.coordinator.add(name, who, TopicPartition(TopicName("b"), 0))
         except TransactionError:
             return
         known = self.coordinator.machine.applications.find(app)

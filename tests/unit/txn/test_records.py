@@ -1,6 +1,6 @@
 """Records of the transaction log keep their names on disk, whatever the code calls them."""
 
-from goqueue.model.ids import Timestamp, TopicName
+from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.txn import State
 from goqueue.txn.records import Prepared, TransactionKept, decode, encode
 
@@ -24,7 +24,7 @@ def test_a_transaction_in_a_snapshot_keeps_its_names_on_disk():
         4,
         1000,
         State.PREPARE_COMMIT,
-        ((TopicName("orders"), 0),),
+        (TopicPartition(TopicName("orders"), 0),),
         {},
         AT,
         AT,

@@ -16,7 +16,7 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
 from goqueue.queue.dead_letter import (
@@ -209,7 +209,8 @@ class DeadLetters:
         wanted = []
         for some, topic in _by_topic(letters, target):
             wanted += await self._batches(some, self._services.topic(topic))
-        place = TopicName(dead_letter_topic(letters[0].topic)), letters[0].partition
+        dead_letters = TopicName(dead_letter_topic(letters[0].topic))
+        place = TopicPartition(dead_letters, letters[0].partition)
         count = await self._redriver.move(place, wanted)
         if progress is not None:
             progress(moved + count)

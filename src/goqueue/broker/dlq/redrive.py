@@ -24,10 +24,9 @@ from goqueue.log.producers import EPOCH_MAX
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import GoQueueError, ShuttingDown, TopicNotFound
-from goqueue.model.ids import Offset, TopicId, TopicName
+from goqueue.model.ids import Offset, TopicId, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.queue.dead_letter import encode_batch, original
-from goqueue.queue.group import Place
 from goqueue.queue.ranges import Ranges, each_offset, ranges_of
 from goqueue.queue.records import Move
 
@@ -52,7 +51,7 @@ class Job:
 
     def __init__(
         self,
-        place: Place,
+        place: TopicPartition,
         topic_id: TopicId,
         moves: Sequence[Move],
         letters: Mapping[int, Record] | None = None,
@@ -98,7 +97,7 @@ class Redriver:
             if self._services.has_topic(place[0]):
                 self._jobs.append(Job(place, self._services.topic(place[0]).topic_id, [move]))
 
-    async def move(self, place: Place, wanted: Sequence[Wanted]) -> int:
+    async def move(self, place: TopicPartition, wanted: Sequence[Wanted]) -> int:
         """Have them moved; gives how many were, once that is durable.  Raises the first refusal."""
         topic, partition = place
         async with self._deciding:  # epochs are written in their order

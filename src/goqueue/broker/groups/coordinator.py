@@ -43,9 +43,8 @@ from goqueue.groups import (
 )
 from goqueue.groups.consumer import JOIN_EPOCH
 from goqueue.groups.errors import GroupError, GroupModeConflict
-from goqueue.groups.offsets import PartitionKey
 from goqueue.model.errors import ShuttingDown
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.runtime import Clock, Random
 
 ReplyT = TypeVar("ReplyT")
@@ -135,12 +134,12 @@ class Groups:
     def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
         return self.host.machine.fetch(requests).reply.reply
 
-    def committed(self, group_id: GroupId) -> Mapping[PartitionKey, CommittedOffset]:
+    def committed(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, as it is now."""
         return self.host.machine.committed(group_id)
 
     async def delete_offsets(
-        self, group_id: GroupId, partitions: Sequence[tuple[TopicName, int]]
+        self, group_id: GroupId, partitions: Sequence[TopicPartition]
     ) -> tuple[PartitionResult, ...]:
         outcome = await self._decide(
             lambda machine: machine.delete_offsets(self._clock.steady(), group_id, partitions)

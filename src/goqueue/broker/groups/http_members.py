@@ -54,6 +54,7 @@ from goqueue.groups import (
 )
 from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
+from goqueue.model import ids
 from goqueue.model.ids import GroupId, Offset, TopicIdPartition
 
 HEARTBEATS_A_SESSION: Final = 3  # of a poll that waits
@@ -305,7 +306,7 @@ class GroupMembers:
             return
         names = {topic_partition: self._names.find(topic_partition) for topic_partition in missing}
         keys = {
-            topic_partition: (name, topic_partition.partition)
+            topic_partition: ids.TopicPartition(name, topic_partition.partition)
             for topic_partition, name in names.items()
             if name is not None
         }

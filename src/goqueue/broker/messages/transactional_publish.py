@@ -16,7 +16,7 @@ from goqueue.cluster import Topic
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.errors import InvalidRequest, PartitionNotFound, PolicyViolation
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.model.names import is_internal
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
@@ -56,7 +56,9 @@ class TransactionMessages:
         transactions = self._broker.transactions
         await transactions.wait_ready(transactional_id)
         self.check_open(transactional_id, who, transaction_id)
-        transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
+        transactions.admit(
+            transactional_id, who, TopicPartition(TopicName(topic), index), adds=True
+        )
         appended = self._broker.append(partition, self._batch(who, [message], sequence))
         await partition.committed(appended.last_offset)
         await transactions.wait_durable(transactional_id)
@@ -83,7 +85,9 @@ class TransactionMessages:
         results: dict[int, PublishedInTransaction] = {}
         commits = []
         for index, places in placed.items():
-            transactions.admit(transactional_id, who, (TopicName(topic), index), adds=True)
+            transactions.admit(
+                transactional_id, who, TopicPartition(TopicName(topic), index), adds=True
+            )
             partition = partitions[index]
             for some in fitting_runs(messages, places, found.settings.max_message_bytes):
                 batch = self._batch(who, [messages[place] for place in some], NO_SEQUENCE)

@@ -14,7 +14,7 @@ import msgspec
 from goqueue.broker.shares.members import Assignment, ShareMember
 from goqueue.groups import GroupListing
 from goqueue.groups.errors import GroupModeConflict, GroupNotEmpty, GroupNotFound
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import QueueMember
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class QueueGroups:
             return False
         partitions = await self._broker.queues.forget_partitions(group_id, topic)
         with contextlib.suppress(GroupNotFound):
-            places = [(topic, index) for index in partitions]
+            places = [TopicPartition(topic, index) for index in partitions]
             await self._broker.groups.delete_offsets(group_id, places)
         return bool(partitions)
 

@@ -15,8 +15,7 @@ import structlog
 from goqueue.broker.services import BrokerServices
 from goqueue.groups import CommitRequest, CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import GroupId, Offset
-from goqueue.queue.group import Place
+from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import Where
 
@@ -75,7 +74,7 @@ class OffsetSync:
 
     # --- the group's offsets to our floors --------------------------------------------------------
 
-    def committed_offset(self, group_id: GroupId, place: Place) -> CommittedOffset | None:
+    def committed_offset(self, group_id: GroupId, place: TopicPartition) -> CommittedOffset | None:
         return self._services.groups.committed(group_id).get(place)
 
     async def adopt_commits(self, group_id: GroupId, states: Iterable[PartitionState]) -> None:
@@ -89,7 +88,7 @@ class OffsetSync:
             return
         for state in states:
             where = state.where
-            found = committed.get((where.topic, where.partition))
+            found = committed.get(TopicPartition(where.topic, where.partition))
             if found is None or found.metadata == MARK or found.committed_at == state.adopted_at:
                 continue
             await self._move(state.where, found)
@@ -111,8 +110,8 @@ class OffsetSync:
         )
 
 
-def _place(state: PartitionState) -> Place:
-    return state.where.topic, state.where.partition
+def _place(state: PartitionState) -> TopicPartition:
+    return TopicPartition(state.where.topic, state.where.partition)
 
 
 def _matches(committed: CommittedOffset | None, floor: Offset) -> bool:

@@ -41,7 +41,7 @@ from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
 from goqueue.groups import GroupSettings
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
-from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicId, TopicName, TopicPartition
 from goqueue.queue import (
     Delivered,
     GroupStats,
@@ -57,7 +57,7 @@ from goqueue.queue import (
     Where,
 )
 from goqueue.queue.delivery_batch import DeliveryBatch
-from goqueue.queue.group import Place, QueueGroup
+from goqueue.queue.group import QueueGroup
 from goqueue.queue.machine import Due
 from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.queue.settling import Outcomes, Verdict
@@ -78,7 +78,7 @@ class Wanted(msgspec.Struct, frozen=True):
     count: int
     size: int
     visibility_ms: int | None
-    places: frozenset[Place] | None = None  # partitions; None: all of the topics
+    places: frozenset[TopicPartition] | None = None  # partitions; None: all of the topics
     whole_batches: bool = False
 
 
@@ -243,7 +243,7 @@ class Queues:
         max_bytes: int = BYTES_MAX,
         wait_ms: int = 0,
         visibility_ms: int | None = None,
-        places: Collection[Place] | None = None,
+        places: Collection[TopicPartition] | None = None,
     ) -> list[Delivered]:
         """As `receive_batches`, message by message."""
         deliveries = await self.receive_batches(
@@ -268,7 +268,7 @@ class Queues:
         max_bytes: int = BYTES_MAX,
         wait_ms: int = 0,
         visibility_ms: int | None = None,
-        places: Collection[Place] | None = None,
+        places: Collection[TopicPartition] | None = None,
         whole_batches: bool = False,
     ) -> list[DeliveryBatch]:
         """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.

@@ -14,9 +14,8 @@ from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, PolicyViolation, TopicNotFound
-from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicName
+from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicName, TopicPartition
 from goqueue.model.names import is_internal
-from goqueue.queue.group import Place
 from goqueue.queue.lanes import LANES
 from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
@@ -73,7 +72,7 @@ class Subscriptions:
         for state, reader in sources:
             where = state.where
             topic, partition = where.topic, where.partition
-            if group.states.get((topic, partition)) is not state:
+            if group.states.get(TopicPartition(topic, partition)) is not state:
                 return None
             if self._readers.get((topic, partition, committed_only)) is not reader:
                 return None
@@ -120,7 +119,7 @@ class Subscriptions:
     async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
         """Where the group's committed offset says, and when that was made, if there is one."""
         committed = self._offset_sync.committed_offset(
-            where.group_id, (where.topic, where.partition)
+            where.group_id, TopicPartition(where.topic, where.partition)
         )
         adopted_at, settings = NO_TIMESTAMP, self._queues.settings(where.group_id)
         if committed is not None:
@@ -226,5 +225,5 @@ def _from_zero(now: int) -> Rates:
     return rates
 
 
-def _place(partition: Partition) -> Place:
-    return TopicName(partition.topic), partition.index
+def _place(partition: Partition) -> TopicPartition:
+    return TopicPartition(TopicName(partition.topic), partition.index)

@@ -14,10 +14,9 @@ import msgspec
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.batch import header_at
 from goqueue.model.errors import TopicNotFound
-from goqueue.model.ids import GroupId, Offset
+from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue import TooManyInFlight
 from goqueue.queue.delivery_batch import DeliveryBatch
-from goqueue.queue.group import Place
 from goqueue.queue.ranges import each_offset
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class AcquiredRange(msgspec.Struct, frozen=True, gc=False):
 class Acquired(msgspec.Struct, frozen=True):
     """What a member got of one partition."""
 
-    place: Place
+    place: TopicPartition
     ranges: list[AcquiredRange]
     data: bytes
 
@@ -44,7 +43,7 @@ async def acquire(
     broker: "Broker",
     group_id: GroupId,
     member_id: str,
-    places: Collection[Place],
+    places: Collection[TopicPartition],
     *,
     max_records: int,
     max_bytes: int,
@@ -79,7 +78,7 @@ async def acquire(
 
 
 async def _acquired(broker: "Broker", delivery: DeliveryBatch) -> Acquired:
-    place = delivery.where.topic, delivery.where.partition
+    place = TopicPartition(delivery.where.topic, delivery.where.partition)
     partition = await broker.partition(*place)
     spans, data = delivery.spans(), delivery.batches()
     if data is None:

@@ -51,7 +51,7 @@ from goqueue.runtime import Clock, Disk, Doors
 
 FLUSH_CHECK_SECONDS: Final = 0.1
 
-Key = tuple[str, int]
+Key = tuple[str, int]  # a TopicPartition; the plain pair, as each request looks it up
 OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
 

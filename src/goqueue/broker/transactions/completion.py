@@ -31,15 +31,9 @@ from goqueue.model.errors import (
     ShuttingDown,
     TopicNotFound,
 )
-from goqueue.model.ids import GroupId, Offset
+from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.runtime import Clock
-from goqueue.txn import (
-    NO_RECORDS,
-    PendingOffset,
-    ProducerIdentity,
-    TopicPartition,
-    Transaction,
-)
+from goqueue.txn import NO_RECORDS, PendingOffset, ProducerIdentity, Transaction
 
 COORDINATOR_EPOCH: Final = 0  # of a coordinator that has no peers
 RETRY_SECONDS: Final = 1.0

@@ -37,7 +37,7 @@ from goqueue.broker.transactions.completion import (
 )
 from goqueue.groups import CommitRequest
 from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
-from goqueue.model.ids import Offset, Timestamp, TopicName
+from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
@@ -46,7 +46,6 @@ from goqueue.txn import (
     PendingOffset,
     ProducerIdentity,
     State,
-    TopicPartition,
     Transaction,
     TransactionMachine,
     TransactionRecord,
@@ -141,7 +140,9 @@ class Transactions:
 
     def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction that is not carried out yet is going to move this position."""
-        return self.machine.pending_offsets.has(group_id, (TopicName(topic), partition))
+        return self.machine.pending_offsets.has(
+            group_id, TopicPartition(TopicName(topic), partition)
+        )
 
     def oldest_age_ms(self) -> int:
         """How long the oldest open transaction has been; 0 when none is open."""

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import producers
-from goqueue.client.http.calls.producers import FENCED, Ids, TopicPartition, WrittenMessage
+from goqueue.client.http.calls.producers import FENCED, Ids, WrittenMessage
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables
 from goqueue.client.http.queue_results import Receipt, receipts_of
@@ -90,6 +90,6 @@ class Transaction:
         """
         self._client.send(producers.acks(self.ids, receipts_of(messages)))
 
-    def commit_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+    def commit_offsets(self, group: str, positions: Mapping[tuple[str, int], int]) -> None:
         """Move a consumer group: topic and partition to the next offset to be read."""
         self._client.send(producers.offsets(self.ids, group, positions))

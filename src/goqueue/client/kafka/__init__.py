@@ -21,8 +21,8 @@ from goqueue.client.kafka.results import (
     Produced,
     ProducerId,
     TopicLayout,
-    TopicPartition,
 )
+from goqueue.model.ids import TopicPartition
 from goqueue.wire.quick import load_kio
 
 if TYPE_CHECKING:

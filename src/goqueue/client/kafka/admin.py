@@ -8,7 +8,8 @@ from kio.schema.errors import ErrorCode
 from goqueue.client.kafka.caller import Caller, by_topic
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, checked
-from goqueue.client.kafka.results import TopicLayout, TopicPartition
+from goqueue.client.kafka.results import TopicLayout
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import question
 
@@ -149,7 +150,7 @@ def _deletion(
     topic: str, indexes: Iterable[int], before: Mapping[TopicPartition, int]
 ) -> dict[str, Any]:
     partitions = [
-        {"partition_index": index, "offset": before[TopicPartition(topic, index)]}
+        {"partition_index": index, "offset": before[TopicPartition(TopicName(topic), index)]}
         for index in indexes
     ]
     return {"name": topic, "partitions": partitions}

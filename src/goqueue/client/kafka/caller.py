@@ -7,7 +7,7 @@ from goqueue.client.errors import ClientError
 from goqueue.client.kafka.cluster import Cluster, parse_bootstrap
 from goqueue.client.kafka.deadlines import Backoff, Deadline
 from goqueue.client.kafka.errors import KafkaRefused, is_retriable
-from goqueue.client.kafka.results import TopicPartition
+from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import question
 

@@ -13,7 +13,8 @@ from goqueue.client.errors import BadAnswer, ClientError, ServerUnreachable
 from goqueue.client.kafka.connection import Connection
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, checked
-from goqueue.client.kafka.results import Node, TopicLayout, TopicPartition
+from goqueue.client.kafka.results import Node, TopicLayout
+from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import decode_body, encode_body, question
 from goqueue.wire.errors import MalformedRequest

@@ -14,8 +14,9 @@ from goqueue.client.kafka.connection import Connection
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import is_retriable
 from goqueue.client.kafka.reading import FETCH_BYTES, FetchQuestion, ReadingVerbs
-from goqueue.client.kafka.results import Fetched, TopicPartition
+from goqueue.client.kafka.results import Fetched
 from goqueue.model.batch import HEADER_BYTES, LENGTH_OVERHEAD
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
 
 _HEAD: Final = struct.Struct(">qi11xi")  # base offset, length, …, last offset delta
@@ -36,7 +37,7 @@ class FetchingVerbs(ReadingVerbs):
 
         Nothing else may be asked of this client until the iterator has ended or is closed.
         """
-        where = TopicPartition(topic, partition)
+        where = TopicPartition(TopicName(topic), partition)
         question = FetchQuestion(where, start, bytes_max, read_committed=read_committed)
         ahead: Connection | None = None  # has been asked `question`, and not yet answered
         try:

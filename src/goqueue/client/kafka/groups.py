@@ -5,7 +5,7 @@ from typing import Any
 
 from goqueue.client.kafka.caller import GROUP, Caller, by_topic
 from goqueue.client.kafka.errors import checked
-from goqueue.client.kafka.results import TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
 
 
@@ -25,7 +25,7 @@ class GroupVerbs(Caller):
                 "partitions": [
                     {
                         "partition_index": index,
-                        "committed_offset": offsets[TopicPartition(topic, index)],
+                        "committed_offset": offsets[TopicPartition(TopicName(topic), index)],
                     }
                     for index in indexes
                 ],

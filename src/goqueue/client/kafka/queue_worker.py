@@ -22,7 +22,7 @@ from typing import Final
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka.caller import TIMEOUT_S, Caller
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.results import Node, TopicLayout, TopicPartition
+from goqueue.client.kafka.results import Node, TopicLayout
 from goqueue.client.kafka.share_session import (
     ACCEPT,
     REJECT,
@@ -32,6 +32,7 @@ from goqueue.client.kafka.share_session import (
     ShareSession,
     Worker,
 )
+from goqueue.model.ids import TopicPartition
 
 LAYOUT_S_MAX: Final = 60.0  # until partitions that were added are found
 LEAVE_S_MAX: Final = 1.0

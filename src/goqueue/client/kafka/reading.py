@@ -10,7 +10,8 @@ from goqueue.client.errors import BadAnswer
 from goqueue.client.kafka.caller import Caller, by_topic, raise_worst
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, checked
-from goqueue.client.kafka.results import Fetched, Node, OffsetFound, TopicPartition
+from goqueue.client.kafka.results import Fetched, Node, OffsetFound
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import decode_fetched, encode_body, question
 from goqueue.wire.errors import MalformedRequest
@@ -78,7 +79,7 @@ class ReadingVerbs(Caller):
 
         Waits `wait_ms` for one to come.
         """
-        where = TopicPartition(topic, partition)
+        where = TopicPartition(TopicName(topic), partition)
         return self._fetch(FetchQuestion(where, offset, bytes_max, wait_ms, read_committed))
 
     def _fetch(self, question: "FetchQuestion") -> Fetched:
@@ -95,7 +96,7 @@ def _times_of_topic(
     name: str, indexes: Iterable[int], times: Mapping[TopicPartition, int]
 ) -> dict[str, Any]:
     partitions = [
-        {"partition_index": index, "timestamp": times[TopicPartition(name, index)]}
+        {"partition_index": index, "timestamp": times[TopicPartition(TopicName(name), index)]}
         for index in indexes
     ]
     return {"name": name, "partitions": partitions}

@@ -6,19 +6,12 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.fetch import AbortedTransaction
 
 LATEST: Final = -1
 EARLIEST: Final = -2
 """Times that `list_offsets` takes for the two ends of a log."""
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class Node(NamedTuple):
@@ -42,7 +35,9 @@ class TopicLayout(msgspec.Struct, frozen=True):
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.name, index) for index in range(self.partition_count)]
+        return [
+            TopicPartition(TopicName(self.name), index) for index in range(self.partition_count)
+        ]
 
 
 class OffsetFound(msgspec.Struct, frozen=True, gc=False):

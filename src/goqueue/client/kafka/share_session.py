@@ -15,8 +15,9 @@ from goqueue.client.kafka.caller import raise_worst
 from goqueue.client.kafka.cluster import Cluster
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, checked
-from goqueue.client.kafka.results import Node, TopicPartition
+from goqueue.client.kafka.results import Node
 from goqueue.model.batch import decode_all
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import question
@@ -153,7 +154,7 @@ class ShareSession:
     def _results(self, response: Any) -> Iterator[tuple[TopicPartition, Any]]:
         for topic in response.responses:
             for each in topic.partitions:
-                yield TopicPartition(self._worker.topic, each.partition_index), each
+                yield TopicPartition(TopicName(self._worker.topic), each.partition_index), each
 
 
 def _limits(count: int, wait_ms: int) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from goqueue.client.errors import BadAnswer
 from goqueue.client.kafka.caller import TRANSACTION, Caller, raise_worst
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, checked
-from goqueue.client.kafka.results import Node, Produced, ProducerId, TopicPartition
+from goqueue.client.kafka.results import Node, Produced, ProducerId
 from goqueue.model.batch import header_in_part
+from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.asking import OutgoingBatches, decode_body, encode_produce
 from goqueue.wire.errors import MalformedRequest

@@ -29,7 +29,7 @@ from goqueue.groups import (
 )
 from goqueue.groups.errors import StaleMemberEpoch
 from goqueue.model.errors import GoQueueError, TopicNotFound
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
 from goqueue.server.kafka.group_names import named_group
@@ -54,8 +54,7 @@ TOPIC_IDS_FROM: Final = 10
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 
-PartitionKey = tuple[TopicName, int]
-Codes = dict[PartitionKey, ErrorCode]
+Codes = dict[TopicPartition, ErrorCode]
 
 
 class NamedTopic(Protocol):
@@ -132,7 +131,7 @@ async def _commit(
         )
     except GoQueueError as error:
         code = _commit_code(error, context.header.api_version)
-        return {(wanted.topic, wanted.partition): code for wanted in offsets}
+        return {TopicPartition(wanted.topic, wanted.partition): code for wanted in offsets}
     return _codes(results)
 
 
@@ -145,7 +144,7 @@ def _commit_code(error: GoQueueError, version: int) -> ErrorCode:
 
 def _codes(results: Iterable[PartitionResult]) -> Codes:
     return {
-        (result.topic, result.partition): ErrorCode.none
+        TopicPartition(result.topic, result.partition): ErrorCode.none
         if result.error is None
         else coordinator_code(result.error)
         for result in results
@@ -165,7 +164,7 @@ def _committed_topic(
             build(
                 OffsetCommitResponsePartition,
                 partition_index=partition.partition_index,
-                error_code=codes.get((name, partition.partition_index), missing),
+                error_code=codes.get(TopicPartition(name, partition.partition_index), missing),
             )
             for partition in topic.partitions
         ),
@@ -209,11 +208,11 @@ def _fetched(
     )
 
 
-def _wanted(topics: Iterable[tuple[OffsetFetchRequestTopic, Found]]) -> Iterator[PartitionKey]:
+def _wanted(topics: Iterable[tuple[OffsetFetchRequestTopic, Found]]) -> Iterator[TopicPartition]:
     for topic, (known, _) in topics:
         if known is not None:
             for partition in topic.partition_indexes:
-                yield known.name, partition
+                yield TopicPartition(known.name, partition)
 
 
 def _fetched_topic(
@@ -229,7 +228,7 @@ def _fetched_topic(
         partitions=tuple(
             _fetched_partition(
                 index,
-                fetched.offsets.get((name, index)),
+                fetched.offsets.get(TopicPartition(name, index)),
                 ErrorCode.unknown_topic_id if unknown_id else ErrorCode.none,
             )
             for index in topic.partition_indexes
@@ -294,8 +293,8 @@ async def handle_offset_delete(
     context: Context, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     broker = context.broker
-    wanted: list[PartitionKey] = [
-        (TopicName(topic.name), partition.partition_index)
+    wanted: list[TopicPartition] = [
+        TopicPartition(TopicName(topic.name), partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
         if broker.metadata.find(topic.name) is not None
@@ -308,7 +307,7 @@ async def handle_offset_delete(
 
 
 def _deleted_topics(
-    request: OffsetDeleteRequest, codes: Mapping[PartitionKey, ErrorCode]
+    request: OffsetDeleteRequest, codes: Mapping[TopicPartition, ErrorCode]
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
     missing = kafka_code(TopicNotFound("not there"))
     return tuple(
@@ -320,7 +319,7 @@ def _deleted_topics(
                     OffsetDeleteResponsePartition,
                     partition_index=partition.partition_index,
                     error_code=codes.get(
-                        (TopicName(topic.name), partition.partition_index), missing
+                        TopicPartition(TopicName(topic.name), partition.partition_index), missing
                     ),
                 )
                 for partition in topic.partitions

@@ -23,7 +23,7 @@ from goqueue.model.errors import (
     PolicyViolation,
     StorageFailed,
 )
-from goqueue.model.ids import TopicName
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE, in_turns
 from goqueue.server.kafka.reply import ReplySlot
@@ -127,7 +127,7 @@ def _admit(
     admitted = broker.transactions.admit(
         request.transactional_id,
         ProducerIdentity(first.producer_id, first.producer_epoch),
-        (TopicName(partition.topic), partition.index),
+        TopicPartition(TopicName(partition.topic), partition.index),
         adds=adds,
     )
     # After the coordinator's word, as in Kafka: a producer that was shut out is told so.

@@ -46,9 +46,8 @@ from goqueue.broker.shares.sessions import (
 )
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
-from goqueue.model.ids import GroupId
+from goqueue.model.ids import GroupId, TopicPartition
 from goqueue.queue import Where
-from goqueue.queue.group import Place
 from goqueue.queue.ranges import joined
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
@@ -173,9 +172,11 @@ async def _fetch(
         told.setdefault(places[acquired.place], Told()).acquired = acquired
 
 
-def _places(broker: Broker, session: ShareSession, told: dict[Key, Told]) -> dict[Place, Key]:
+def _places(
+    broker: Broker, session: ShareSession, told: dict[Key, Told]
+) -> dict[TopicPartition, Key]:
     """Where the member looks for messages; what is not there any more is `told`."""
-    places: dict[Place, Key] = {}
+    places: dict[TopicPartition, Key] = {}
     topic: Topic | None = None
     for key in session.partitions:  # most often of one topic
         try:
@@ -345,10 +346,10 @@ def _acknowledgements(topics: Iterable[Any]) -> Iterator[tuple[Key, Batches]]:
     return ((key, batches) for key, batches in _partitions(topics) if batches)
 
 
-def _place(topic: Topic, index: int) -> Place:
+def _place(topic: Topic, index: int) -> TopicPartition:
     if not 0 <= index < topic.partitions:
         raise PartitionNotFound(f"{topic.name!r} has {topic.partitions} partitions, not {index}")
-    return topic.name, index
+    return TopicPartition(topic.name, index)
 
 
 def _by_topic(told: dict[Key, Told]) -> Iterable[tuple[UUID, list[tuple[int, Told]]]]:

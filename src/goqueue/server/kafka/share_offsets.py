@@ -33,9 +33,8 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker import Broker
 from goqueue.broker.shares.members import DEFAULTS
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import PartitionStats
-from goqueue.queue.group import Place
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
 from goqueue.server.kafka.group_names import named_group
@@ -66,7 +65,7 @@ async def _described(
             error_code=coordinator_code(error),
             error_message=str(error),
         )
-    found = {(each.topic, each.partition): each for each in stats.partitions}
+    found = {TopicPartition(each.topic, each.partition): each for each in stats.partitions}
     return build(
         DescribeShareGroupOffsetsResponseGroup,
         group_id=asked.group_id,
@@ -75,7 +74,7 @@ async def _described(
 
 
 def _asked_for(
-    asked: DescribeShareGroupOffsetsRequestGroup, found: Iterable[Place]
+    asked: DescribeShareGroupOffsetsRequestGroup, found: Iterable[TopicPartition]
 ) -> dict[TopicName, list[int]]:
     """All there are, unless partitions are named."""
     topics: dict[TopicName, list[int]] = {}
@@ -89,7 +88,7 @@ def _asked_for(
 
 
 def _described_topics(
-    broker: Broker, topics: dict[TopicName, list[int]], found: dict[Place, PartitionStats]
+    broker: Broker, topics: dict[TopicName, list[int]], found: dict[TopicPartition, PartitionStats]
 ) -> Iterator[DescribeShareGroupOffsetsResponseTopic]:
     for name, partitions in topics.items():
         if broker.has_topic(name):
@@ -98,7 +97,8 @@ def _described_topics(
                 topic_name=name,
                 topic_id=broker.topic(name).topic_id,
                 partitions=tuple(
-                    _described_partition(index, found.get((name, index))) for index in partitions
+                    _described_partition(index, found.get(TopicPartition(name, index)))
+                    for index in partitions
                 ),
             )
 

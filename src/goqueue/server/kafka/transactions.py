@@ -35,11 +35,11 @@ from goqueue.broker import Broker
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.groups.errors import StaleMemberEpoch
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_names import named_group
-from goqueue.txn import ProducerIdentity, TopicPartition
+from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import ProducerFenced, TransactionalIdNotFound
 from goqueue.wire.messages import build
 
@@ -84,7 +84,9 @@ def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Code
     """All partitions or none: when one is unknown, the others are not attempted."""
     broker = context.broker
     wanted: list[TopicPartition] = [
-        (TopicName(topic.name), index) for topic in transaction.topics for index in topic.partitions
+        TopicPartition(TopicName(topic.name), index)
+        for topic in transaction.topics
+        for index in topic.partitions
     ]
     who = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     unknown = {each for each in wanted if not _exists(broker, each)}
@@ -132,7 +134,7 @@ def _added_result(
                 build(
                     AddPartitionsToTxnPartitionResult,
                     partition_index=index,
-                    partition_error_code=codes[TopicName(topic.name), index],
+                    partition_error_code=codes[TopicPartition(TopicName(topic.name), index)],
                 )
                 for index in topic.partitions
             ),
@@ -169,7 +171,7 @@ async def handle_txn_offset_commit(
     offsets: list[OffsetToCommit] = []
     for topic in request.topics:
         for wanted in topic.partitions:
-            place = (TopicName(topic.name), int(wanted.partition_index))
+            place = TopicPartition(TopicName(topic.name), int(wanted.partition_index))
             offset = OffsetToCommit(
                 *place,
                 Offset(wanted.committed_offset),
@@ -183,7 +185,7 @@ async def handle_txn_offset_commit(
             else:
                 offsets.append(offset)
     code = await _held_back(context, request, offsets) if offsets else ErrorCode.none
-    codes |= {(each.topic, each.partition): code for each in offsets}
+    codes |= {TopicPartition(each.topic, each.partition): code for each in offsets}
     return _offset_commit_response(request, codes)
 
 
@@ -222,7 +224,7 @@ def _offset_commit_response(
                 build(
                     TxnOffsetCommitResponsePartition,
                     partition_index=wanted.partition_index,
-                    error_code=codes[TopicName(topic.name), wanted.partition_index],
+                    error_code=codes[TopicPartition(TopicName(topic.name), wanted.partition_index)],
                 )
                 for wanted in topic.partitions
             ),

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from goqueue.client.http.calls.transactions import Member
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import KafkaClient
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.columns import Encoded, stamp
 
 WAITING_BYTES_MAX: Final = 4 * 1024 * 1024  # what waits while a request of about as much travels
@@ -46,7 +47,7 @@ class Pipeline:
 
     def write(self, batches: Iterable[Encoded]) -> None:
         for batch in batches:
-            place = TopicPartition(batch.topic, batch.partition)
+            place = TopicPartition(TopicName(batch.topic), batch.partition)
             self._lines.setdefault(place, deque()).append(self._stamped(place, batch))
             self._waiting_bytes += len(batch.raw)
             while self._waiting_bytes >= WAITING_BYTES_MAX:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.plan import RECORD_BYTES
 from goqueue.spark.source.positions import Places
 

@@ -1,7 +1,7 @@
 """Offsets that are wanted and no longer there: said with all that is needed to go on."""
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicPartition
 
 ADVICE = (
     "set failOnDataLoss=false to go on with what is there, or begin anew with another checkpoint;"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.source.positions import Places
 
 BROKER_MARK: Final = "@"
@@ -21,7 +21,7 @@ def noted(places: Mapping[TopicPartition, int]) -> Noted:
 
 def places_of(noted: Mapping[str, Mapping[str, int]]) -> Places:
     return {
-        TopicPartition(topic, int(partition)): offset
+        TopicPartition(TopicName(topic), int(partition)): offset
         for topic, partitions in noted.items()
         if not topic.startswith(BROKER_MARK)
         for partition, offset in partitions.items()

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
 
 RECORD_BYTES: Final = 100.0  # of a partition whose size nobody knows
 SLIVER: Final = 0.1  # of a task: not worth another connection
@@ -34,7 +34,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def where(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return TopicPartition(TopicName(self.topic), self.partition)
 
     @property
     def length(self) -> int:

@@ -14,8 +14,9 @@ from typing import Final, Literal
 import msgspec
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import EARLIEST, LATEST, OffsetFound, TopicPartition
+from goqueue.client.kafka import EARLIEST, LATEST, OffsetFound
 from goqueue.model import times
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.times import time_text
 
 End = Literal["earliest", "latest"]
@@ -78,7 +79,7 @@ def parse_places(text: str, *, least: int) -> Places:
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise ValueError(f'it is not {{"topic": {{"0": 42}}}}: {error}') from None
     places = {
-        TopicPartition(topic, partition): number
+        TopicPartition(TopicName(topic), partition): number
         for topic, partitions in topics.items()
         for partition, number in partitions.items()
     }

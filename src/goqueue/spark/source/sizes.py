@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
+from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
+from goqueue.model.ids import TopicPartition
 
 
 def record_bytes(

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Final
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
+from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
+from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.admission import admitted
 from goqueue.spark.source.batches import sizing_of
 from goqueue.spark.source.connection import connect

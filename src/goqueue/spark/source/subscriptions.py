@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import TopicLayout, TopicPartition
+from goqueue.client.kafka import TopicLayout
 from goqueue.model.errors import InvalidName
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.names import topic_name
 
 if TYPE_CHECKING:
@@ -67,7 +68,11 @@ def parse_assigned(text: str) -> Assigned:
         topics = msgspec.json.decode(text, type=dict[str, list[int]])
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise ValueError(f'it is not {{"topic": [0, 1]}}: {error}') from None
-    found = [TopicPartition(topic, index) for topic, indexes in topics.items() for index in indexes]
+    found = [
+        TopicPartition(TopicName(topic), index)
+        for topic, indexes in topics.items()
+        for index in indexes
+    ]
     if not found or any(where.partition < 0 for where in found):
         raise ValueError("name at least one partition; they are numbered from 0")
     return Assigned(tuple(dict.fromkeys(found)))

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient, TopicPartition
+from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
+from goqueue.model.ids import TopicPartition
 
 VALUES_MAX: Final = 1000
 PARTITIONS_MAX: Final = 8

@@ -17,7 +17,7 @@ from goqueue.groups import FetchRequest
 from goqueue.log.aborted import AbortedRange
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName, TopicPartition
 from goqueue.runtime import real_doors
 from tests.unit.broker.brokers import publish, running, values_in
 
@@ -139,7 +139,7 @@ async def test_records_behind_the_damage_count_too(data: Path):
     examined(data, mend=True)
     async with broker(data) as started:
         (fetched,) = started.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
-        committed = fetched.offsets[TopicName("t0"), 0]
+        committed = fetched.offsets[TopicPartition(TopicName("t0"), 0)]
         assert committed is not None
         assert committed.offset == COUNT - 1, "the last commit lies behind the damage"
 

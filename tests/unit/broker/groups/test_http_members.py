@@ -21,6 +21,7 @@ from goqueue.broker.messages.publish import Messages, OutgoingMessage, WaitDeadl
 from goqueue.broker.storage.partition import Waiter
 from goqueue.groups import FetchRequest, HeartbeatRequest
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest, UnknownMember
+from goqueue.model import ids
 from goqueue.model.config import Config, GroupsConfig
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName
@@ -56,7 +57,7 @@ class Groups:
         )
 
     def committed(self, partition: int = 0) -> int | None:
-        key = (TopicName("t"), partition)
+        key = ids.TopicPartition(TopicName("t"), partition)
         (fetched,) = self.broker.groups.fetch([FetchRequest(group_id=GROUP, partitions=(key,))])
         found = fetched.offsets[key]
         return None if found is None else found.offset

@@ -18,7 +18,7 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.model.errors import TopicNotFound
-from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import Delivered, QueueMember, QueueSettings
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
@@ -65,7 +65,7 @@ def test_who_leaves_gives_back_without_a_failure():
         await bench.broker.queue_members.leave(GROUP, "ann")
         (again,) = await poll(bench, "bob")
         assert again.attempt == 2
-        state = bench.queues.machine.groups[GROUP].states[TopicName("jobs"), 0]
+        state = bench.queues.machine.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
         assert state.failures(0) == 0
         with pytest.raises(UnknownMember):
             await poll(bench, "ann")
@@ -84,7 +84,7 @@ def test_the_messages_of_a_dead_member_come_back_as_time_outs():
         assert bench.broker.queue_members.is_member(GROUP, "ann")
         (again,) = await waiting
         assert (again.attempt, bench.broker.queue_members.is_member(GROUP, "ann")) == (2, False)
-        state = bench.queues.machine.groups[GROUP].states[TopicName("jobs"), 0]
+        state = bench.queues.machine.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
         assert (state.failures(0), state.timeouts(0)) == (0, 1)
         with pytest.raises(UnknownMember):
             bench.broker.queue_members.heartbeat(GROUP, "ann")

@@ -5,7 +5,7 @@ from typing import Any
 from goqueue.broker.dlq.browse import DeadLetterFilter
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.groups import CommitRequest, OffsetToCommit
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.queue import QueueSettings, ReceiptExpired, Where
 from goqueue.queue.partition_state import PartitionState
 from goqueue.runtime import Doors
@@ -231,7 +231,9 @@ def request(offset: int) -> CommitRequest:
 
 
 def committed(bench: Bench) -> int:
-    return bench.broker.groups.committed(GroupId("workers"))[TopicName("jobs"), 0].offset
+    return bench.broker.groups.committed(GroupId("workers"))[
+        TopicPartition(TopicName("jobs"), 0)
+    ].offset
 
 
 def floor(bench: Bench) -> int:

@@ -10,7 +10,7 @@ from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model.errors import TopicNotFound
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.queue import (
     QueueSettings,
@@ -438,7 +438,9 @@ def test_records_that_were_never_committed_are_never_delivered():
         await bench.publish("jobs", b"before")
         who = await bench.broker.transactions.init("tx", timeout_ms=60_000)
         for commits, value in ((False, b"aborted"), (True, b"committed")):
-            await bench.broker.transactions.add_partitions("tx", who, [(TopicName("jobs"), 0)])
+            await bench.broker.transactions.add_partitions(
+                "tx", who, [TopicPartition(TopicName("jobs"), 0)]
+            )
             append_transactional(bench, partition, who, value)
             await bench.publish("jobs", b"after " + value)
             expected = [b"after aborted"] if commits else [b"before"]
@@ -461,7 +463,7 @@ def append_transactional(bench: Bench, partition, who, value: bytes) -> None:
 
 def committed(bench: Bench) -> int | None:
     fetched = bench.broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
-    found = fetched[0].offsets.get((TopicName("jobs"), 0))
+    found = fetched[0].offsets.get(TopicPartition(TopicName("jobs"), 0))
     return None if found is None else found.offset
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import read_page
 from goqueue.model.config import Config
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.runtime import Doors, real_doors
 from goqueue.testing.sim.world import World
 from tests.sim.transaction_world import batch_of
@@ -23,7 +23,7 @@ async def test_a_reader_who_comes_after_the_end_sees_what_was_committed(tmp_path
             for number in range(10):
                 value = b"%d" % number
                 await transactions.wait_ready("tx")
-                transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
+                transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
                 appended = broker.append(partition, batch_of(broker, who, number, value))
                 await partition.committed(appended.last_offset)
                 await transactions.end("tx", who, commits=True, bumps_epoch=False)
@@ -46,7 +46,9 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
             for number in range(3):
                 value = b"%d" % number
                 await transactions.wait_ready("tx")
-                admitted = transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
+                admitted = transactions.admit(
+                    "tx", who, TopicPartition(TopicName("orders"), 0), adds=True
+                )
                 broker.append(partition, batch_of(broker, who, number, value))
                 if admitted is not None:
                     await admitted

@@ -14,10 +14,10 @@ from goqueue.client.kafka import (
     KafkaRefused,
     OffsetFound,
     ProducerId,
-    TopicPartition,
 )
 from goqueue.embedding import BrokerInThread
 from goqueue.model.batch import TRANSACTIONAL, decode_all, encode
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 
 START = 1_700_000_000_000
@@ -87,7 +87,7 @@ def test_an_unknown_topic_is_refused_and_not_created(client):
     for call in (
         lambda: client.metadata(["nobody"]),
         lambda: client.fetch("nobody", 0, 0),
-        lambda: client.produce({TopicPartition("nobody", 0): [batch_of(b"x")]}),
+        lambda: client.produce({TopicPartition(TopicName("nobody"), 0): [batch_of(b"x")]}),
     ):
         with pytest.raises(KafkaRefused) as refused:
             call()
@@ -98,7 +98,7 @@ def test_an_unknown_topic_is_refused_and_not_created(client):
 def test_an_unknown_topic_is_created_when_that_is_asked_for(client):
     layout = client.metadata(["made-when-asked"], creates=True)["made-when-asked"]
     assert layout.partition_count == 3
-    client.produce({TopicPartition("made-when-asked", 2): [batch_of(b"x")]})
+    client.produce({TopicPartition(TopicName("made-when-asked"), 2): [batch_of(b"x")]})
 
 
 def test_an_unknown_partition_is_refused(client, topic):
@@ -227,7 +227,7 @@ def test_a_restart_in_the_middle_of_a_range_is_not_noticed(tmp_path):
         client = KafkaClient(address)
         client.create_topic("t", partitions=1)
         for _ in range(50):
-            client.produce({TopicPartition("t", 0): [batch_of(b"x" * 1000)]})
+            client.produce({TopicPartition(TopicName("t"), 0): [batch_of(b"x" * 1000)]})
         fetches = client.fetch_range("t", 0, 0, 50, bytes_max=3000)
         offsets = fetched_offsets([next(fetches), next(fetches)])
     with goqueue.embedded(tmp_path, kafka={"listen": address}), client:
@@ -239,7 +239,7 @@ def test_a_restart_between_two_calls_is_not_noticed(tmp_path):
         address = broker.kafka
         client = KafkaClient(address)
         client.create_topic("t", partitions=1)
-        client.produce({TopicPartition("t", 0): [batch_of(b"before")]})
+        client.produce({TopicPartition(TopicName("t"), 0): [batch_of(b"before")]})
     with goqueue.embedded(tmp_path, kafka={"listen": address}), client:
         assert values_of(client, "t") == [b"before"]
 

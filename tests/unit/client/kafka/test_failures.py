@@ -19,17 +19,18 @@ from kio.schema.metadata.v13.response import (
 )
 
 from goqueue.client.errors import BadAnswer, NoAnswer, ServerUnreachable
-from goqueue.client.kafka import LATEST, KafkaClient, KafkaRefused, Node, TopicPartition
+from goqueue.client.kafka import LATEST, KafkaClient, KafkaRefused, Node
 from goqueue.client.kafka.cluster import parse_bootstrap
 from goqueue.client.kafka.fetching import next_offset
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.wire import shapes
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import build
 from tests.unit.client.kafka.fake_kafka import CLOSE, SILENCE, FakeKafka
 
-WHERE = TopicPartition("t", 0)
+WHERE = TopicPartition(TopicName("t"), 0)
 
 
 def described(*leaders: Node) -> MetadataResponse:
@@ -72,7 +73,7 @@ def test_each_partition_is_asked_of_its_leader():
         ) as first,
         KafkaClient(str(first.node), timeout_s=5) as client,
     ):
-        found = client.list_offsets({WHERE: LATEST, TopicPartition("t", 1): LATEST})
+        found = client.list_offsets({WHERE: LATEST, TopicPartition(TopicName("t"), 1): LATEST})
     assert {each.partition: answer.offset for each, answer in found.items()} == {0: 10, 1: 20}
     assert second.asked == [ApiKey.LIST_OFFSETS]
 

@@ -7,10 +7,11 @@ from kio.schema.errors import ErrorCode
 
 import goqueue
 from goqueue import Client
-from goqueue.client.kafka import KafkaClient, KafkaRefused, QueueWorker, TopicPartition
+from goqueue.client.kafka import KafkaClient, KafkaRefused, QueueWorker
 from goqueue.client.kafka import queue_worker as module
 from goqueue.embedding import BrokerInThread
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 
 
@@ -38,7 +39,7 @@ class Queue:
 
     def publish(self, count: int, partition: int = 0) -> None:
         records = [Record(0, 0, None, b"%d" % number) for number in range(count)]
-        self.client.produce({TopicPartition(self.topic, partition): [encode(records)]})
+        self.client.produce({TopicPartition(TopicName(self.topic), partition): [encode(records)]})
 
     def in_flight(self) -> int:
         with Client(self.broker.http) as client:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import goqueue
-from goqueue.client.kafka import KafkaClient, TopicPartition
+from goqueue.client.kafka import KafkaClient
 from goqueue.embedding import BrokerInThread
 from goqueue.model.batch import encode
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 
 START_MS = 1_700_000_000_000
@@ -45,6 +46,8 @@ def fill(client: KafkaClient) -> Callable[..., None]:
             for index, each in enumerate(values)
         ]
         batch = encode(records, producer=producer, **rest)
-        client.produce({TopicPartition(topic, partition): [batch]}, transactional_id=transaction)
+        client.produce(
+            {TopicPartition(TopicName(topic), partition): [batch]}, transactional_id=transaction
+        )
 
     return fill

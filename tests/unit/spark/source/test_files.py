@@ -7,9 +7,9 @@ import pytest
 from crc32c import crc32c
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import TopicPartition
 from goqueue.log.sparse_index import HEAD_BYTES, OFFSET_INDEX
 from goqueue.model.batch import TRANSACTIONAL, encode
+from goqueue.model.ids import TopicPartition
 from goqueue.model.record import Record
 from goqueue.spark.source.files import ReadOnlyFile
 from goqueue.spark.source.partition_reader import read

@@ -2,14 +2,14 @@
 
 import json
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.runtime.listener import group_name, published
 from goqueue.spark.source.offsets import broker_of, noted, places_of, with_broker
 
 PLACES = {
-    TopicPartition("orders", 10): 4,
-    TopicPartition("orders", 2): 7,
-    TopicPartition("a", 0): 0,
+    TopicPartition(TopicName("orders"), 10): 4,
+    TopicPartition(TopicName("orders"), 2): 7,
+    TopicPartition(TopicName("a"), 0): 0,
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.source.option_texts import InvalidOptions
 from goqueue.spark.source.options import source_options
 from goqueue.spark.source.positions import AtOffsets, AtTime, AtTimes
@@ -62,7 +62,9 @@ def test_what_to_read_is_said_in_one_way():
         base | {"subscribePattern": "or.*"}, is_stream=True
     ).subscription == Pattern("or.*")
     assigned = source_options(base | {"assign": '{"orders": [1, 0]}'}, is_stream=True).subscription
-    assert assigned == Assigned((TopicPartition("orders", 1), TopicPartition("orders", 0)))
+    assert assigned == Assigned(
+        (TopicPartition(TopicName("orders"), 1), TopicPartition(TopicName("orders"), 0))
+    )
     assert "give one of subscribe" in problems(base)
     assert "not subscribe and assign" in problems(GIVEN | {"assign": '{"orders": [0]}'})
 
@@ -85,13 +87,13 @@ def test_what_cannot_be_read_is_refused_by_its_name(name, text):
 def test_where_to_begin_can_be_said_in_many_ways():
     assert batch(startingOffsets="EARLIEST").starting == "earliest"
     assert batch(startingOffsets='{"orders":{"0":5,"1":-2}}').starting == AtOffsets(
-        {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): -2}
+        {TopicPartition(TopicName("orders"), 0): 5, TopicPartition(TopicName("orders"), 1): -2}
     )
     for text in ("1767225600000", "2026-01-01T00:00:00Z", "2026-01-01", "2026-01-01T01:00+01:00"):
         assert batch(startingTimestamp=text).starting == AtTime(1_767_225_600_000)
     assert batch(startingOffsets="2026-01-01T00:00:00Z").starting == AtTime(1_767_225_600_000)
     assert batch(endingOffsetsByTimestamp='{"orders":{"0":7}}').ending == AtTimes(
-        {TopicPartition("orders", 0): 7}
+        {TopicPartition(TopicName("orders"), 0): 7}
     )
 
 

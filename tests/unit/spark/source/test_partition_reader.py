@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.client.kafka import TopicPartition
 from goqueue.model.batch import TRANSACTIONAL
+from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.loss import DataLost
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange

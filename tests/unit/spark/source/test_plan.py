@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.source.admission import admitted
 from goqueue.spark.source.plan import OffsetRange, Sizing, plan
 from goqueue.spark.source.sizes import averages
@@ -29,7 +29,7 @@ sizings = st.builds(
 @given(lengths=lengths, sizing=sizings, sizes=st.lists(st.floats(0, 5000), max_size=12))
 def test_every_offset_is_in_one_task_and_in_order(lengths, sizing, sizes):
     wanted = ranges(*lengths)
-    weights = {TopicPartition("t", index): each for index, each in enumerate(sizes)}
+    weights = {TopicPartition(TopicName("t"), index): each for index, each in enumerate(sizes)}
     tasks = plan(wanted, sizing, weights)
     assert all(task for task in tasks)
     pieces = [piece for task in tasks for piece in task]
@@ -63,7 +63,9 @@ def test_small_ranges_share_one_task():
 
 def test_a_big_range_is_split_into_equal_parts():
     tasks = plan(
-        ranges(4_000_000), Sizing(task_bytes=100 * MEBIBYTE), {TopicPartition("t", 0): 105}
+        ranges(4_000_000),
+        Sizing(task_bytes=100 * MEBIBYTE),
+        {TopicPartition(TopicName("t"), 0): 105},
     )
     assert len(tasks) == 5
     assert {len(task) for task in tasks} == {1}
@@ -71,7 +73,7 @@ def test_a_big_range_is_split_into_equal_parts():
 
 
 def test_partitions_are_weighed_by_the_size_of_their_records():
-    weights = {TopicPartition("t", 0): 1000.0, TopicPartition("t", 1): 10.0}
+    weights = {TopicPartition(TopicName("t"), 0): 1000.0, TopicPartition(TopicName("t"), 1): 10.0}
     tasks = plan(ranges(10_000, 10_000), Sizing(task_bytes=MEBIBYTE), weights)
     assert len(tasks) == 10
     assert [piece.partition for piece in tasks[-1]] == [0, 1]
@@ -96,7 +98,7 @@ def test_nothing_is_no_task():
 
 
 def places(*offsets):
-    return {TopicPartition("t", index): offset for index, offset in enumerate(offsets)}
+    return {TopicPartition(TopicName("t"), index): offset for index, offset in enumerate(offsets)}
 
 
 @given(
@@ -115,7 +117,7 @@ def test_a_limit_is_met_to_the_offset_and_no_partition_is_passed_over_twice(lags
 
 
 def test_bytes_are_counted_by_the_average_record():
-    sizes = {TopicPartition("t", 0): 100.0, TopicPartition("t", 1): 1000.0}
+    sizes = {TopicPartition(TopicName("t"), 0): 100.0, TopicPartition(TopicName("t"), 1): 1000.0}
     ends = admitted(places(0, 0), places(1000, 1000), bytes_max=110_000, record_bytes=sizes)
     assert ends == places(100, 100)
 
@@ -129,7 +131,9 @@ def test_the_smaller_of_two_limits_counts_and_one_offset_is_always_taken():
 
 
 def test_averages_leave_out_what_is_empty_or_unknown():
-    assert averages(places(1000, 0, 500), places(10, 10, 0)) == {TopicPartition("t", 0): 100.0}
+    assert averages(places(1000, 0, 500), places(10, 10, 0)) == {
+        TopicPartition(TopicName("t"), 0): 100.0
+    }
     assert averages({}, places(10)) == {}
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from goqueue.client.kafka import EARLIEST, LATEST, OffsetFound, TopicPartition
+from goqueue.client.kafka import EARLIEST, LATEST, OffsetFound
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.source.positions import AtOffsets, AtTime, AtTimes, PositionUnknown, resolve
 
-FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+FIRST, SECOND = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("t"), 1)
 
 
 def list_offsets(wanted):
@@ -45,4 +46,4 @@ def test_offsets_are_given_for_all_partitions_and_no_others():
     with pytest.raises(PositionUnknown, match="none for t-1: name every partition"):
         resolved(AtOffsets({FIRST: 50}))
     with pytest.raises(PositionUnknown, match="for t-2, which is not read"):
-        resolved(AtOffsets({FIRST: 1, SECOND: 1, TopicPartition("t", 2): 1}))
+        resolved(AtOffsets({FIRST: 1, SECOND: 1, TopicPartition(TopicName("t"), 2): 1}))

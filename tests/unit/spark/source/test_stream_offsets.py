@@ -4,7 +4,7 @@ import pytest
 
 import goqueue
 from goqueue.client import GroupReading
-from goqueue.client.kafka import TopicPartition
+from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.loss import DataLost
 from goqueue.spark.source.options import source_options
 from goqueue.spark.source.stream_offsets import Following

@@ -10,7 +10,6 @@ from goqueue.client.http.messages import Publishables, as_messages, to_wire
 from goqueue.client.http.results import Anything
 
 T = TypeVar("T")
-TopicPartition = tuple[str, int]
 TIMEOUT_MS: Final = 60_000
 FENCED: Final = "producer_fenced"
 
@@ -68,7 +67,7 @@ def acks(ids: Ids, receipts: Sequence[str]) -> Call[Anything]:
     return _call("acks", Anything, ids, receipt_handles=receipts)
 
 
-def offsets(ids: Ids, group: str, positions: Mapping[TopicPartition, int]) -> Call[Anything]:
+def offsets(ids: Ids, group: str, positions: Mapping[tuple[str, int], int]) -> Call[Anything]:
     listed = [
         {"topic": topic, "partition": partition, "offset": offset}
         for (topic, partition), offset in positions.items()

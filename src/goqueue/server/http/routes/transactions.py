@@ -10,7 +10,7 @@ from litestar.params import JSONBody, Parameter, QueryParameter
 from goqueue.broker.messages.transactional_publish import transaction_name
 from goqueue.broker.transactions.acks import Refused
 from goqueue.groups import CommitRequest, OffsetToCommit
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
@@ -215,7 +215,7 @@ async def add_partition_to_transaction(
     """Not needed before `publish`, which does it."""
     await broker.partition(topic_name(data.topic), data.partition)
     transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
-    places = [(TopicName(data.topic), data.partition)]
+    places = [TopicPartition(TopicName(data.topic), data.partition)]
     await broker.transactions.add_partitions(data.transactional_id, data.who, places)
     return Status("added")
 
