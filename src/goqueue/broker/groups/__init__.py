@@ -7,4 +7,5 @@ http_members       the requests of members over HTTP: join, poll, commit, leave
   poll_reader        reads their partitions for a poll
   topic_names        ids of topics, which groups use, to names and partitions
 admin              assignments, lag, setting and resetting offsets
+services           what http_members and admin need of the broker
 """

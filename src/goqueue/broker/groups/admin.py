@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from goqueue.broker.broker import Broker
 from goqueue.broker.groups.http_requests import TopicPartition
+from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.groups.topic_names import TopicNames
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
@@ -76,9 +76,9 @@ class OffsetMove(msgspec.Struct, frozen=True):
 
 
 class GroupAdmin:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._names = TopicNames(broker)
+    def __init__(self, services: GroupServices) -> None:
+        self._services = services
+        self._names = TopicNames(services)
 
     # --- who has what -----------------------------------------------------------------------------
 
@@ -115,11 +115,11 @@ class GroupAdmin:
 
     def committed(self, group_id: GroupId) -> Committed:
         """By topic and partition, in order; raises `GroupNotFound`."""
-        self._broker.groups.describe(group_id)
+        self._services.groups.describe(group_id)
         return self._committed(group_id)
 
     def _committed(self, group_id: GroupId) -> Committed:
-        (fetched,) = self._broker.groups.fetch([FetchRequest(group_id=group_id)])
+        (fetched,) = self._services.groups.fetch([FetchRequest(group_id=group_id)])
         return {
             TopicPartition(topic, index): offset
             for (topic, index), offset in sorted(fetched.offsets.items())
@@ -130,7 +130,7 @@ class GroupAdmin:
 
     async def lag(self, group_id: GroupId) -> list[PartitionLag]:
         """Of every partition in which the group has committed, or which a member owns."""
-        group = self._broker.groups.describe(group_id)
+        group = self._services.groups.describe(group_id)
         owners = {
             topic_partition: member
             for member in group.members
@@ -144,7 +144,7 @@ class GroupAdmin:
         ]
         found = []
         for topic_partition, partition in await self._open(partitions):
-            newest = await self._broker.latest_offset(partition, committed_only=True)
+            newest = await self._services.latest_offset(partition, committed_only=True)
             offset = committed.get(topic_partition)
             found.append(
                 PartitionLag(
@@ -159,7 +159,7 @@ class GroupAdmin:
         return found
 
     def _exists(self, topic_partition: TopicPartition) -> bool:
-        topic = self._broker.metadata.find(topic_partition.topic)
+        topic = self._services.metadata.find(topic_partition.topic)
         return topic is not None and topic.has_partition(topic_partition.partition)
 
     async def _open(
@@ -168,7 +168,7 @@ class GroupAdmin:
         found: list[tuple[TopicPartition, Partition]] = []
         for some in _slices(partitions):
             opened = await asyncio.gather(
-                *(self._broker.partition(each.topic, each.partition) for each in some),
+                *(self._services.partition(each.topic, each.partition) for each in some),
                 return_exceptions=True,
             )
             for topic_partition, partition in zip(some, opened, strict=True):
@@ -186,7 +186,7 @@ class GroupAdmin:
         """Set offsets from outside; only a group without members takes that."""
         for topic_partition in offsets:
             self._check_exists(topic_partition)
-        if self._broker.queue_groups.is_queue(group_id):
+        if self._services.queue_groups.is_queue(group_id):
             for topic_partition, offset in offsets.items():
                 await self._check_in_log(group_id, topic_partition, offset)
         wanted = tuple(
@@ -200,7 +200,7 @@ class GroupAdmin:
         )
         self._check_empty(group_id)
         try:
-            results = await self._broker.groups.commit(
+            results = await self._services.groups.commit(
                 CommitRequest(group_id=group_id, offsets=wanted)
             )
         except UnknownMember as error:  # one has joined meanwhile
@@ -209,7 +209,7 @@ class GroupAdmin:
             raise refused
 
     def _check_exists(self, topic_partition: TopicPartition) -> None:
-        topic = self._broker.topic(topic_partition.topic)
+        topic = self._services.topic(topic_partition.topic)
         if not topic.has_partition(topic_partition.partition):
             raise PartitionNotFound(
                 f"topic {topic_partition.topic!r} has partitions 0 to {topic.partitions - 1},"
@@ -220,7 +220,7 @@ class GroupAdmin:
         self, group_id: GroupId, topic_partition: TopicPartition, offset: int
     ) -> None:
         """A queue group's floor stays within the log; a stream group may commit what it likes."""
-        log = (await self._broker.partition(topic_partition.topic, topic_partition.partition)).log
+        log = (await self._services.partition(topic_partition.topic, topic_partition.partition)).log
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} of {topic_partition.topic}-{topic_partition.partition} is outside"
@@ -229,9 +229,9 @@ class GroupAdmin:
             )
 
     def _check_empty(self, group_id: GroupId) -> None:
-        self._broker.queue_groups.refuse_members(group_id)
+        self._services.queue_groups.refuse_members(group_id)
         try:
-            members = len(self._broker.groups.describe(group_id).members)
+            members = len(self._services.groups.describe(group_id).members)
         except GroupNotFound:
             return
         if members:
@@ -263,11 +263,11 @@ class GroupAdmin:
     def _partitions_to_reset(self, request: Reset, committed: Committed) -> list[TopicPartition]:
         if request.topic is None:
             if not committed:
-                self._broker.groups.describe(request.group_id)  # raises if there is none
+                self._services.groups.describe(request.group_id)  # raises if there is none
             return [
                 topic_partition for topic_partition in committed if self._exists(topic_partition)
             ]
-        topic = self._broker.topic(request.topic)
+        topic = self._services.topic(request.topic)
         if request.partition is None:
             return [TopicPartition(topic.name, index) for index in range(topic.partitions)]
         topic_partition = TopicPartition(topic.name, request.partition)
@@ -279,7 +279,7 @@ class GroupAdmin:
     ) -> Offset:
         """Always one that can be read: beyond either end it is that end."""
         start = partition.log.start_offset
-        end = (await self._broker.latest_offset(partition, committed_only=True)).offset
+        end = (await self._services.latest_offset(partition, committed_only=True)).offset
         value = 0 if request.value is None else request.value
         match request.to:
             case "earliest":
@@ -291,7 +291,7 @@ class GroupAdmin:
             case "shift":
                 wanted = (start if before is None else before) + value
             case _:
-                found = await self._broker.offset_for_time(
+                found = await self._services.offset_for_time(
                     partition, Timestamp(value), committed_only=True
                 )
                 wanted = end if found is None else found.offset

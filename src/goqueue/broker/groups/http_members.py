@@ -22,7 +22,6 @@ from typing import Final
 
 import msgspec
 
-from goqueue.broker.broker import Broker
 from goqueue.broker.groups.http_requests import (
     Delivered,
     JoinAsReader,
@@ -40,6 +39,7 @@ from goqueue.broker.groups.poll_reader import (
     read_partitions,
     rotate,
 )
+from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.groups.topic_names import MemberSubscription, TopicNames
 from goqueue.broker.messages.publish import WaitDeadline
 from goqueue.broker.storage.partition import Partition
@@ -74,11 +74,11 @@ class _Poll(msgspec.Struct, frozen=True):
 
 
 class GroupMembers:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._groups = broker.groups
-        self._names = TopicNames(broker)
-        self._clock = broker.doors.clock
+    def __init__(self, services: GroupServices) -> None:
+        self._services = services
+        self._groups = services.groups
+        self._names = TopicNames(services)
+        self._clock = services.doors.clock
         self._sessions: dict[Key, Session] = {}
         self._sweep_at = SWEEP_SESSIONS_MIN
 
@@ -87,7 +87,7 @@ class GroupMembers:
     async def join(self, request: JoinAsReader) -> Membership:
         """A new member, or with `member_id` one that joins again and keeps its partitions."""
         for topic in request.topics:
-            self._broker.topic(topic)
+            self._services.topic(topic)
         if request.instance_id is not None and not request.member_id:
             await self._replace_static_member(request.group_id, request.instance_id)
         member_id = request.member_id or self._groups.new_member_id(request.client_id)
@@ -113,7 +113,7 @@ class GroupMembers:
     def _traits(self, request: JoinAsReader) -> ReaderTraits:
         session_timeout_ms = request.session_timeout_ms
         if session_timeout_ms is None:
-            session_timeout_ms = self._broker.config.groups.session_timeout_ms
+            session_timeout_ms = self._services.config.groups.session_timeout_ms
         return ReaderTraits(
             session_timeout_ms, request.auto_commit_interval_ms, request.starts_at_end
         )
@@ -196,7 +196,7 @@ class GroupMembers:
         assert deadline is not None
         has_time = True
         with MemberSubscription(
-            self._broker, self._names, session, deadline.waiter
+            self._groups, self._names, session, deadline.waiter
         ) as subscription:
             while True:
                 async with session.lock:
@@ -315,7 +315,7 @@ class GroupMembers:
         )
         fresh: dict[TopicIdPartition, Offset] = {}
         for topic_partition, key in keys.items():
-            if self._broker.transactions.has_pending_offsets(session.group_id, *key):
+            if self._services.transactions.has_pending_offsets(session.group_id, *key):
                 continue  # a transaction is about to commit this position
             committed = fetched.offsets[key]
             if committed is not None:
@@ -330,7 +330,7 @@ class GroupMembers:
 
     async def _start_offset(self, session: Session, partition: Partition) -> Offset:
         if session.traits.starts_at_end:
-            return (await self._broker.latest_offset(partition, committed_only=True)).offset
+            return (await self._services.latest_offset(partition, committed_only=True)).offset
         return partition.log.start_offset
 
     # --- committing -------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from goqueue.broker.broker import Broker
+from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.groups.http_sessions import Session
+from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.storage.partition import Partition, Waiter
 from goqueue.groups import MemberAssignment
 from goqueue.groups.records import MemberState
@@ -15,11 +16,11 @@ from goqueue.model.ids import TopicIdPartition, TopicName
 class TopicNames:
     """A deleted topic has no name; its groups are told a moment later."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, services: GroupServices) -> None:
+        self._services = services
 
     def find(self, topic_partition: TopicIdPartition) -> TopicName | None:
-        metadata = self._broker.metadata
+        metadata = self._services.metadata
         if not metadata.has_id(topic_partition.topic_id):
             return None
         return metadata.topic_by_id(topic_partition.topic_id).name
@@ -37,7 +38,7 @@ class TopicNames:
     ) -> dict[TopicPartition, TopicIdPartition]:
         """Raises when a topic does not exist."""
         return {
-            each: TopicIdPartition(self._broker.topic(each.topic).topic_id, each.partition)
+            each: TopicIdPartition(self._services.topic(each.topic).topic_id, each.partition)
             for each in partitions
         }
 
@@ -46,7 +47,7 @@ class TopicNames:
         if name is None:
             return None
         try:
-            return await self._broker.partition(name, topic_partition.partition)
+            return await self._services.partition(name, topic_partition.partition)
         except TopicNotFound:
             return None
 
@@ -54,8 +55,8 @@ class TopicNames:
 class MemberSubscription:
     """Wakes a waiter when the member's group or one of its partitions changes."""
 
-    def __init__(self, broker: Broker, names: TopicNames, session: Session, waiter: Waiter) -> None:
-        self._groups = broker.groups
+    def __init__(self, groups: Groups, names: TopicNames, session: Session, waiter: Waiter) -> None:
+        self._groups = groups
         self._names = names
         self._session = session
         self._waiter = waiter

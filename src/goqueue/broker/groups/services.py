@@ -1,0 +1,36 @@
+"""What members over HTTP and the administration of groups need of the broker."""
+
+from typing import Protocol
+
+from goqueue.broker.services import BrokerServices
+from goqueue.broker.storage.partition import Partition
+from goqueue.cluster import Metadata
+from goqueue.log import TimedOffset
+from goqueue.model.ids import GroupId, Timestamp
+
+
+class PendingOffsets(Protocol):
+    def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool: ...
+
+
+class QueueGroups(Protocol):
+    def is_queue(self, group_id: GroupId) -> bool: ...
+
+    def refuse_members(self, group_id: GroupId) -> None: ...
+
+
+class GroupServices(BrokerServices, Protocol):
+    @property
+    def metadata(self) -> Metadata: ...
+
+    @property
+    def transactions(self) -> PendingOffsets: ...
+
+    @property
+    def queue_groups(self) -> QueueGroups: ...
+
+    async def latest_offset(self, partition: Partition, *, committed_only: bool) -> TimedOffset: ...
+
+    async def offset_for_time(
+        self, partition: Partition, timestamp: Timestamp, *, committed_only: bool
+    ) -> TimedOffset | None: ...
