@@ -78,7 +78,7 @@ check-imports: $(VENV)/dev
 
 check-rules: $(VENV)/dev
 	@echo "==> rules of our own"
-	@$(INTERPRETED) $(PYTEST) --quiet tests/unit/test_project_rules.py
+	@$(INTERPRETED) $(PYTEST) --quiet tests/unit/test_project_rules.py tests/unit/test_project_words.py
 
 docs: $(VENV)/dev ## write docs/reference from the code
 	@$(INTERPRETED) $(BIN)/python -m tools.reference

@@ -52,14 +52,15 @@ class _Setting(msgspec.Struct, frozen=True):
 _SHARE: Final = {  # fields of QueueSettings
     "share.auto.offset.reset": _Setting(
         "start",
-        "Where the group begins in a partition that is new to it.",
+        "Start position in a partition that is new to the group.",
         ("earliest", "latest"),
     ),
     "share.record.lock.duration.ms": _Setting(
-        "visibility_ms", "How long a consumer has for a record."
+        "visibility_ms",
+        "Visibility time-out: a record that is not acknowledged in this time is redelivered.",
     ),
     "share.delivery.count.limit": _Setting(
-        "max_deliveries", "Deliveries after which a record is a dead letter."
+        "max_deliveries", "Deliveries after which a record is dead-lettered."
     ),
     "share.isolation.level": _Setting(
         "isolation",
@@ -67,21 +68,21 @@ _SHARE: Final = {  # fields of QueueSettings
         ("read_committed", "read_uncommitted"),
     ),
     "share.session.timeout.ms": _Setting(
-        "session_timeout_ms", "Silence after which a share consumer is taken for dead."
+        "session_timeout_ms", "A share consumer without a heartbeat for this long times out."
     ),
     "share.heartbeat.interval.ms": _Setting(
-        "heartbeat_interval_ms", "How often share consumers are told to come."
+        "heartbeat_interval_ms", "Heartbeat interval of share consumers."
     ),
 }
 _CONSUMER: Final = {  # fields of GroupSettings, and of the server's GroupsConfig
     "consumer.session.timeout.ms": _Setting(
         "session_timeout_ms",
-        "Silence after which a member of the consumer protocol is taken for dead.",
+        "A member of the consumer protocol without a heartbeat for this long times out.",
     ),
     "consumer.heartbeat.interval.ms": _Setting(
         "heartbeat_interval_ms",
-        "How often members of the consumer protocol are told to come. Unless it is set, it is"
-        " shorter in small groups.",
+        "Heartbeat interval of members of the consumer protocol. By default it is shorter in"
+        " small groups.",
     ),
 }
 _ALL: Final = {**_SHARE, **_CONSUMER}
