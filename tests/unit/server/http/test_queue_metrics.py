@@ -1,12 +1,22 @@
 """What Prometheus sees of queues, and that it does not see too much."""
 
+from collections.abc import AsyncIterator
+
 import httpx
+import pytest_asyncio
 
 from goqueue.broker.messages.publish import Messages, OutgoingMessage
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import GroupStats, Totals
 from goqueue.server.queue_metrics import GROUPS_SHOWN_MAX, TOPICS_SHOWN_MAX, QueueCollector
-from tests.unit.server.http.conftest import Server
+from tests.unit.server.http.conftest import Server, Serving
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def server(serving: Serving) -> AsyncIterator[Server]:
+    """The test's own: groups stay when their topics go, and so do their numbers."""
+    async with serving() as own:
+        yield own
 
 
 async def test_queues_are_counted_by_group_and_topic(server: Server, client: httpx.AsyncClient):
