@@ -34,6 +34,8 @@ _HTTP_ANSWER: Final = (
     b"content-length: %d\r\nconnection: close\r\n\r\n%s\n"
 )
 
+_API_NAMES: Final[dict[int, str]] = {api.value: api.name.lower() for api in ApiKey}
+
 _log = structlog.get_logger("goqueue.kafka")
 
 
@@ -107,7 +109,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         now = self.last_active = asyncio.get_running_loop().time()
         frames = self._frames.received(nbytes)
-        if not self._frames.is_partial:
+        partial_bytes = self._frames.held_bytes
+        if not partial_bytes:
             self._begun_at = None
         elif frames or self._begun_at is None:
             self._begun_at = now
@@ -116,7 +119,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._waiting_bytes += sum(map(len, frames))
             self._read_if_room()
             self._wake_server()
-        self._note_received(now)
+        if self._is_counted or self._waiting_bytes + partial_bytes > UNCOUNTED_BYTES:
+            self._note_received(now)
 
     def eof_received(self) -> bool:
         """Do what was asked before the end, and close then: a Produce with acks=0 still counts.
@@ -180,12 +184,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return frame
 
     def _note_received(self, now: float, *, made_progress: bool = False) -> None:
-        """Tell how much is held of requests, unless it is and was next to nothing."""
+        """Tell how much is held of requests; for next to nothing, that it is nothing."""
         held = self._waiting_bytes + self._frames.held_bytes
-        if held > UNCOUNTED_BYTES or self._is_counted:
-            self._is_counted = held > UNCOUNTED_BYTES
-            held = held if self._is_counted else 0
-            self._listener.received(self, held, now, made_progress=made_progress)
+        self._is_counted = held > UNCOUNTED_BYTES
+        held = held if self._is_counted else 0
+        self._listener.received(self, held, now, made_progress=made_progress)
 
     async def _handle(self, frame: bytearray) -> None:
         header = parse_header(memoryview(frame))
@@ -308,10 +311,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
 
 def api_name(api_key: int) -> str:
-    try:
-        return ApiKey(api_key).name.lower()
-    except ValueError:
-        return "unknown"
+    return _API_NAMES.get(api_key, "unknown")
 
 
 def _address(peer: tuple[str, int] | None) -> str:

@@ -51,13 +51,8 @@ class FrameBuffer:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that a frame takes which is not whole."""
+        """Memory that a frame takes which has begun and is not whole; 0 when there is none."""
         return len(self._begun) if self._own is None else len(self._own)
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether a frame has begun and is not whole."""
-        return self._own is not None or bool(self._begun)
 
     def space(self) -> memoryview:
         """Where the next bytes go."""

@@ -5,6 +5,7 @@ response in its newest shape.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -38,6 +39,11 @@ Handler = Callable[[Context, Any], Awaitable[Any]]
 
 
 async def handle_api_versions(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    return _api_versions()
+
+
+@cache
+def _api_versions() -> ApiVersionsResponse:
     return describe_api_versions(SERVED_APIS)
 
 

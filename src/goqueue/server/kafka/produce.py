@@ -25,7 +25,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.server.kafka.errors import kafka_code
-from goqueue.server.kafka.limits import ENTRIES_AT_ONCE, in_turns
+from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.transactions import data_code
 from goqueue.txn import ProducerIdentity
@@ -58,7 +58,9 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
     reply = _Reply(header.api_version, request.acks, slot)
-    async for topic in in_turns(request.topics):
+    for place, topic in enumerate(request.topics, 1):
+        if place % ENTRIES_AT_ONCE == 0:
+            await asyncio.sleep(0)
         results = reply.results.setdefault(topic.topic, [])
         found = await _topic(broker, topic.topic)
         for number, item in enumerate(topic.partitions, 1):
