@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from goqueue.model.config import HttpConfig
-from goqueue.server.http.asgi.access import Access
+from goqueue.server.http.asgi.access import HOSTS_REMEMBERED_MAX, Access
 
 Client = httpx.AsyncClient
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36"
@@ -95,14 +95,43 @@ def test_on_all_interfaces_addresses_and_names_without_a_dot_are_accepted(
     listen: str, host: str, accepted: bool
 ):
     access = Access(HttpConfig(listen=listen))
+    for _ in range(2):  # the second time from memory
+        assert (refusal(access, (b"host", host.encode())) is None) is accepted
+
+
+def refusal(access: Access, *headers: tuple[bytes, bytes], path: str = "/topics") -> int | None:
+    """The status with which a GET is refused, if so."""
     scope = {
         "method": "GET",
-        "path": "/topics",
+        "path": path,
         "http_version": "1.1",
-        "headers": [(b"host", host.encode())],
+        "headers": list(headers),
         "client": ("127.0.0.1", 1),
     }
-    assert (access.refusal(scope) is None) is accepted
+    refused = access.refusal(scope, dict(headers))
+    return None if refused is None else refused[0]
+
+
+def test_a_host_that_was_accepted_for_health_only_is_refused_elsewhere():
+    access = Access(HttpConfig(listen="127.0.0.1:0"))
+    evil = (b"host", b"evil.example")
+    assert refusal(access, evil, path="/livez") is None
+    assert refusal(access, evil) == 421
+
+
+def test_a_host_that_is_remembered_is_still_refused_twice_in_a_request():
+    access = Access(HttpConfig(listen="127.0.0.1:0"))
+    own = (b"host", b"localhost")
+    assert refusal(access, own) is None
+    assert refusal(access, own, own) == 400
+    assert refusal(access, (b"host", b"evil.example"), own) == 400
+
+
+def test_only_so_many_hosts_are_remembered():
+    access = Access(HttpConfig(listen="127.0.0.1:0"))
+    for number in range(2 * HOSTS_REMEMBERED_MAX + 1):
+        assert refusal(access, (b"host", b"%d.localhost" % number)) is None
+    assert len(access._hosts) <= HOSTS_REMEMBERED_MAX
 
 
 async def test_health_is_told_whatever_name_was_asked_for(client: Client):

@@ -277,6 +277,17 @@ async def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
         writer.close()
 
 
+async def test_a_later_request_that_does_not_arrive_is_given_up(server, monkeypatch):
+    monkeypatch.setattr("goqueue.server.http.asgi.connection.ARRIVAL_SECONDS_MAX", 0.1)
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(b"GET /health HTTP/1.1\r\nhost: [::1]\r\n\r\nGET /version HT")
+    async with asyncio.timeout(5):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        with contextlib.suppress(ConnectionResetError):
+            assert b'"version"' not in await reader.read()
+    writer.close()
+
+
 async def test_pipelined_requests_are_answered_in_order(server):
     reader, writer = await asyncio.open_connection(*server.address)
     writer.write(

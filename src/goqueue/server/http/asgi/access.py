@@ -13,7 +13,7 @@ that told neither (`refuse_unproven_browser`).
 
 import ipaddress
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 from litestar.connection import ASGIConnection
@@ -26,13 +26,14 @@ from goqueue.server.http.errors import Problem
 HEALTH_PATHS: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
 PREFIX_KEY: Final = "goqueue.prefix"  # in the scope: what a proxy puts before our paths
 PREFLIGHT_SECONDS: Final = 600  # how long a browser may remember what it was allowed
+HOSTS_REMEMBERED_MAX: Final = 256  # of those that were found to be ours; each has at most 261 bytes
 EXPOSED_HEADERS: Final = b"location, retry-after, idempotency-replayed"
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::(\d{1,5}))?")
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 Scope = MutableMapping[str, Any]
-Headers = Mapping[bytes, bytes]
+Headers = Mapping[bytes, bytes]  # of a request, the last one of each name
 Refusal = tuple[int, Problem]
 
 
@@ -49,23 +50,24 @@ class Access:
         self._origins = {origin.lower().encode() for origin in config.cors_origins}
         self._prefix = config.root_path
         self._proxies = [ipaddress.ip_network(text) for text in config.trusted_proxies]
+        self._hosts: set[bytes] = set()  # headers that were found to be ours
 
     # --- proxies ----------------------------------------------------------------------------------
 
-    def resolve(self, scope: Scope) -> Refusal | None:
-        """Put what the client asked for into the scope, as a trusted proxy tells it.
+    def resolve(self, scope: Scope, headers: dict[bytes, bytes]) -> Refusal | None:
+        """Put what the client asked for into scope and headers, as a trusted proxy tells it.
 
         Both names are checked, the proxy's for us and the client's for the proxy: a page that was
         rebound to us may send any header to its own origin.
         """
-        headers = dict(scope["headers"])
         refusal = self._refused_host(scope, headers)
         if refusal is not None:
             return refusal
         scope[PREFIX_KEY] = self._prefix
         if self._proxies and self._is_proxy(scope["client"]):
             refusal = self._forward(scope, headers)
-        scope["path"] = _without_prefix(scope["path"], scope[PREFIX_KEY])
+        if scope[PREFIX_KEY]:
+            scope["path"] = _without_prefix(scope["path"], scope[PREFIX_KEY])
         return refusal
 
     def _is_proxy(self, client: tuple[str, int] | None) -> bool:
@@ -75,7 +77,7 @@ class Access:
             return False
         return any(address in network for network in self._proxies)
 
-    def _forward(self, scope: Scope, headers: Headers) -> Refusal | None:
+    def _forward(self, scope: Scope, headers: dict[bytes, bytes]) -> Refusal | None:
         if proto := _first(headers.get(b"x-forwarded-proto")):
             scope["scheme"] = "https" if proto == "https" else "http"
         prefix = _first(headers.get(b"x-forwarded-prefix")).rstrip("/")
@@ -85,33 +87,46 @@ class Access:
         if not host:
             return None
         others = [each for each in scope["headers"] if each[0] != b"host"]
-        scope["headers"] = [*others, (b"host", host.encode())]
-        return self._refused_name(scope, host)
+        headers[b"host"] = host.encode("latin-1")
+        scope["headers"] = [*others, (b"host", headers[b"host"])]
+        return self._refused_name(scope, headers[b"host"])
 
     # --- names ------------------------------------------------------------------------------------
 
     def _refused_host(self, scope: Scope, headers: Headers) -> Refusal | None:
-        host = headers.get(b"host", b"").decode("latin-1")
+        host = headers.get(b"host")
+        has_repeated = len(headers) < len(scope["headers"])
+        if host in self._hosts and not has_repeated:
+            return None
         if not host:
-            if scope["http_version"] == "1.0" and b"host" not in headers:
+            if scope["http_version"] == "1.0" and host is None:
                 return None
             return 400, Problem("invalid_host", "a request has a Host header (RFC 9112, 3.2)")
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        if has_repeated and sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return 400, Problem("invalid_host", "a request has one Host header, not several")
         return self._refused_name(scope, host)
 
-    def _refused_name(self, scope: Scope, host: str) -> Refusal | None:
+    def _refused_name(self, scope: Scope, header: bytes) -> Refusal | None:
+        host = header.decode("latin-1")
         found = _HOST.fullmatch(host.lower())
         if found is None or int(found[2] or 0) > 65535:
             return 400, Problem("invalid_host", f"{host[:60]!r} is not a host: write NAME:PORT")
         name = found[1].strip("[]").rstrip(".")
-        if scope["path"] in HEALTH_PATHS or self._is_ours(name):
+        if self._is_ours(name):
+            self._remember_host(header)
+            return None
+        if scope["path"] in HEALTH_PATHS:
             return None
         text = (
             f"this server does not answer to the name {name[:100]!r}: add it to the setting"
             " http.hosts, or use the server's address"
         )
         return 421, Problem("unknown_host", text)
+
+    def _remember_host(self, header: bytes) -> None:
+        if len(self._hosts) >= HOSTS_REMEMBERED_MAX:
+            self._hosts.clear()
+        self._hosts.add(header)
 
     def _is_ours(self, name: str) -> bool:
         if name in self._names or name.endswith(self._suffixes):
@@ -127,12 +142,11 @@ class Access:
 
     # --- origins ----------------------------------------------------------------------------------
 
-    def refusal(self, scope: Scope) -> Refusal | None:
-        """Why the request is not answered, if so."""
-        refusal = self.resolve(scope)
+    def refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Refusal | None:
+        """Why the request is not answered, if so; `headers` are those of the scope."""
+        refusal = self.resolve(scope, headers)
         if refusal is not None or scope["path"] in HEALTH_PATHS:
             return refusal
-        headers = dict(scope["headers"])
         origin = headers.get(b"origin")
         if origin is not None:
             is_own = origin.lower().partition(b"://")[2] == headers.get(b"host", b"").lower()
@@ -147,11 +161,11 @@ class Access:
     def allows(self, origin: bytes | None) -> bool:
         return origin is not None and origin.lower() in self._origins
 
-    def cors_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+    def cors_headers(self, headers: Headers) -> Sequence[tuple[bytes, bytes]]:
         """What lets a page of a listed origin read the answer."""
         if not self._origins:
-            return []
-        origin = dict(scope["headers"]).get(b"origin")
+            return ()
+        origin = headers.get(b"origin")
         if not self.allows(origin):
             return [(b"vary", b"origin")]
         assert origin is not None
@@ -161,9 +175,8 @@ class Access:
             (b"access-control-expose-headers", EXPOSED_HEADERS),
         ]
 
-    def preflight_headers(self, scope: Scope, methods: bytes) -> list[tuple[bytes, bytes]]:
+    def preflight_headers(self, headers: Headers, methods: bytes) -> list[tuple[bytes, bytes]]:
         """What a browser asks before it sends what a plain page could not."""
-        headers = dict(scope["headers"])
         if not self.allows(headers.get(b"origin")):
             return []
         found = [

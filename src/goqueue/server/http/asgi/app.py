@@ -8,6 +8,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
+from litestar.routes import HTTPRoute
 
 from goqueue.broker import Broker
 from goqueue.broker.groups.admin import GroupAdmin
@@ -118,7 +119,7 @@ def _application(
     given: Mapping[str, object], config: HttpConfig, openapi_config: OpenAPIConfig | None
 ) -> Litestar:
     api = Router("/", route_handlers=API, before_request=errors.refuse_unknown_parameters)
-    return Litestar(
+    app = Litestar(
         [*page.HANDLERS, *health.HANDLERS, api],
         dependencies={name: _constant(value) for name, value in given.items()},
         exception_handlers={
@@ -135,6 +136,21 @@ def _application(
         logging_config=None,
         debug=False,
     )
+    _resolve_in_turn(app)
+    return app
+
+
+def _resolve_in_turn(app: Litestar) -> None:
+    """Have the dependencies of a handler resolved without tasks.
+
+    Litestar starts a task for each as they could wait for something.  All of ours are constants,
+    and the tasks cost more than the rest of a small request.
+    """
+    for route in app.routes:
+        if isinstance(route, HTTPRoute):
+            for _, model in route.route_handler_map.values():
+                found = [each for batch in model.dependency_batches for each in batch]
+                model.dependency_batches = [{each} for each in found]
 
 
 def allowed_methods(app: Litestar, path: str) -> list[str]:

@@ -40,8 +40,8 @@ def accepts_gzip(headers: Mapping[bytes, bytes]) -> bool:
     )
 
 
-def is_worth_it(content_type: bytes, size: int) -> bool:
-    return size >= COMPRESSED_BYTES_MIN and _KINDS.match(content_type) is not None
+def is_compressible(content_type: bytes) -> bool:
+    return _KINDS.match(content_type) is not None
 
 
 async def compressed(body: bytes) -> bytes:

@@ -80,6 +80,7 @@ class HttpConnection(HttpToolsProtocol):
         self._metrics = metrics
         self._connections_max = connections_max
         self._arrival: asyncio.TimerHandle | None = None
+        self._is_arriving = False  # a request has begun and is not whole
         self._head_bytes = 0  # of this request's head and trailers, as handed on by the parser
         self._unseen_bytes = 0  # received since the parser last handed anything on
 
@@ -108,8 +109,8 @@ class HttpConnection(HttpToolsProtocol):
     # --- arrival ---------------------------------------------------------------------------------
 
     def _expect_whole_request(self) -> None:
-        self._arrived()
-        self._arrival = self.loop.call_later(ARRIVAL_SECONDS_MAX, self._too_slow)
+        if self._arrival is None:
+            self._arrival = self.loop.call_later(ARRIVAL_SECONDS_MAX, self._too_slow)
 
     def _arrived(self) -> None:
         if self._arrival is not None:
@@ -144,6 +145,8 @@ class HttpConnection(HttpToolsProtocol):
         else:
             if self._unseen_bytes > HEAD_BYTES_MAX:
                 self._answer_and_close(431, "head_too_large", f"more than {HEAD_BYTES_MAX} bytes")
+        if self._is_arriving:  # most requests come whole, and need no timer
+            self._expect_whole_request()
 
     def _refuse_upgrade(self) -> None:
         """Answer over HTTP/1.1; the parser reads no further on this connection."""
@@ -184,7 +187,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head_bytes = self._unseen_bytes = 0
-        self._expect_whole_request()
+        self._arrived()  # from now on it is this request that must arrive in time
+        self._is_arriving = True
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -207,6 +211,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._arrived()
+        self._is_arriving = False
         self._unseen_bytes = 0
         super().on_message_complete()
 

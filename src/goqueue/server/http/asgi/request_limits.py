@@ -14,12 +14,13 @@ import msgspec
 
 from goqueue.model.errors import Overloaded
 from goqueue.runtime import Clock
-from goqueue.server.http.asgi.access import Access
+from goqueue.server.http.asgi.access import Access, Headers
 from goqueue.server.http.asgi.compression import (
+    COMPRESSED_BYTES_MIN,
     Inflater,
     accepts_gzip,
     compressed,
-    is_worth_it,
+    is_compressible,
     may_compress,
 )
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
@@ -44,6 +45,7 @@ _HEADERS: Final = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _STRICT_POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_HEADERS_AND_POLICY: Final = [*_HEADERS, _STRICT_POLICY]
 
 
 class Gate:
@@ -82,17 +84,18 @@ class Gate:
         assert scope["type"] == "http", "there is no other kind of connection here"
         if scope["method"] == "HEAD":  # as GET; the server below leaves the body out
             scope = {**scope, "method": "GET"}
-        refused = self.access.refusal(scope)
+        headers = dict(scope["headers"])
+        refused = self.access.refusal(scope, headers)
         scope["path"] = self._unversioned(scope["path"])
-        passing = _Passing(scope, receive, send, self)
+        passing = _Passing(scope, headers, receive, send, self)
         started = self._clock.instant()
         self._requests += 1
         try:
-            refusal = refused or self._refusal(scope)
+            refusal = refused or self._refusal(scope, headers)
             if refusal is not None:
                 await _answer(passing.send, *refusal)
             elif scope["method"] == "OPTIONS":
-                await self._answer_options(scope, passing.send)
+                await self._answer_options(scope, headers, passing.send)
             else:
                 await self._app(scope, passing.receive, passing.send)
         finally:
@@ -118,7 +121,7 @@ class Gate:
                 return path[len(VERSION_PREFIX) - 1 :]
         return path
 
-    def _refusal(self, scope: Scope) -> tuple[int, Problem] | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, Problem] | None:
         if scope["path"] in ALWAYS_SERVED:
             return None
         busy = self._requests > self._requests_max
@@ -128,21 +131,22 @@ class Gate:
                 " (setting http.connections_max)"
             )
             return 503, problem_of(error)
-        encoding = dict(scope["headers"]).get(b"content-encoding", b"identity").lower()
-        if encoding not in (b"identity", b"gzip"):
+        encoding = headers.get(b"content-encoding")
+        if encoding is not None and encoding.lower() not in (b"identity", b"gzip"):
             text = (
-                f"a body encoded as {encoding.decode('latin-1')[:40]!r}: send it plain or as gzip"
+                f"a body encoded as {encoding.decode('latin-1').lower()[:40]!r}:"
+                " send it plain or as gzip"
             )
             return 415, Problem("unsupported_media_type", text)
         return None
 
-    async def _answer_options(self, scope: Scope, send: Send) -> None:
+    async def _answer_options(self, scope: Scope, headers: Headers, send: Send) -> None:
         if not self._allowed_methods(scope["path"]):
             await _answer(send, 404, Problem("no_such_path", "Not Found"))
             return
         allow = self.allow_header(scope["path"])
-        headers = [allow, *self.access.preflight_headers(scope, allow[1])]
-        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        answered = [allow, *self.access.preflight_headers(headers, allow[1])]
+        await send({"type": "http.response.start", "status": 204, "headers": answered})
         await send({"type": "http.response.body", "body": b""})
 
     def allow_header(self, path: str) -> tuple[bytes, bytes]:
@@ -159,21 +163,21 @@ class Gate:
 class _Passing:
     """One request on its way through."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
+    def __init__(
+        self, scope: Scope, headers: Headers, receive: Receive, send: Send, gate: Gate
+    ) -> None:
         self.status = 0
         self.body_bytes = 0
         self._receive = receive
         self._send = send
         self._gate = gate
         self._scope = scope
+        self._headers = headers
         self._path = scope["path"]
         self._start: Event | None = None  # of the answer; it waits for the body
-        headers = dict(scope["headers"])
-        self._accepts_gzip = accepts_gzip(headers)
         self._inflater: Inflater | None = None
         if headers.get(b"content-encoding", b"").lower() == b"gzip":
             self._inflater = Inflater(gate.body_bytes_max)
-        self._cors_headers = gate.access.cors_headers(scope)
 
     async def receive(self) -> Event:
         event = await self._receive()
@@ -192,43 +196,53 @@ class _Passing:
     async def send(self, event: Event) -> None:
         if event["type"] == "http.response.start":
             self.status = self.status or event["status"]
-            headers = [*event["headers"], *_HEADERS, *self._cors_headers]
-            if not any(name == b"content-security-policy" for name, _ in headers):
-                headers.append(_STRICT_POLICY)
-            if event["status"] == 405:
-                headers = [header for header in headers if header[0] != b"allow"]
-                headers.append(self._gate.allow_header(self._path))
-            event["headers"] = headers
             self._start = event
             return
         if self._start is not None:
             start, self._start = self._start, None
-            if not event.get("more_body", False):
-                event = {**event, "body": await self._finished(start, event.get("body", b""))}
+            if event.get("more_body", False):
+                start["headers"] = self._completed(start, dict(start["headers"]))
+            else:
+                event["body"] = await self._finish(start, event.get("body", b""))
             await self._send(start)
         await self._send(event)
 
-    async def _finished(self, start: Event, body: bytes) -> bytes:
-        """An answer that is whole: with a newline, and compressed where that helps."""
-        headers = dict(start["headers"])
-        kind = headers.get(b"content-type", b"")
-        if not body or b"content-encoding" in headers:
+    def _completed(self, start: Event, given: Headers) -> list[tuple[bytes, bytes]]:
+        """The headers of the answer, with what every answer has; `given` are those of `start`."""
+        has_policy = b"content-security-policy" in given
+        added = _HEADERS if has_policy else _HEADERS_AND_POLICY
+        headers = [*start["headers"], *added, *self._gate.access.cors_headers(self._headers)]
+        if start["status"] == 405:
+            headers = [header for header in headers if header[0] != b"allow"]
+            headers.append(self._gate.allow_header(self._path))
+        return headers
+
+    async def _finish(self, start: Event, body: bytes) -> bytes:
+        """The body of an answer that is whole: with a newline, and compressed where that helps."""
+        given = dict(start["headers"])
+        headers = start["headers"] = self._completed(start, given)
+        if not body or b"content-encoding" in given:
             return body
+        kind = given.get(b"content-type", b"")
         if kind.startswith(b"application/json"):
             body += b"\n"
-        added = []
-        route = str(self._scope.get("path_template") or "")
-        if is_worth_it(kind, len(body)) and may_compress(
-            self._gate.compress, self._scope["method"], route
-        ):
-            added.append((b"vary", b"accept-encoding"))
-            if self._accepts_gzip:
-                added.append((b"content-encoding", b"gzip"))
+        if len(body) >= COMPRESSED_BYTES_MIN and self._may_compress(kind):
+            headers.append((b"vary", b"accept-encoding"))
+            if accepts_gzip(self._headers):
+                headers.append((b"content-encoding", b"gzip"))
                 body = await compressed(body)
-        added.append((b"content-length", str(len(body)).encode()))
-        kept = [header for header in start["headers"] if header[0] != b"content-length"]
-        start["headers"] = [*kept, *added]
+        length = b"content-length", b"%d" % len(body)
+        if b"content-length" in given:
+            headers[headers.index((b"content-length", given[b"content-length"]))] = length
+        else:
+            headers.append(length)
         return body
+
+    def _may_compress(self, kind: bytes) -> bool:
+        route = str(self._scope.get("path_template") or "")
+        return is_compressible(kind) and may_compress(
+            self._gate.compress, self._scope["method"], route
+        )
 
 
 def _method(scope: Scope) -> str:
