@@ -95,14 +95,14 @@ def test_a_page_uses_words_of_the_glossary(page: Path):
 
 
 def test_old_words_in_the_code_only_get_fewer():
-    grown = {
-        package: count for package, count in old_words().items() if count > KNOWN.get(package, 0)
-    }
-    assert not grown, "\n".join(
-        f"{package}: {count} old words, {KNOWN.get(package, 0)} known; the words and better ones"
-        " are in IN_CODE"
-        for package, count in grown.items()
-    )
+    """All packages together, since code moves between them; the message names those with more."""
+    found = old_words()
+    more = [
+        f"{package}: {count}, {KNOWN.get(package, 0)} known"
+        for package, count in found.items()
+        if count > KNOWN.get(package, 0)
+    ]
+    assert found.total() <= sum(KNOWN.values()), "IN_CODE has better words:\n" + "\n".join(more)
 
 
 def test_types_of_the_glossary_exist():
