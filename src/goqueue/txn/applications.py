@@ -46,7 +46,6 @@ from goqueue.txn.transaction import MustEnd, Transaction
 
 NONE: Final = -1
 # An engine's batch may take long, and a new run ends what an older one left open.
-ATTEMPT_TIMEOUT_MS: Final = 15 * 60_000
 ATTEMPT_TIMEOUT_MS_MAX: Final = 24 * 3_600_000
 RUN_NAMES_KEPT: Final = 16  # of fenced runs: what is given up does not outlive so many successors
 # An application that comes back later than this and repeats its last version writes it twice.

@@ -10,7 +10,6 @@ from typing import Final, Literal
 
 import msgspec
 
-from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.groups.topic_names import TopicNames
 from goqueue.broker.storage.partition import Partition
@@ -36,6 +35,7 @@ from goqueue.model.errors import (
     TopicNotFound,
 )
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
+from goqueue.model.topic_partition import TopicPartition
 
 OPENED_AT_ONCE: Final = 32
 

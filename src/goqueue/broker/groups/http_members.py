@@ -29,7 +29,6 @@ from goqueue.broker.groups.http_requests import (
     NotAssigned,
     Polled,
     PollRequest,
-    TopicPartition,
 )
 from goqueue.broker.groups.http_sessions import Session
 from goqueue.broker.groups.poll_reader import (
@@ -56,6 +55,7 @@ from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
 from goqueue.model import ids
 from goqueue.model.ids import GroupId, Offset, TopicIdPartition
+from goqueue.model.topic_partition import TopicPartition
 
 HEARTBEATS_A_SESSION: Final = 3  # of a poll that waits
 UNSETTLED_RETRY_MS: Final = 100  # when a transaction is about to move a position

@@ -5,17 +5,13 @@ import msgspec
 from goqueue.groups.errors import InvalidGroupRequest
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.record import Record
+from goqueue.model.topic_partition import TopicPartition
 
 
 class NotAssigned(InvalidGroupRequest):
     """The member does not have this partition, so it cannot say how far it has read."""
 
     code = "partition_not_assigned"
-
-
-class TopicPartition(msgspec.Struct, frozen=True, order=True):
-    topic: str
-    partition: int
 
 
 class JoinAsReader(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from goqueue.broker.groups.coordinator import Groups
-from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.groups.http_sessions import Session
 from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.storage.partition import Partition, Waiter
@@ -11,6 +10,7 @@ from goqueue.groups import MemberAssignment
 from goqueue.groups.records import MemberState
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import TopicIdPartition, TopicName
+from goqueue.model.topic_partition import TopicPartition
 
 
 class TopicNames:

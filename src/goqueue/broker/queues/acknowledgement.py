@@ -6,13 +6,13 @@ import msgspec
 
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.limits import VISIBILITY_MS_MAX
 from goqueue.model.machine import Decision
 from goqueue.queue import QueueError, QueueMachine, QueueRecord, Settled, SettleOutcome
 from goqueue.queue.dead_letter import dead_letter_topic
 from goqueue.queue.receipts import Claims
 from goqueue.queue.settling import Outcomes, Verdict
 
-VISIBILITY_MS_MAX: Final = 7 * 24 * 3_600_000
 DELAY_MS_MAX: Final = 30 * 24 * 3_600_000
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from goqueue.broker.queues.service import BYTES_MAX
 from goqueue.groups.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
@@ -28,6 +27,7 @@ from goqueue.groups.errors import (
 )
 from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
+from goqueue.model.limits import RECEIVE_BYTES_MAX
 from goqueue.model.machine import Decision
 from goqueue.queue import QueueMachine, QueueMember, QueueRecord, QueueSettings
 from goqueue.queue.delivery_batch import DeliveryBatch
@@ -58,7 +58,7 @@ class QueuePoll(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     generation: int | None = None  # None: not checked
     max_messages: int = 100
-    max_bytes: int = BYTES_MAX
+    max_bytes: int = RECEIVE_BYTES_MAX
     visibility_ms: int | None = None
 
 

@@ -22,7 +22,6 @@ from goqueue.broker.dlq.writer import DeadLetterWriter, UnwrittenDeadLetters
 from goqueue.broker.machine_host import Committed, MachineHost, Written
 from goqueue.broker.queues import stats
 from goqueue.broker.queues.acknowledgement import (
-    VISIBILITY_MS_MAX,
     Ack,
     Ending,
     Extend,
@@ -42,6 +41,7 @@ from goqueue.broker.services import BrokerServices
 from goqueue.groups import GroupSettings
 from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName, TopicPartition
+from goqueue.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX, VISIBILITY_MS_MAX
 from goqueue.queue import (
     Delivered,
     GroupStats,
@@ -62,8 +62,6 @@ from goqueue.queue.machine import Due
 from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.queue.settling import Outcomes, Verdict
 
-MESSAGES_MAX: Final = 10_000  # in one receive
-BYTES_MAX: Final = 16 * 1024 * 1024
 NAME_LENGTH_MAX: Final = 249  # of groups and consumers
 
 _log = structlog.get_logger("goqueue.queues")
@@ -240,7 +238,7 @@ class Queues:
         consumer: str,
         *,
         max_messages: int = 10,
-        max_bytes: int = BYTES_MAX,
+        max_bytes: int = RECEIVE_BYTES_MAX,
         wait_ms: int = 0,
         visibility_ms: int | None = None,
         places: Collection[TopicPartition] | None = None,
@@ -265,7 +263,7 @@ class Queues:
         consumer: str,
         *,
         max_messages: int = 10,
-        max_bytes: int = BYTES_MAX,
+        max_bytes: int = RECEIVE_BYTES_MAX,
         wait_ms: int = 0,
         visibility_ms: int | None = None,
         places: Collection[TopicPartition] | None = None,
@@ -282,7 +280,7 @@ class Queues:
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
         self._services.groups.refuse_members(group_id)
-        check_number(max_messages, "max_messages", 1, MESSAGES_MAX)
+        check_number(max_messages, "max_messages", 1, RECEIVE_MESSAGES_MAX)
         check_number(max_bytes, "max_bytes", 1, 2**31)
         if visibility_ms is not None:
             check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
@@ -433,7 +431,7 @@ class Queues:
     async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
         """What would be delivered next; nothing changes."""
         group_id = _group_id(group)
-        check_number(count, "count", 1, MESSAGES_MAX)
+        check_number(count, "count", 1, RECEIVE_MESSAGES_MAX)
         sources = await self._subscriptions.peek(self._services.topic(topic), group_id)
         if all(self.machine.state(state.where) is state for state, _ in sources):
             return await self._dispatcher(group_id).peek(sources, count)

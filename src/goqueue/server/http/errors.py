@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers.base import BaseRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
+from goqueue.api.errors import ErrorBody, Problem
 from goqueue.broker.groups.http_requests import NotAssigned
 from goqueue.broker.groups.http_sessions import PollSuperseded
 from goqueue.broker.messages.idempotency import IdempotencyKeyReused
@@ -133,18 +133,6 @@ _HTTP_CODES: Final = {
 _log = structlog.get_logger("goqueue.http")
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """What went wrong: a word to match on, a sentence to read, and facts to go on with."""
-
-    code: str
-    message: str
-    details: dict[str, Any] = {}
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    error: Problem
-
-
 class Detailed(Exception):
     """An error with facts beside its text, which the caller gets as `details`."""
 
@@ -183,18 +171,20 @@ def retry_headers(error: errors.GoQueueError) -> dict[str, str]:
     return {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.retriable else {}
 
 
-def responses(*statuses: int) -> dict[int, ResponseSpec]:
-    """For the API document: what else an operation may answer."""
-    everywhere = (400, 403, 421, 503)
+def responses(*statuses: int, meanings: Mapping[int, str] | None = None) -> dict[int, ResponseSpec]:
+    """For the API document: what else an operation may answer; `meanings` are its family's own."""
+    known = {**_MEANINGS, **(meanings or {})}
     return {
-        status: ResponseSpec(ErrorBody, description=_MEANINGS[status], generate_examples=False)
-        for status in sorted({*everywhere, *statuses})
+        status: ResponseSpec(ErrorBody, description=known[status], generate_examples=False)
+        for status in sorted({400, 403, 421, 503, *statuses})
     }
 
 
-def write_responses(*statuses: int) -> dict[int, ResponseSpec]:
+def write_responses(
+    *statuses: int, meanings: Mapping[int, str] | None = None
+) -> dict[int, ResponseSpec]:
     """The same for an operation that changes something."""
-    return responses(413, *statuses)
+    return responses(413, *statuses, meanings=meanings)
 
 
 _MEANINGS: Final = {

@@ -34,7 +34,6 @@ from kio.schema.share_fetch.v2.response import (
 from goqueue.broker import Broker
 from goqueue.broker.machine_host import Written
 from goqueue.broker.queues.acknowledgement import Ack, Ending, Extend, Reject, Release
-from goqueue.broker.queues.service import MESSAGES_MAX
 from goqueue.broker.shares.acquire import Acquired, acquire
 from goqueue.broker.shares.members import DEFAULTS
 from goqueue.broker.shares.sessions import (
@@ -47,6 +46,7 @@ from goqueue.broker.shares.sessions import (
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
 from goqueue.model.ids import GroupId, TopicPartition
+from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.queue import Where
 from goqueue.queue.ranges import joined
 from goqueue.server.kafka.context import Context
@@ -159,7 +159,7 @@ async def _fetch(
             member.group_id,
             member.member_id,
             list(places),
-            max_records=min(request.max_records, MESSAGES_MAX),
+            max_records=min(request.max_records, RECEIVE_MESSAGES_MAX),
             max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
             wait_ms=wait_ms,
             whole_batches=request.share_acquire_mode == BATCH_OPTIMIZED,

@@ -15,7 +15,6 @@ from goqueue.broker.groups.http_requests import (
     NotAssigned,
     Polled,
     PollRequest,
-    TopicPartition,
 )
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, WaitDeadline
 from goqueue.broker.storage.partition import Waiter
@@ -25,6 +24,7 @@ from goqueue.model import ids
 from goqueue.model.config import Config, GroupsConfig
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.topic_partition import TopicPartition
 from goqueue.runtime import real_doors
 
 GROUP = GroupId("g")

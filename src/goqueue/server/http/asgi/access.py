@@ -20,8 +20,8 @@ from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException
 from litestar.handlers.base import BaseRouteHandler
 
+from goqueue.api.errors import Problem
 from goqueue.model.config import HttpConfig, is_loopback, parse_address
-from goqueue.server.http.errors import Problem
 
 HEALTH_PATHS: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
 PREFIX_KEY: Final = "goqueue.prefix"  # in the scope: what a proxy puts before our paths

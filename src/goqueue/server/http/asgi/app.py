@@ -29,13 +29,10 @@ from goqueue.server.http.routes import (
     compaction,
     dlq,
     group_admin,
-    group_bodies,
     groups,
     health,
-    message_bodies,
     messages,
     queue_admin,
-    queue_bodies,
     queue_settings,
     queue_stream,
     queues,
@@ -95,23 +92,7 @@ def create_app(
     def make_app(openapi_config: OpenAPIConfig | None) -> Litestar:
         return _application({**given, "document": document}, config, openapi_config)
 
-    document = ApiDocument(
-        make_app,
-        (
-            *(
-                admin,
-                compaction,
-                dlq,
-                group_admin,
-                group_bodies,
-                application_transactions,
-                health,
-            ),
-            *(message_bodies, messages, queue_admin, queue_bodies, queue_settings, topics),
-            transactional_messages,
-            transactions,
-        ),
-    )
+    document = ApiDocument(make_app)
     return make_app(None)
 
 

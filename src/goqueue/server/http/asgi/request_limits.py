@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.api.errors import ErrorBody, Problem
 from goqueue.model.errors import Overloaded
 from goqueue.runtime import Clock
 from goqueue.server.http.asgi.access import Access, Headers
@@ -23,7 +24,7 @@ from goqueue.server.http.asgi.compression import (
     is_compressible,
     may_compress,
 )
-from goqueue.server.http.errors import RETRY_AFTER_SECONDS, ErrorBody, Problem, problem_of
+from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 

@@ -23,10 +23,11 @@ from litestar.openapi.spec import Tag
 from litestar.types import Method
 
 from goqueue._version import __version__
+from goqueue.api import dlq, errors, groups, messages, queues, server, topics, transactions
+from goqueue.api.messages import INT32_MAX, PublishRequest, PublishResponse
+from goqueue.api.parsing import INT64_MAX, NAME_PATTERN
+from goqueue.api.queues import RefusedBody, SettledBody
 from goqueue.model.settings import SETTINGS
-from goqueue.server.http.parsing import INT64_MAX, NAME_PATTERN
-from goqueue.server.http.routes.message_bodies import INT32_MAX, PublishRequest, PublishResponse
-from goqueue.server.http.routes.queue_bodies import RefusedBody, SettledBody
 
 DESCRIPTION: Final = """\
 A durable log that is used as a stream and as a queue.
@@ -48,6 +49,8 @@ TAGS: Final = [
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, numbers and this document."),
 ]
+
+BODIES: Final = (dlq, errors, groups, messages, queues, server, topics, transactions)
 
 LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 
@@ -81,11 +84,8 @@ class ApiDocument:
     which load their scripts from elsewhere.
     """
 
-    def __init__(
-        self, make_app: Callable[[OpenAPIConfig], Litestar], modules: Sequence[ModuleType]
-    ) -> None:
+    def __init__(self, make_app: Callable[[OpenAPIConfig], Litestar]) -> None:
         self._make_app = make_app
-        self._modules = modules  # where the types of bodies are
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class ApiDocument:
         _add_publish_body(found)
         _add_unions(found)
         _add_multi_status(found)
-        structs = list(_structs(self._modules))
+        structs = list(_structs(BODIES))
         _add_strictness(found["components"]["schemas"], structs)
         _add_meanings(found["components"]["schemas"], structs)
         _say_what_success_is(found)

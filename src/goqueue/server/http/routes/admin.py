@@ -3,20 +3,15 @@
 import os
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import delete, get, post, put
 from litestar.params import JSONBody, PathParameter
 
+from goqueue.api.server import BackupBody, BackupRemoved, LogLevel
 from goqueue.broker.storage.backups import Copied
 from goqueue.server.http.asgi.dependencies import TheBroker, TheServerLog
 from goqueue.server.http.errors import responses, write_responses
 
 BackupPath = Annotated[str, PathParameter(description="From the answer that made it.")]
-
-
-class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    level: str
-    """`debug`, `info`, `warning` or `error`; `debug` has a line for each request."""
 
 
 @get("/admin/log-level", tags=["server"], summary="Show the log level", responses=responses())
@@ -34,20 +29,6 @@ async def put_log_level(server_log: TheServerLog, data: JSONBody[LogLevel]) -> L
     """Until the next restart or reload (SIGHUP), which take the level from the configuration."""
     server_log.set_level(data.level)
     return LogLevel(server_log.level)
-
-
-class BackupBody(msgspec.Struct, frozen=True):
-    backup_id: str
-    path: str
-    """On the server's machine: a data directory of the moment, to be copied away."""
-    topics: int
-    partitions: int
-    log_bytes: int
-    seconds: float
-
-
-class BackupRemoved(msgspec.Struct, frozen=True):
-    backup_id: str
 
 
 @post(

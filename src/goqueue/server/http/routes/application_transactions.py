@@ -2,19 +2,28 @@
 
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import delete, get, post
 from litestar.params import JSONBody, Parameter
 
+from goqueue.api.transactions import (
+    AbortGroup,
+    ApplicationBody,
+    AttemptStarted,
+    Decide,
+    Decided,
+    GroupAborted,
+    ProducerBody,
+    Retired,
+    RunStarted,
+    StartAttempt,
+    StartRun,
+)
 from goqueue.model.errors import InvalidRequest
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.errors import responses
-from goqueue.server.http.parsing import INT64_MAX, PositiveDurationMs, TakesDurations
-from goqueue.server.http.routes.transactions import MEMBERS_MAX, Identity, ProducerBody
+from goqueue.server.http.routes.transactions import who
 from goqueue.txn import Attempt
-from goqueue.txn.applications import ATTEMPT_TIMEOUT_MS
 
-RUN_NAME_LENGTH_MAX: Final = 200
 APPLICATION_LENGTH_MAX: Final = 900  # an attempt's transactional id holds it and four numbers
 
 ApplicationPath = Annotated[
@@ -23,80 +32,6 @@ ApplicationPath = Annotated[
         description="The application's name, a query id say.", max_length=APPLICATION_LENGTH_MAX
     ),
 ]
-Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-
-
-class StartRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    run: Number | None = None
-    """Higher than that of any run before; absent: the next one."""
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=RUN_NAME_LENGTH_MAX)] | None = None
-    """Instead of a number: the next run, or the newest one if that has this name. So all tasks of
-    an engine can start their run, and a run that was fenced stays so."""
-
-
-class RunStarted(msgspec.Struct, frozen=True):
-    run: int
-    last_version: int
-    """The last version that was decided; -1 for none."""
-
-
-class StartAttempt(TakesDurations, frozen=True, forbid_unknown_fields=True):
-    version: Number
-    run: Number
-    task: Number
-    attempt: Number
-    """Another one each time that the task is tried."""
-    timeout_ms: PositiveDurationMs = ATTEMPT_TIMEOUT_MS
-    """The attempt is aborted when it is undecided for so long after its first write."""
-
-
-class AttemptStarted(msgspec.Struct, frozen=True):
-    already_decided: bool
-    """The version was decided before: there is nothing to write, and the rest is null."""
-    transactional_id: str | None = None
-    producer_id: int | None = None
-    epoch: int | None = None
-
-
-class AbortGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    version: Number
-    run: Number
-
-
-class GroupAborted(msgspec.Struct, frozen=True):
-    version: int
-    already_decided: bool
-    """The version was decided before, and nothing was aborted."""
-    aborted: int
-    """How many attempts had written something."""
-
-
-class Decide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    version: Number
-    run: Number
-    members: Annotated[list[Identity], msgspec.Meta(max_length=MEMBERS_MAX)] = []
-    """The transactions to commit: all of them or none.  Attempts not named are aborted."""
-
-
-class Decided(msgspec.Struct, frozen=True):
-    version: int
-    already_decided: bool
-    """The version was decided before; the members given were a repetition and are aborted."""
-    members: list[ProducerBody]
-    """Who the members' producers are from now on, in the order given.  Attempts are over."""
-
-
-class ApplicationBody(msgspec.Struct, frozen=True):
-    application: str
-    run: int
-    """The newest one; -1 for none."""
-    last_version: int
-    """The last version that was decided; -1 for none."""
-
-
-class Retired(msgspec.Struct, frozen=True):
-    application: str
-    was_known: bool
 
 
 @post(
@@ -160,7 +95,7 @@ async def decide(
     names = [each.transactional_id for each in data.members]
     if len(set(names)) != len(names):
         raise InvalidRequest("members: a transactional id is there twice")
-    members = [(each.transactional_id, each.who) for each in data.members]
+    members = [(each.transactional_id, who(each)) for each in data.members]
     ended = await broker.group_transactions.decide(application, data.version, data.run, members)
     return Decided(
         data.version,

@@ -17,6 +17,8 @@ import msgspec
 from litestar import post
 from litestar.params import JSONBody
 
+from goqueue.api.parsing import INT64_MAX
+from goqueue.api.topics import CompactedBody, Sealed, Superseded
 from goqueue.broker import Broker, Partition
 from goqueue.log.sieve import SupersededOffsets
 from goqueue.model.errors import InvalidRequest
@@ -24,42 +26,12 @@ from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.errors import responses, write_responses
-from goqueue.server.http.parsing import INT64_MAX
 from goqueue.server.http.routes.messages import PartitionPath
 from goqueue.server.http.routes.topics import TopicPath
 
 OFFSETS_MAX: Final = 2**30  # of one request: 128 MiB of bits
 
 OffsetNumber = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-
-
-class Sealed(msgspec.Struct, frozen=True):
-    topic_id: str
-    """Of this life of the topic: `compaction` wants it back."""
-    first_offset: int
-    end_offset: int
-    """Everything below is sealed, committed and old enough to be compacted."""
-
-
-class Superseded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    topic_id: str
-    first_offset: OffsetNumber
-    """At or below the log's first offset."""
-    end_offset: OffsetNumber
-    superseded: str
-    """A bit an offset, lowest bit first: 1 when a later record below `end_offset` has its key.
-    Compressed with zlib, in base64."""
-    dry_run: bool = False
-
-
-class CompactedBody(msgspec.Struct, frozen=True):
-    done: bool
-    """False when there was nothing to compact, or another compaction is under way."""
-    records_before: int = 0
-    records_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    dry_run: bool = False
 
 
 @post(

@@ -2,25 +2,37 @@
 
 from typing import Annotated, Final, Literal
 
-import msgspec
 from litestar import delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
+from goqueue.api.groups import (
+    NAME_LENGTH_MAX,
+    GroupDeletedBody,
+    GroupDetail,
+    GroupLag,
+    GroupList,
+    GroupMember,
+    GroupOffset,
+    GroupOffsets,
+    GroupSummary,
+    LagBody,
+    MovedOffset,
+    OffsetsReset,
+    RebalanceStats,
+    ResetOffsets,
+)
+from goqueue.api.parsing import parse_time
 from goqueue.broker import Broker
 from goqueue.broker.groups.admin import GroupAdmin, OffsetMove, PartitionLag, Reset
-from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.queues.admin import QueueGroupDescription, Worker
 from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
+from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
-from goqueue.server.http.parsing import INT64_MAX, parse_time
 from goqueue.server.http.routes.group_bodies import (
-    NAME_LENGTH_MAX,
     GroupPath,
-    Name,
-    PartitionNumber,
     group_name,
     group_responses,
     group_write_responses,
@@ -30,57 +42,6 @@ GROUPS_PAGE_MAX: Final = 10_000
 
 
 # --- list and describe --------------------------------------------------------------------------
-
-
-class GroupSummary(msgspec.Struct, frozen=True):
-    id: str
-    state: str
-    """`Empty`, `Stable`, or on the way: `Assigning` and `Reconciling`, `PreparingRebalance` and
-    `CompletingRebalance` in the classic protocol."""
-    members: int
-    generation: int
-    type: str
-    """`consumer` (HTTP, and Kafka's newer protocol), `classic`, or `share`: in queue mode."""
-
-
-class GroupList(msgspec.Struct, frozen=True, omit_defaults=True):
-    groups: list[GroupSummary]
-    next_after: str | None = None
-    """There are more groups: give this as `after` to go on."""
-
-
-class GroupMember(msgspec.Struct, frozen=True):
-    id: str
-    client_id: str
-    client_host: str
-    instance_id: str | None
-    protocol: str
-    """`http`, `consumer`, `classic` or `share`."""
-    generation: int
-    state: str
-    topics: list[str]
-    topics_regex: str | None
-    partitions: list[TopicPartition]
-    """What it has."""
-    revoking: list[TopicPartition]
-    """What it has still to let go."""
-    target: list[TopicPartition]
-    """What it will have when the group has settled."""
-
-
-class GroupDetail(msgspec.Struct, frozen=True):
-    id: str
-    state: str
-    type: str
-    generation: int
-    assignor: str
-    """How partitions are divided; in a classic group by its leader."""
-    leader: str | None
-    topics: list[str]
-    """What members name or have."""
-    members: list[GroupMember]
-    changed_at: str | int | None
-    """When its members or topics last changed."""
 
 
 @get("/groups", tags=["groups"], summary="List groups", responses=group_responses())
@@ -199,11 +160,6 @@ def _worker(broker: Broker, worker: Worker) -> GroupMember:
 # --- delete -------------------------------------------------------------------------------------
 
 
-class GroupDeletedBody(msgspec.Struct, frozen=True):
-    group: str
-    deleted: bool
-
-
 @delete(
     "/groups/{group:str}",
     tags=["groups"],
@@ -218,45 +174,6 @@ async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
 
 
 # --- offsets and lag ----------------------------------------------------------------------------
-
-
-class GroupOffset(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    offset: int
-    """The next message to process."""
-    metadata: str
-    committed_at: str | int | None
-
-
-class GroupOffsets(msgspec.Struct, frozen=True):
-    group: str
-    generation: int
-    topics: dict[str, dict[str, int]]
-    """By topic and partition."""
-    offsets: list[GroupOffset]
-    """The same, with when and why."""
-
-
-class LagBody(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    committed: int | None
-    """The next message to process; null when nothing was ever committed."""
-    earliest: int
-    end: int
-    """The first offset that cannot be read yet."""
-    lag: int
-    """Offsets from `committed`, or from `earliest` where that is null, to `end`."""
-    member_id: str | None
-    client_id: str | None
-
-
-class GroupLag(msgspec.Struct, frozen=True):
-    group: str
-    state: str
-    total_lag: int
-    partitions: list[LagBody]
 
 
 @get(
@@ -312,32 +229,6 @@ def _lag(found: PartitionLag) -> LagBody:
 # --- reset --------------------------------------------------------------------------------------
 
 
-class ResetOffsets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    to: Literal["earliest", "latest", "offset", "timestamp", "shift"]
-    """Where to; the last three need a `value`."""
-    value: Annotated[int, msgspec.Meta(ge=-INT64_MAX, le=INT64_MAX)] | str | None = None
-    """The offset; the time (RFC 3339, or milliseconds since 1970); how many messages on or back."""
-    topic: Name | None = None
-    """Absent: all topics that the group has committed in."""
-    partition: PartitionNumber | None = None
-    """Absent: all of the topic."""
-    dry_run: bool = False
-    """Say what would be done, and do nothing."""
-
-
-class MovedOffset(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    before: int | None
-    after: int
-
-
-class OffsetsReset(msgspec.Struct, frozen=True):
-    group: str
-    dry_run: bool
-    offsets: list[MovedOffset]
-
-
 @post(
     "/groups/{group:str}/offsets/reset",
     tags=["groups"],
@@ -375,23 +266,6 @@ def _moved(move: OffsetMove) -> MovedOffset:
 
 
 # --- rebalances ---------------------------------------------------------------------------------
-
-
-class RebalanceStats(msgspec.Struct, frozen=True):
-    """Since the server started."""
-
-    total_rebalances: int
-    finished_rebalances: int
-    rebalances_by_reason: dict[str, int]
-    """Several reasons may have led to one rebalance."""
-    partitions_assigned: int
-    partitions_revoked: int
-    revocation_timeouts: int
-    sessions_expired: int
-    last_rebalance_duration_ms: int | None
-    average_rebalance_duration_ms: float | None
-    """Moving, with a weight of 0.3 for the newest."""
-    last_rebalance_at: str | int | None
 
 
 @get(

@@ -9,18 +9,34 @@ from typing import Annotated, Any, Final
 from litestar import Request, get, post
 from litestar.params import JSONBody, QueryParameter
 
+from goqueue.api.groups import (
+    CommitOffsets,
+    CommittedBody,
+    GroupMessage,
+    JoinGroup,
+    LeaveGroup,
+    LeftBody,
+    MemberCall,
+    MembershipBody,
+    PollBody,
+    RevokedBody,
+    RevokePartitions,
+)
+from goqueue.api.messages import INT32_MAX, ReadEncoding
+from goqueue.api.parsing import INT64_MAX, WAIT_PATTERN, parse_wait
+from goqueue.api.queues import QueuePollBody
 from goqueue.broker.groups.http_requests import (
     JoinAsReader,
     Membership,
     Polled,
     PollRequest,
-    TopicPartition,
 )
 from goqueue.broker.queues.members import QueuePoll
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name
 from goqueue.model.record import Record
+from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import (
     TheBroker,
@@ -29,28 +45,16 @@ from goqueue.server.http.asgi.dependencies import (
     TheMetrics,
     ThePolls,
 )
-from goqueue.server.http.parsing import INT64_MAX, WAIT_PATTERN, parse_wait
 from goqueue.server.http.routes import queue_members
 from goqueue.server.http.routes.group_bodies import (
-    CommitOffsets,
-    CommittedBody,
-    GroupMessage,
     GroupPath,
-    JoinGroup,
-    LeaveGroup,
-    LeftBody,
-    MemberCall,
     MemberQuery,
-    MembershipBody,
-    PollBody,
-    RevokedBody,
-    RevokePartitions,
     check_join,
     group_name,
     group_responses,
     group_write_responses,
 )
-from goqueue.server.http.routes.message_bodies import INT32_MAX, ReadEncoding, message_body
+from goqueue.server.http.routes.message_bodies import message_body
 from goqueue.server.http.routes.messages import (
     LIMIT_DEFAULT,
     READ_BYTES_DEFAULT,
@@ -58,7 +62,7 @@ from goqueue.server.http.routes.messages import (
     EncodingQuery,
     LimitQuery,
 )
-from goqueue.server.http.routes.queue_bodies import QueuePollBody, visibility_ms
+from goqueue.server.http.routes.queue_bodies import visibility_ms
 
 POLL_TIMEOUT_DEFAULT: Final = "30s"
 

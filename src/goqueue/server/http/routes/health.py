@@ -2,63 +2,23 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter
 
 from goqueue._version import __version__, compiled_modules
+from goqueue.api.errors import ErrorBody
+from goqueue.api.server import HealthBody, SimpleHealth, StatsBody, TopicStats, VersionBody
 from goqueue.broker import Broker
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheHealth, TheMetrics
-from goqueue.server.http.errors import ErrorBody, responses
+from goqueue.server.http.errors import responses
 from goqueue.server.metrics import CONTENT_TYPE
 
 METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text
 
 
-class HealthBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    status: str
-    """`pass` or `fail`."""
-    timestamp: str | int | None
-    uptime_seconds: float
-    message: str
-    checks: dict[str, str] | None = None
-    """With `verbose`: each check by name: `pass`, `warning: …`, or what is wrong."""
-
-
-class SimpleHealth(msgspec.Struct, frozen=True):
-    status: str
-    timestamp: str | int | None
-
-
-class VersionBody(msgspec.Struct, frozen=True):
-    version: str
-    compiled: list[str]
-    """Hot modules that run compiled."""
-
-
 VERSION = VersionBody(__version__, list(compiled_modules()))
-
-
-class TopicStats(msgspec.Struct, frozen=True):
-    name: str
-    partitions: int
-    open_partitions: int
-    """Partitions used since the start; messages and bytes are theirs."""
-    total_messages: int
-    total_size_bytes: int
-
-
-class StatsBody(msgspec.Struct, frozen=True):
-    node_id: int
-    cluster_id: str
-    uptime_seconds: float
-    topics: int
-    partitions: int
-    open_partitions: int
-    total_size_bytes: int
-    topic_stats: dict[str, TopicStats]
 
 
 @get("/health", tags=["server"], summary="Say ok")

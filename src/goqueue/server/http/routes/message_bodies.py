@@ -20,10 +20,21 @@ published again as it is.
 import base64
 import binascii
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import Final
 
 import msgspec
 
+from goqueue.api.messages import (
+    MESSAGES_MAX,
+    Encoding,
+    HeaderBody,
+    MessageBody,
+    MessageInput,
+    PlainRequest,
+    PublishRequest,
+    ReadEncoding,
+)
+from goqueue.api.parsing import parse_time, parse_wait
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
@@ -35,67 +46,19 @@ from goqueue.server.http.body_errors import (
     not_json,
     split_place,
 )
-from goqueue.server.http.errors import Problem
-from goqueue.server.http.parsing import INT64_MAX, parse_time, parse_wait
 
-MESSAGES_MAX: Final = 10_000  # of one request
 HEADERS_MAX: Final = 1_000  # of one message
-INT32_MAX: Final = 2**31 - 1
 PRIORITY_HEADER: Final = "gq-priority"
 PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 TTL_HEADER: Final = "gq-ttl-ms"
 DEFAULT_PRIORITY: Final = "normal"
 
-Encoding = Literal["text", "base64"]
-ReadEncoding = Literal["auto", "base64"]
 
 _QUOTE: Final = 0x22
 _string_decoder = msgspec.json.Decoder(str)
 
 
 # --- what comes in ------------------------------------------------------------------------------
-
-
-class HeaderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    value: str | None = None
-
-
-class MessageInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    value: msgspec.Raw
-    """A string, null, or any JSON value, which is kept as compact JSON text."""
-    key: str | None = None
-    headers: dict[str, str | None] | list[HeaderBody] = {}
-    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
-    """Absent: by the key's hash, as Kafka's own producers do; without a key, in turn."""
-    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
-    """RFC 3339 or milliseconds since 1970; absent: now."""
-    priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
-    """critical, high, normal, low, background, or 0 to 4; kept as header `gq-priority`."""
-    ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
-    """How long queues hand it out, as `30s` or in milliseconds; kept as header `gq-ttl-ms`."""
-    encoding: Encoding | None = None
-    """Of key, value and header values; absent: the request's."""
-    delay: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """Not possible yet: refused."""
-    deliver_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """Not possible yet: refused."""
-
-
-class PublishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    messages: Annotated[list[MessageInput], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
-    encoding: Encoding = "text"
-
-
-class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What most messages are.  Its value needs no second look: it is a text or null."""
-
-    value: str | None
-    key: str | None = None
-
-
-class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    messages: Annotated[list[PlainMessage], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
 
 
 _request_decoder = msgspec.json.Decoder(PublishRequest)
@@ -254,33 +217,6 @@ def priority_name(given: int | str) -> str:
 
 
 # --- what goes out ------------------------------------------------------------------------------
-
-
-class PublishResult(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Where a message went, or why it was refused."""
-
-    partition: int | None = None
-    offset: int | None = None
-    timestamp: str | int | None = None
-    error: Problem | None = None
-
-
-class PublishResponse(msgspec.Struct, frozen=True):
-    results: list[PublishResult]
-    """One a message, in the order of the request."""
-
-
-class MessageBody(msgspec.Struct, frozen=True, gc=False):
-    partition: int
-    offset: int
-    timestamp: str | int | None
-    """RFC 3339; a number of milliseconds beyond the year 9999; null when the producer gave none."""
-    key: str | None
-    value: str | None
-    headers: list[HeaderBody]
-    priority: str
-    encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
-    """`base64` when key, value and header values are base64; otherwise absent."""
 
 
 _NO_HEADERS: Final[list[HeaderBody]] = []

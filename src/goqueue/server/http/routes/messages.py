@@ -9,6 +9,27 @@ from litestar import Request, Response, delete, get, post
 from litestar.exceptions import HTTPException
 from litestar.params import HeaderParameter, Parameter, PathParameter
 
+from goqueue.api.errors import ErrorBody, Problem
+from goqueue.api.messages import (
+    INT32_MAX,
+    MessagePage,
+    OffsetBody,
+    PublishResponse,
+    PublishResult,
+    ReadEncoding,
+    RecordsDeleted,
+    TopicMessages,
+)
+from goqueue.api.parsing import (
+    OFFSET_PATTERN,
+    OFFSET_TIME_PATTERN,
+    START_PATTERN,
+    TIME_PATTERN,
+    WAIT_PATTERN,
+    parse_offset,
+    parse_time,
+    parse_wait,
+)
 from goqueue.broker import Broker, Partition
 from goqueue.broker.messages.merged_reader import Position, cursor_from_text
 from goqueue.broker.messages.publish import Acks, Outcome, OutgoingMessage, Published
@@ -26,8 +47,6 @@ from goqueue.server.http.asgi.dependencies import (
 )
 from goqueue.server.http.errors import (
     Detailed,
-    ErrorBody,
-    Problem,
     error_response,
     problem_of,
     responses,
@@ -35,23 +54,8 @@ from goqueue.server.http.errors import (
     status_of,
     write_responses,
 )
-from goqueue.server.http.parsing import (
-    OFFSET_PATTERN,
-    OFFSET_TIME_PATTERN,
-    START_PATTERN,
-    TIME_PATTERN,
-    WAIT_PATTERN,
-    parse_offset,
-    parse_time,
-    parse_wait,
-)
 from goqueue.server.http.routes.message_bodies import (
-    INT32_MAX,
     PRIORITY_HEADER,
-    MessageBody,
-    PublishResponse,
-    PublishResult,
-    ReadEncoding,
     decode_request,
     message_body,
     priority_name,
@@ -70,44 +74,6 @@ _IDEMPOTENCY_KEY: Final = re.compile(IDEMPOTENCY_KEY_PATTERN)
 
 # curl says the second one when told nothing, and an absent type says nothing.
 _JSON_TYPES: Final = ("application/json", "application/x-www-form-urlencoded", "")
-
-
-class MessagePage(msgspec.Struct, frozen=True):
-    messages: list[MessageBody]
-    next_offset: int
-    """Where to go on reading."""
-    high_watermark: int
-    """The first offset that cannot be read yet."""
-    at_end: bool
-    """Nothing more was there to read (before `to_time`, when that was given)."""
-
-
-class TopicMessages(msgspec.Struct, frozen=True):
-    messages: list[MessageBody]
-    cursor: str
-    """Where to go on reading."""
-    at_end: bool
-    """Nothing more was there to read (before `to_time`, when that was given)."""
-    problems: list[str]
-    """Damaged or expired messages that had to be stepped over; mostly empty."""
-
-
-class RecordsDeleted(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    earliest: int
-    """The first offset that is left."""
-
-
-class OffsetBody(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    offset: int
-    timestamp: str | int | None
-    """Of the message at `offset`, where one was looked for by time."""
-    earliest: int
-    latest: int
-    next_offset: int
 
 
 PartitionPath = Annotated[

@@ -4,10 +4,26 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import Response, get, post
 from litestar.params import JSONBody, QueryParameter
 
+from goqueue.api.errors import ErrorBody
+from goqueue.api.groups import NAME_LENGTH_MAX
+from goqueue.api.queues import (
+    HANDLES_MAX,
+    ExtendHeld,
+    GroupFigures,
+    HeldMessage,
+    InFlightBody,
+    LaneFigures,
+    PartitionFigures,
+    PartitionLanes,
+    PriorityBody,
+    ReliabilityBody,
+    SettledManyBody,
+    TotalsBody,
+    WhichHeld,
+)
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.model.errors import InvalidRequest
@@ -16,22 +32,8 @@ from goqueue.model.times import time_text
 from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats, Totals
 from goqueue.queue.receipts import read_receipts
 from goqueue.server.http.asgi.dependencies import TheQueues
-from goqueue.server.http.errors import ErrorBody
-from goqueue.server.http.parsing import INT64_MAX
-from goqueue.server.http.routes.group_bodies import (
-    NAME_LENGTH_MAX,
-    GroupPath,
-    Name,
-    OffsetNumber,
-    PartitionNumber,
-    group_name,
-)
+from goqueue.server.http.routes.group_bodies import GroupPath, group_name
 from goqueue.server.http.routes.queue_bodies import (
-    HANDLES_MAX,
-    Duration,
-    Handles,
-    SettledManyBody,
-    Time,
     queue_responses,
     queue_write_responses,
     visibility_ms,
@@ -48,47 +50,6 @@ OptionalTopic = Annotated[
 
 
 # --- in flight ----------------------------------------------------------------------------------
-
-
-class HeldMessage(msgspec.Struct, frozen=True, gc=False):
-    topic: str
-    partition: int
-    offset: int
-    attempt: int
-    failures: int
-    """Deliveries before this one that consumers nacked."""
-    timeouts: int
-    """Deliveries before this one that brought no answer."""
-    consumer: str
-    """Who holds it."""
-    delivered_at: Time
-    visible_until: Time
-    """Null when it waits for the end of a transaction."""
-    receipt_handle: str
-    transaction: str | None = None
-    """The transactional id whose transaction acks it."""
-
-
-class InFlightBody(msgspec.Struct, frozen=True):
-    group: str
-    messages: list[HeldMessage]
-
-
-class WhichHeld(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Receipts, or what the messages have in common; all that the group holds when absent."""
-
-    receipt_handles: Handles | None = None
-    topic: Name | None = None
-    consumer: Name | None = None
-    partition: PartitionNumber | None = None
-    first: OffsetNumber = 0
-    last: OffsetNumber = INT64_MAX
-    """Included."""
-
-
-class ExtendHeld(WhichHeld, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    timeout: Duration
-    """How long from now, as `30s` or in milliseconds."""
 
 
 @get(
@@ -179,90 +140,6 @@ def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
 
 
 # --- figures ------------------------------------------------------------------------------------
-
-
-class TotalsBody(msgspec.Struct, frozen=True):
-    """Since the server started."""
-
-    delivered: int
-    acked: int
-    nacked: int
-    rejected: int
-    released: int
-    timed_out: int
-    """Deliveries without an answer: the visibility time-out passed, or the consumer died."""
-    expired: int
-    """Messages past their time to live, dead-lettered or dropped."""
-    extended: int
-    retried: int
-    """Deliveries that were not a message's first."""
-    dropped: int
-    """Messages that outlived their time, or had left the log."""
-    dead_lettered: dict[str, int]
-    """By reason."""
-
-
-class PartitionFigures(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    committed_offset: int
-    """The group is done with everything before it."""
-    next_offset: int
-    """Where the partition ends."""
-    ready: int
-    in_flight: int
-    waiting: int
-    """For their retry, or for their key."""
-    dying: int
-    """On their way to the dead letters."""
-    dying_problem: str | None = None
-    """Why these cannot be written there; they are kept, and tried again."""
-
-
-class GroupFigures(msgspec.Struct, frozen=True):
-    group: str
-    ready: int
-    in_flight: int
-    waiting: int
-    consumers: dict[str, int]
-    """Who holds how many."""
-    totals: TotalsBody
-    partitions: list[PartitionFigures]
-
-
-class ReliabilityBody(msgspec.Struct, frozen=True):
-    ready: int
-    in_flight: int
-    waiting: int
-    totals: TotalsBody
-    groups: list[GroupFigures]
-
-
-class LaneFigures(msgspec.Struct, frozen=True):
-    ready: int
-    in_flight: int
-    waiting: int
-    delivered: int
-    """Since the server started."""
-    enqueue_rate: float
-    """Messages a second that came lately."""
-    dequeue_rate: float
-    """Messages a second that were handed out lately."""
-    oldest: Time
-    """When the oldest ready one was published, as far as the server has it in memory."""
-
-
-class PartitionLanes(msgspec.Struct, frozen=True):
-    group: str
-    topic: str
-    partition: int
-    lanes: dict[str, LaneFigures]
-
-
-class PriorityBody(msgspec.Struct, frozen=True):
-    lanes: dict[str, LaneFigures]
-    """All partitions together."""
-    partitions: list[PartitionLanes]
 
 
 @get(

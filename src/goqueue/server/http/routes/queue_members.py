@@ -5,17 +5,18 @@ from typing import Any
 
 from litestar import Request
 
+from goqueue.api.groups import JoinGroup, MembershipBody
+from goqueue.api.messages import ReadEncoding
+from goqueue.api.queues import QueuePollBody
 from goqueue.broker import Broker
-from goqueue.broker.groups.http_requests import TopicPartition
 from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.names import topic_name
+from goqueue.model.topic_partition import TopicPartition
 from goqueue.queue import QueueMember
 from goqueue.server.http.asgi.long_polls import LongPolls
-from goqueue.server.http.routes.group_bodies import JoinGroup, MembershipBody
-from goqueue.server.http.routes.message_bodies import ReadEncoding
-from goqueue.server.http.routes.queue_bodies import QueuePollBody, queue_messages
+from goqueue.server.http.routes.queue_bodies import queue_messages
 from goqueue.server.http.routes.queues import hand_out
 
 

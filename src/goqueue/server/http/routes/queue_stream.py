@@ -23,6 +23,10 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
+from goqueue.api.groups import NAME_LENGTH_MAX
+from goqueue.api.messages import ReadEncoding
+from goqueue.api.parsing import WAIT_PATTERN, parse_wait
+from goqueue.api.queues import QueueMessage
 from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import topic_name
@@ -32,13 +36,10 @@ from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues, TheSentEvents
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.errors import problem_of
-from goqueue.server.http.parsing import WAIT_PATTERN, parse_wait
-from goqueue.server.http.routes.group_bodies import NAME_LENGTH_MAX, group_name
-from goqueue.server.http.routes.message_bodies import ReadEncoding
+from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
     GroupQuery,
-    QueueMessage,
     queue_message,
     queue_responses,
     visibility_ms,

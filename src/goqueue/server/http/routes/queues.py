@@ -12,33 +12,12 @@ from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 
-from goqueue.broker.queues import acknowledgement as endings
-from goqueue.broker.queues.acknowledgement import Ending
-from goqueue.broker.queues.service import Queues
-from goqueue.model.errors import InvalidRequest
-from goqueue.model.names import topic_name
-from goqueue.model.times import time_text
-from goqueue.queue import QueueError, Settled, SettleOutcome
-from goqueue.queue.delivery_batch import DeliveryBatch
-from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
-from goqueue.server.http.asgi.long_polls import LongPolls
-from goqueue.server.http.errors import (
-    ErrorBody,
-    Problem,
-    error_response,
-    problem_of,
-    retry_headers,
-    status_of,
-)
-from goqueue.server.http.parsing import INT64_MAX, parse_wait
-from goqueue.server.http.routes.group_bodies import group_name
-from goqueue.server.http.routes.messages import EncodingQuery
-from goqueue.server.http.routes.queue_bodies import (
-    DELAY_MS_MAX,
+from goqueue.api.errors import ErrorBody, Problem
+from goqueue.api.parsing import INT64_MAX, parse_wait
+from goqueue.api.queues import (
     Ack,
     AckRange,
     Extend,
-    GroupQuery,
     Nack,
     PeekedBody,
     RangeBody,
@@ -50,6 +29,23 @@ from goqueue.server.http.routes.queue_bodies import (
     Settle,
     SettledBody,
     SettledManyBody,
+)
+from goqueue.broker.queues import acknowledgement as endings
+from goqueue.broker.queues.acknowledgement import Ending
+from goqueue.broker.queues.service import Queues
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.names import topic_name
+from goqueue.model.times import time_text
+from goqueue.queue import QueueError, Settled, SettleOutcome
+from goqueue.queue.delivery_batch import DeliveryBatch
+from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
+from goqueue.server.http.asgi.long_polls import LongPolls
+from goqueue.server.http.errors import error_response, problem_of, retry_headers, status_of
+from goqueue.server.http.routes.group_bodies import group_name
+from goqueue.server.http.routes.messages import EncodingQuery
+from goqueue.server.http.routes.queue_bodies import (
+    DELAY_MS_MAX,
+    GroupQuery,
     milliseconds,
     peeked_message,
     queue_messages,

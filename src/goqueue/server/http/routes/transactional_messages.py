@@ -2,78 +2,31 @@
 
 import base64
 import binascii
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from litestar import post
 from litestar.params import JSONBody
 
+from goqueue.api.messages import MessageInput
+from goqueue.api.transactions import (
+    PublishBody,
+    PublishedInTransaction,
+    PublishedMany,
+    PublishMany,
+    TransactionMessage,
+)
 from goqueue.broker.messages.publish import OutgoingMessage
-from goqueue.broker.messages.transactional_publish import NO_SEQUENCE, PublishedInTransaction
+from goqueue.broker.messages.transactional_publish import NO_SEQUENCE
+from goqueue.broker.messages.transactional_publish import PublishedInTransaction as Published
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
 from goqueue.server.http.errors import responses
-from goqueue.server.http.parsing import INT64_MAX
-from goqueue.server.http.routes.message_bodies import (
-    MESSAGES_MAX,
-    Encoding,
-    HeaderBody,
-    MessageInput,
-    outgoing,
-)
-from goqueue.server.http.routes.transactions import (
-    INT32_MAX,
-    EpochNumber,
-    InTransaction,
-    ProducerNumber,
-)
+from goqueue.server.http.routes.message_bodies import outgoing
+from goqueue.server.http.routes.transactions import who
 from goqueue.txn import ProducerIdentity, Transaction
 from goqueue.txn.errors import UnknownProducer
-
-
-class PublishBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    producer_id: ProducerNumber
-    epoch: EpochNumber
-    topic: str
-    value: Any
-    """A string, null, or any JSON value, which is kept as compact JSON text."""
-    transactional_id: str | None = None
-    transaction_id: str | None = None
-    partition: Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)] = -1
-    """-1: by the key's hash; without a key, in turn."""
-    key: str | None = None
-    headers: dict[str, str] = {}
-    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | None = None
-    sequence: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
-    """0 for the first message to a partition, then one more each: repetitions are recognised."""
-    encoding: Literal["text", "base64"] = "text"
-
-
-class TransactionMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    value: Any
-    """A string, null, or any JSON value, which is kept as compact JSON text."""
-    key: str | None = None
-    headers: dict[str, str | None] | list[HeaderBody] = {}
-    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)] | None = None
-    """Absent: by the key's hash; without a key, in turn."""
-    timestamp: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
-    priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
-    ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
-    encoding: Encoding | None = None
-
-
-class PublishMany(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    topic: str
-    messages: Annotated[
-        list[TransactionMessage], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)
-    ]
-    encoding: Encoding = "text"
-
-
-class PublishedMany(msgspec.Struct, frozen=True):
-    results: list[PublishedInTransaction]
-    """One a message, in the order of the request."""
 
 
 @post(
@@ -88,7 +41,7 @@ async def publish_in_transaction(
 ) -> PublishedInTransaction:
     """Durable on return; readers see it when the transaction is committed, or never."""
     who = ProducerIdentity(data.producer_id, data.epoch)
-    return await transaction_messages.publish(
+    published = await transaction_messages.publish(
         data.transactional_id or _name_of(broker.transactions.machine.all(), who),
         who,
         topic_name(data.topic),
@@ -96,6 +49,7 @@ async def publish_in_transaction(
         sequence=NO_SEQUENCE if data.sequence is None else data.sequence,
         transaction_id=data.transaction_id,
     )
+    return _published(published)
 
 
 def _name_of(transactions: list[Transaction], who: ProducerIdentity) -> str:
@@ -146,12 +100,16 @@ async def publish_many_in_transaction(
     ]
     published = await transaction_messages.publish_many(
         data.transactional_id,
-        data.who,
+        who(data),
         topic_name(data.topic),
         messages,
         transaction_id=data.transaction_id,
     )
-    return PublishedMany(published)
+    return PublishedMany([_published(each) for each in published])
+
+
+def _published(found: Published) -> PublishedInTransaction:
+    return PublishedInTransaction(found.partition, found.offset, found.duplicate)
 
 
 def _input(message: TransactionMessage) -> MessageInput:

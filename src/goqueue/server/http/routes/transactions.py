@@ -3,148 +3,48 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import get, post
 from litestar.params import JSONBody, Parameter, QueryParameter
 
+from goqueue.api.transactions import (
+    TRANSACTIONAL_ID_LENGTH_MAX,
+    AcksAdded,
+    AddAcks,
+    AddOffsets,
+    AddPartition,
+    Begun,
+    ForceAbort,
+    Heartbeat,
+    Identity,
+    InitProducer,
+    InTransaction,
+    ProducerBody,
+    Status,
+    TransactionBody,
+    TransactionList,
+    TransactionStats,
+)
 from goqueue.broker.messages.transactional_publish import transaction_name
 from goqueue.broker.transactions.acks import Refused
 from goqueue.groups import CommitRequest, OffsetToCommit
-from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
+from goqueue.model import ids
+from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
+from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
 from goqueue.server.http.errors import Detailed, responses
-from goqueue.server.http.parsing import INT64_MAX, PositiveDurationMs, TakesDurations
-from goqueue.server.http.routes.queue_bodies import Handles, queue_responses
+from goqueue.server.http.routes.queue_bodies import queue_responses
 from goqueue.txn import ProducerIdentity, State, Transaction
 
-TIMEOUT_MS: Final = 60_000
-INT32_MAX: Final = 2**31 - 1
-NAME_LENGTH_MAX: Final = 1_000
-MEMBERS_MAX: Final = 100_000
-OFFSETS_MAX: Final = 100_000
 PAGE_MAX: Final = 10_000
 REFUSALS_MAX: Final = 100  # that are told one by one
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
-ProducerNumber = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)]
 NamePath = Annotated[str, Parameter(description="The transactional id.", max_length=1_000)]
 
 
-# --- bodies -------------------------------------------------------------------------------------
-
-
-class InitProducer(TakesDurations, frozen=True, forbid_unknown_fields=True):
-    transactional_id: Name
-    """The name under which one producer at a time writes; a newer one fences the older."""
-    transaction_timeout_ms: PositiveDurationMs = TIMEOUT_MS
-    """A transaction that is open for longer is aborted."""
-
-
-class ProducerBody(msgspec.Struct, frozen=True):
-    producer_id: int
-    epoch: int
-
-
-class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    transactional_id: Name
-    epoch: EpochNumber
-
-
-class Status(msgspec.Struct, frozen=True):
-    status: str
-
-
-class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    transactional_id: Name
-    producer_id: ProducerNumber
-    epoch: EpochNumber
-
-    @property
-    def who(self) -> ProducerIdentity:
-        return ProducerIdentity(self.producer_id, self.epoch)
-
-
-class InTransaction(Identity, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    transaction_id: str | None = None
-    """As `begin` gave it.  When given, a request that comes late cannot meet a later one."""
-
-
-class AddPartition(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    topic: str
-    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
-
-
-class OffsetInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    topic: str
-    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
-    offset: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-    metadata: str = ""
-
-
-class AddOffsets(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    group: Name
-    offsets: Annotated[list[OffsetInput], msgspec.Meta(min_length=1, max_length=OFFSETS_MAX)]
-    member_id: str = ""
-    generation: int = -1
-
-
-class AddAcks(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    receipt_handles: Handles
-
-
-class AcksAdded(msgspec.Struct, frozen=True):
-    status: str
-    acks: int
-    """How many messages the transaction acks by now."""
-
-
-class ForceAbort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    transactional_id: Name
-
-
-class Begun(msgspec.Struct, frozen=True):
-    transaction_id: str
-
-
-class Place(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-
-
-class TransactionBody(msgspec.Struct, frozen=True):
-    transaction_id: str | None
-    """Null when none is open."""
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    state: str
-    """`empty`, `ongoing`, or `prepare_…` and `complete_…` with `commit` or `abort`."""
-    start_time: str | int | None
-    timeout_ms: int
-    partitions: list[Place]
-    groups: list[str]
-    """Whose offsets are committed with it."""
-    acks: int
-    """How many messages of queues it acks."""
-
-
-class TransactionList(msgspec.Struct, frozen=True):
-    transactions: list[TransactionBody]
-    count: int
-
-
-class TransactionStats(msgspec.Struct, frozen=True):
-    active_transactions: int
-    transactions_by_state: dict[str, int]
-    oldest_age_ms: int
-    """Of the transaction that is open for the longest time; 0 when none is."""
-    started: int
-    """Since the server's start; so are the next two."""
-    committed: int
-    aborted: int
+def who(data: Identity) -> ProducerIdentity:
+    return ProducerIdentity(data.producer_id, data.epoch)
 
 
 # --- producers ----------------------------------------------------------------------------------
@@ -196,7 +96,7 @@ async def producer_heartbeat(
     responses=responses(404, 409),
 )
 async def begin_transaction(broker: TheBroker, data: JSONBody[Identity]) -> Begun:
-    transaction = await broker.transactions.begin(data.transactional_id, data.who)
+    transaction = await broker.transactions.begin(data.transactional_id, who(data))
     return Begun(transaction_name(transaction))
 
 
@@ -214,9 +114,9 @@ async def add_partition_to_transaction(
 ) -> Status:
     """Not needed before `publish`, which does it."""
     await broker.partition(topic_name(data.topic), data.partition)
-    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
-    places = [TopicPartition(TopicName(data.topic), data.partition)]
-    await broker.transactions.add_partitions(data.transactional_id, data.who, places)
+    transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
+    places = [ids.TopicPartition(TopicName(data.topic), data.partition)]
+    await broker.transactions.add_partitions(data.transactional_id, who(data), places)
     return Status("added")
 
 
@@ -233,7 +133,7 @@ async def add_offsets_to_transaction(
     data: JSONBody[AddOffsets],
 ) -> Status:
     """Consume, process, publish and move on as one: all of it happens or nothing."""
-    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     offsets = tuple(
         OffsetToCommit(
             TopicName(topic_name(each.topic)),
@@ -250,7 +150,9 @@ async def add_offsets_to_transaction(
         generation=data.generation,
         is_transactional=True,
     )
-    await broker.transactions.add_offsets(data.transactional_id, data.who, request, adds_group=True)
+    await broker.transactions.add_offsets(
+        data.transactional_id, who(data), request, adds_group=True
+    )
     return Status("added")
 
 
@@ -270,9 +172,9 @@ async def add_acks_to_transaction(
     are acked; aborted, they are yours for their visibility time anew, under the same receipts.
     When one receipt is not good none is taken, and `details` says which.
     """
-    transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+    transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     transactions = broker.transactions
-    refused = await transactions.add_acks(data.transactional_id, data.who, data.receipt_handles)
+    refused = await transactions.add_acks(data.transactional_id, who(data), data.receipt_handles)
     if refused:
         raise Detailed(next(iter(refused.values())), _refusals(data.receipt_handles, refused))
     return AcksAdded("added", transactions.acks.count(data.transactional_id))
@@ -326,11 +228,11 @@ async def _end(
     *,
     commits: bool,
 ) -> Status:
-    is_open = broker.transactions.check(data.transactional_id, data.who).state is State.ONGOING
+    is_open = broker.transactions.check(data.transactional_id, who(data)).state is State.ONGOING
     if data.transaction_id is not None and is_open:
-        transaction_messages.check_open(data.transactional_id, data.who, data.transaction_id)
+        transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     await broker.transactions.end(
-        data.transactional_id, data.who, commits=commits, bumps_epoch=False
+        data.transactional_id, who(data), commits=commits, bumps_epoch=False
     )
     return Status("committed" if commits else "aborted")
 
@@ -366,7 +268,9 @@ def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
         state=transaction.state.value,
         start_time=time_text(transaction.started_at) if is_open else None,
         timeout_ms=transaction.timeout_ms,
-        partitions=[Place(topic, index) for topic, index in sorted(transaction.partitions)],
+        partitions=[
+            TopicPartition(topic, index) for topic, index in sorted(transaction.partitions)
+        ],
         groups=sorted(transaction.offsets),
         acks=broker.transactions.acks.count(transaction.transactional_id),
     )
@@ -413,7 +317,9 @@ async def describe_transaction_by_query(
     broker: TheBroker,
     transactional_id: Annotated[
         str,
-        QueryParameter(min_length=1, max_length=NAME_LENGTH_MAX, description="Of any producer."),
+        QueryParameter(
+            min_length=1, max_length=TRANSACTIONAL_ID_LENGTH_MAX, description="Of any producer."
+        ),
     ],
 ) -> TransactionBody:
     return _body(broker, broker.transactions.machine.get(transactional_id))

@@ -1,0 +1,17 @@
+"""Errors as JSON."""
+
+from typing import Any
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong: a word to match on, a sentence to read, and facts to go on with."""
+
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: Problem

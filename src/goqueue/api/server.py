@@ -1,0 +1,63 @@
+"""The server itself as JSON: health, version, log level, backups."""
+
+import msgspec
+
+
+class HealthBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    status: str
+    """`pass` or `fail`."""
+    timestamp: str | int | None
+    uptime_seconds: float
+    message: str
+    checks: dict[str, str] | None = None
+    """With `verbose`: each check by name: `pass`, `warning: …`, or what is wrong."""
+
+
+class SimpleHealth(msgspec.Struct, frozen=True):
+    status: str
+    timestamp: str | int | None
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str
+    compiled: list[str]
+    """Hot modules that run compiled."""
+
+
+class TopicStats(msgspec.Struct, frozen=True):
+    name: str
+    partitions: int
+    open_partitions: int
+    """Partitions used since the start; messages and bytes are theirs."""
+    total_messages: int
+    total_size_bytes: int
+
+
+class StatsBody(msgspec.Struct, frozen=True):
+    node_id: int
+    cluster_id: str
+    uptime_seconds: float
+    topics: int
+    partitions: int
+    open_partitions: int
+    total_size_bytes: int
+    topic_stats: dict[str, TopicStats]
+
+
+class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    level: str
+    """`debug`, `info`, `warning` or `error`; `debug` has a line for each request."""
+
+
+class BackupBody(msgspec.Struct, frozen=True):
+    backup_id: str
+    path: str
+    """On the server's machine: a data directory of the moment, to be copied away."""
+    topics: int
+    partitions: int
+    log_bytes: int
+    seconds: float
+
+
+class BackupRemoved(msgspec.Struct, frozen=True):
+    backup_id: str
