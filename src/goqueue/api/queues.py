@@ -209,6 +209,10 @@ class HeldMessage(msgspec.Struct, frozen=True, gc=False):
     transaction: str | None = None
     """The transactional id whose transaction acks it."""
 
+    @property
+    def receipt(self) -> str:
+        return self.receipt_handle
+
 
 class InFlightBody(msgspec.Struct, frozen=True):
     group: str

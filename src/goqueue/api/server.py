@@ -12,6 +12,10 @@ class HealthBody(msgspec.Struct, frozen=True, omit_defaults=True):
     checks: dict[str, str] | None = None
     """With `verbose`: each check by name: `pass`, `warning: …`, or what is wrong."""
 
+    @property
+    def is_ready(self) -> bool:
+        return self.status == "pass"
+
 
 class SimpleHealth(msgspec.Struct, frozen=True):
     status: str

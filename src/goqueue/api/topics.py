@@ -78,7 +78,7 @@ class TopicDetail(msgspec.Struct, frozen=True):
     settings: dict[str, str]
     total_messages: int
     total_size_bytes: int
-    partition_offsets: dict[str, Offsets]
+    partition_offsets: dict[int, Offsets]
 
 
 class TopicDeleted(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from goqueue.client.http.messages import WireTime, milliseconds
+from goqueue.client.http.messages import milliseconds
+from goqueue.model.times import TimeText
 
 FOREVER_MS: Final = 2**63 - 1
 SIZES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
@@ -27,7 +28,7 @@ STYLES: Final = {
 
 
 class Moment(msgspec.Struct, frozen=True):
-    at: WireTime
+    at: TimeText
 
 
 class Size(msgspec.Struct, frozen=True):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from goqueue.client.errors import ClientError, NoAnswer
 
 if TYPE_CHECKING:
+    from goqueue.api.errors import Problem
+    from goqueue.api.messages import PublishResult
     from goqueue.client import Client, Message
-    from goqueue.client.http.results import Problem, Published
 
 PROBLEMS_KEPT: Final = 5
 
@@ -27,14 +28,14 @@ class Tally:
         self.unknown = 0  # sent, and the answer was lost
         self.bytes = 0
         self.problems: list[Problem] = []
-        self.results: list[Published] | None = [] if keep_results else None
+        self.results: list[PublishResult] | None = [] if keep_results else None
         self._started = time.monotonic()
 
     @property
     def seconds(self) -> float:
         return max(time.monotonic() - self._started, 1e-9)
 
-    def add(self, batch: "list[Message]", results: "list[Published]") -> None:
+    def add(self, batch: "list[Message]", results: "list[PublishResult]") -> None:
         problems = [each.error for each in results if each.error is not None]
         self.published += len(results) - len(problems)
         self.failed += len(problems)
@@ -50,7 +51,7 @@ class Tally:
             self.failed += len(batch)
 
 
-Sent = tuple["list[Message]", "Future[list[Published]]"]
+Sent = tuple["list[Message]", "Future[list[PublishResult]]"]
 
 
 def publish_all(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from goqueue.client.http.results import Published
+    from goqueue.api.messages import PublishResult
 
 
 class ClientError(Exception):
@@ -119,7 +119,7 @@ class ServerFailed(Refused):
 class PublishIncomplete(ClientError):
     """Some messages of a request were published and others were not; `results` says which."""
 
-    def __init__(self, message: str, results: "list[Published]") -> None:
+    def __init__(self, message: str, results: "list[PublishResult]") -> None:
         super().__init__(message)
         self.results = results
 

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
+
+from goqueue.api.messages import MessageBody, MessagePage
 
 Answer = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]
 
@@ -25,9 +28,19 @@ class FakeServer:
 
 
 def said(status: int, body: Any, **headers: str) -> httpx.Response:
+    """`body`: a body of the API, or what a server should not say."""
     return httpx.Response(
-        status, json=body, headers={name.replace("_", "-"): text for name, text in headers.items()}
+        status,
+        content=msgspec.json.encode(body),
+        headers={
+            "content-type": "application/json",
+            **{name.replace("_", "-"): text for name, text in headers.items()},
+        },
     )
+
+
+def message(offset: int, *, partition: int = 0, time: int | None = None) -> MessageBody:
+    return MessageBody(partition, offset, time, None, f"v{offset}", [], "normal")
 
 
 def refused(status: int, code: str, message: str = "no", **details: Any) -> httpx.Response:
@@ -35,19 +48,14 @@ def refused(status: int, code: str, message: str = "no", **details: Any) -> http
 
 
 def page(
-    *offsets: int, next_offset: int | None = None, at_end: bool = True, **more: Any
+    *offsets: int,
+    partition: int = 0,
+    next_offset: int | None = None,
+    at_end: bool = True,
+    time: int = 1000,
+    high_watermark: int | None = None,
 ) -> httpx.Response:
-    messages = [
-        {"offset": offset, "timestamp": more.get("time", 1000) + offset, "value": f"v{offset}"}
-        for offset in offsets
-    ]
+    messages = [message(each, partition=partition, time=time + each) for each in offsets]
     following = next_offset if next_offset is not None else (offsets[-1] + 1 if offsets else 0)
-    return said(
-        200,
-        {
-            "messages": messages,
-            "next_offset": following,
-            "high_watermark": more.get("high_watermark", following),
-            "at_end": at_end,
-        },
-    )
+    end = following if high_watermark is None else high_watermark
+    return said(200, MessagePage(messages, following, end, at_end))

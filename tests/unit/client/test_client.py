@@ -9,20 +9,24 @@ import msgspec
 import pytest
 
 import goqueue
+from goqueue.api.messages import TopicMessages
+from goqueue.api.server import HealthBody, VersionBody
+from goqueue.api.topics import Offsets, TopicCreated, TopicDetail, TopicList, TopicSummary
 from goqueue.client import AsyncClient, Client, Message, errors
 from goqueue.client.http import exchange
-from tests.unit.client.fake_server import FakeServer, page, refused, said
+from tests.unit.client.fake_server import FakeServer, message, page, refused, said
 
-TOPIC = {
-    "name": "t",
-    "partitions": 2,
-    "total_messages": 3,
-    "total_size_bytes": 10,
-    "partition_offsets": {
-        "0": {"earliest": 0, "latest": 1, "next_offset": 2},
-        "1": {"earliest": 5, "latest": 9, "next_offset": 10},
-    },
-}
+TOPIC = TopicDetail(
+    name="t",
+    topic_id="id",
+    partitions=2,
+    created_at=None,
+    internal=False,
+    settings={},
+    total_messages=3,
+    total_size_bytes=10,
+    partition_offsets={0: Offsets(0, 1, 2), 1: Offsets(5, 9, 10)},
+)
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def client_of(server: FakeServer, **options: object) -> Client:
 
 
 def test_a_topic_is_created_with_what_was_given():
-    server = FakeServer(said(201, {"name": "t", "partitions": 2}))
+    server = FakeServer(said(201, TopicCreated("t", "id", 2, {}, created=True)))
     made = client_of(server).create_topic("t", partitions=2, settings={"retention.ms": "5"})
     assert made.partitions == 2
     request = server.requests[0]
@@ -66,16 +70,20 @@ def test_a_name_is_quoted_in_the_path():
     assert server.requests[0].url.raw_path == b"/topics/..%2Fa%20b"
 
 
+def summary(name: str) -> TopicSummary:
+    return TopicSummary(name, "id", 1, None, False, {}, None, None)
+
+
 def test_all_pages_of_topics_are_read():
-    first = {"topics": ["a"], "details": [{"name": "a", "partitions": 1}], "next_after": "a"}
-    second = {"topics": ["b"], "details": [{"name": "b", "partitions": 2}]}
+    first = TopicList(["a"], [summary("a")], next_after="a")
+    second = TopicList(["b"], [summary("b")])
     server = FakeServer(said(200, first), said(200, second))
     assert [each.name for each in client_of(server).topics()] == ["a", "b"]
     assert server.requests[1].url.params["after"] == "a"
 
 
 def test_the_key_goes_along_and_a_proxy_is_not_used_for_loopback():
-    server = FakeServer(said(200, {"version": "1"}))
+    server = FakeServer(said(200, VersionBody("1", [])))
     client_of(server, api_key="secret").version()
     assert server.requests[0].headers["Authorization"] == "Bearer secret"
     assert exchange.options("http://127.0.0.1:1", None)["trust_env"] is False
@@ -83,7 +91,7 @@ def test_the_key_goes_along_and_a_proxy_is_not_used_for_loopback():
 
 
 def test_a_server_that_is_not_ready_says_why():
-    server = FakeServer(said(503, {"status": "fail", "message": "starting"}))
+    server = FakeServer(said(503, HealthBody("fail", None, 0.0, "starting")))
     health = client_of(server).health()
     assert (health.is_ready, health.message) == (False, "starting")
 
@@ -154,7 +162,7 @@ def test_a_publish_is_sent_again_when_the_server_asks_for_that(waits: list[float
 
 
 def test_a_read_is_repeated_when_its_answer_was_lost(waits: list[float]):
-    server = FakeServer(httpx.ReadError("reset"), said(200, {"version": "1"}))
+    server = FakeServer(httpx.ReadError("reset"), said(200, VersionBody("1", [])))
     assert client_of(server).version().version == "1"
     assert len(server.requests) == 2
 
@@ -188,7 +196,7 @@ class Held:
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         if "wait" not in request.url.params:
-            return said(200, {"version": "1"})
+            return said(200, VersionBody("1", []))
         self.polling.set()
         await self.go_on.wait()
         return page(0)
@@ -223,7 +231,7 @@ def test_the_synchronous_client_says_it_too():
     def answer(_: httpx.Request) -> httpx.Response:
         with pytest.raises(errors.NoFreeConnection, match="raise its connections_max"):
             client.health()
-        return said(200, {"version": "1"})
+        return said(200, VersionBody("1", []))
 
     client = client_of(FakeServer(answer), connections_max=1, timeout=0.01)
     assert client.version().version == "1"
@@ -270,7 +278,7 @@ def test_partitions_are_merged_by_time():
             case "/topics/t/partitions/0/messages":
                 return page(0, 1, time=1002)
             case _:
-                return page(*range(5, 10), time=996)
+                return page(*range(5, 10), partition=1, time=996)
 
     found = list(client_of(FakeServer(answer)).read("t"))
     assert [(each.timestamp, each.partition) for each in found] == [
@@ -296,7 +304,7 @@ def test_reading_goes_on_from_page_to_page_and_ends_where_the_log_ended():
 
 
 def test_a_negative_offset_counts_from_the_end():
-    server = FakeServer(said(200, TOPIC), page(8, 9))
+    server = FakeServer(said(200, TOPIC), page(8, 9, partition=1))
     list(client_of(server).read("t", partition=1, offset=-2))
     assert server.requests[1].url.params["offset"] == "8"
 
@@ -317,10 +325,12 @@ def test_a_time_is_asked_for_once_and_offsets_after_that():
     assert (second["offset"], second.get("from_time"), second["to_time"]) == ("4", None, "2000")
 
 
-def merged_page(*places: tuple[int, int], cursor: str, **more: object) -> httpx.Response:
+def merged_page(
+    *places: tuple[int, int], cursor: str, problems: list[str] | None = None
+) -> httpx.Response:
     """By partition and offset."""
-    messages = [{"partition": index, "offset": offset, "value": "v"} for index, offset in places]
-    return said(200, {"messages": messages, "cursor": cursor, "at_end": True, **more})
+    messages = [message(offset, partition=index) for index, offset in places]
+    return said(200, TopicMessages(messages, cursor, at_end=True, problems=problems or []))
 
 
 def follow_script() -> Iterator[httpx.Response]:

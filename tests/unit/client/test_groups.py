@@ -1,26 +1,47 @@
 """A member of a group, seen from the client's side."""
 
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import msgspec
 import pytest
 
+from goqueue.api.groups import (
+    GroupList,
+    GroupMessage,
+    GroupSummary,
+    MembershipBody,
+    PollBody,
+)
 from goqueue.client import AsyncClient, Client, GroupReading, errors
+from goqueue.model.topic_partition import TopicPartition
 from tests.unit.client.fake_server import FakeServer, refused, said
 
+MEMBERSHIP: Final[dict[str, Any]] = {
+    "member_id": "m",
+    "mode": "stream",
+    "generation": 1,
+    "state": "Stable",
+    "partitions": [TopicPartition("t", 0)],
+    "revoked": [],
+    "rebalance_required": False,
+    "session_timeout_ms": 30_000,
+    "heartbeat_interval_ms": 3_000,
+}
 
-def membership(**more: Any) -> dict[str, Any]:
-    places = [{"topic": "t", "partition": 0}]
-    return {"member_id": "m", "generation": 1, "partitions": places, **more}
+
+def joined() -> httpx.Response:
+    return said(200, MembershipBody(**MEMBERSHIP))
 
 
-def polled(*offsets: int, poll_id: int = 7, **more: Any) -> httpx.Response:
+def polled(*offsets: int, poll_id: int = 7, generation: int = 1) -> httpx.Response:
     messages = [
-        {"topic": "t", "partition": 2, "offset": offset, "timestamp": 1000, "value": f"v{offset}"}
-        for offset in offsets
+        GroupMessage("t", 2, offset, 1000, None, f"v{offset}", [], "normal") for offset in offsets
     ]
-    return said(200, membership(messages=messages, poll_id=poll_id, **more))
+    answer = MEMBERSHIP | {"generation": generation}
+    return said(
+        200, PollBody(**answer, messages=messages, next_offsets={}, poll_id=poll_id, problems=[])
+    )
 
 
 def client_of(server: FakeServer) -> Client:
@@ -28,7 +49,7 @@ def client_of(server: FakeServer) -> Client:
 
 
 def test_each_poll_says_what_the_last_answer_was():
-    server = FakeServer(said(200, membership()), polled(0, 1, generation=4), polled())
+    server = FakeServer(joined(), polled(0, 1, generation=4), polled())
     client, reading = client_of(server), GroupReading("g", ["t"], auto_commit=False)
     client.join(reading)
     first = client.poll(reading, limit=5, wait_ms=100)
@@ -37,8 +58,8 @@ def test_each_poll_says_what_the_last_answer_was():
         ("t", 2, b"v1"),
     ]
     assert client.poll(reading) == []
-    joined, _, again = server.requests
-    body = msgspec.json.decode(joined.content)
+    join, _, again = server.requests
+    body = msgspec.json.decode(join.content)
     assert body["auto_commit"] is False
     assert body["member_id"], "who names itself may ask twice"
     assert dict(again.url.params) == {
@@ -51,7 +72,7 @@ def test_each_poll_says_what_the_last_answer_was():
 
 def test_a_poll_whose_answer_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("goqueue.client.http.client.time.sleep", lambda _: None)
-    server = FakeServer(said(200, membership()), httpx.ReadError("gone"), polled(0))
+    server = FakeServer(joined(), httpx.ReadError("gone"), polled(0))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)
     assert len(client.poll(reading)) == 1
@@ -62,9 +83,7 @@ def test_a_poll_whose_answer_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPat
     ("status", "code"), [(404, "unknown_member_id"), (409, "illegal_generation")]
 )
 def test_a_member_that_was_forgotten_joins_again(status: int, code: str):
-    server = FakeServer(
-        said(200, membership()), refused(status, code), said(200, membership()), polled(3)
-    )
+    server = FakeServer(joined(), refused(status, code), joined(), polled(3))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)
     assert [each.offset for each in client.poll(reading)] == [3]
@@ -77,7 +96,7 @@ def test_a_member_that_was_forgotten_joins_again(status: int, code: str):
 
 
 def test_other_refusals_are_the_caller_s():
-    server = FakeServer(said(200, membership()), refused(404, "topic_not_found"))
+    server = FakeServer(joined(), refused(404, "topic_not_found"))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)
     with pytest.raises(errors.TopicNotFound):
@@ -86,8 +105,8 @@ def test_other_refusals_are_the_caller_s():
 
 async def test_both_clients_have_the_same_verbs():
     server = FakeServer(
-        said(200, {"groups": [], "next_after": "a"}),
-        said(200, {"groups": [{"id": "b", "state": "Empty", "members": 0, "generation": 1}]}),
+        said(200, GroupList([], "a")),
+        said(200, GroupList([GroupSummary("b", "Empty", 0, 1, "consumer")])),
     )
     async with AsyncClient("http://queue.test", transport=server.transport) as client:
         assert [each.id for each in await client.groups()] == ["b"]

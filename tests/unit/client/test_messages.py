@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.api.messages import MessageBody
 from goqueue.client.http.messages import (
     Message,
     Publishables,
-    WireMessage,
     as_messages,
     from_wire,
     milliseconds,
@@ -25,8 +25,12 @@ def as_bytes(payload: str | bytes | None) -> bytes | None:
 @given(payloads, payloads, st.lists(st.tuples(st.text(max_size=5), payloads), max_size=3))
 def test_what_is_published_can_be_read_back(key, value, headers):
     sent = msgspec.json.encode(to_wire(Message(value, key, headers)))
-    stored = {**msgspec.json.decode(sent), "offset": 7, "timestamp": "1970-01-01T00:00:01.500Z"}
-    read = from_wire(msgspec.convert(stored, WireMessage), "t", 2)
+    stored = {
+        **{"partition": 2, "offset": 7, "timestamp": "1970-01-01T00:00:01.500Z"},
+        **{"key": None, "headers": [], "priority": "normal"},
+        **msgspec.json.decode(sent),
+    }
+    read = from_wire(msgspec.convert(stored, MessageBody), "t")
     assert (read.key, read.value) == (as_bytes(key), as_bytes(value))
     assert read.headers == tuple((name, as_bytes(each)) for name, each in headers)
     assert (read.topic, read.partition, read.offset, read.timestamp) == ("t", 2, 7, 1500)

@@ -17,8 +17,9 @@ from goqueue.cli.output import show_facts, show_table, show_value
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
+    from goqueue.api.dlq import RedriveBody
     from goqueue.client import Client
-    from goqueue.client.http.queue_results import DeadLetter, Redrive
+    from goqueue.client.http.queue_results import DeadLetter
 
 CHUNK: Final = 1_000  # messages of one request
 
@@ -261,7 +262,7 @@ def redrives(
             _show_redrives(chosen, client.redrives(topic))
 
 
-def _show_redrives(chosen: OutputFormat, found: "list[Redrive]") -> None:
+def _show_redrives(chosen: OutputFormat, found: "list[RedriveBody]") -> None:
     from goqueue.cli.cells import Moment, State
 
     if chosen != "table":

@@ -14,9 +14,10 @@ from goqueue.cli.session import OutputFormat, Session
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from goqueue.api.groups import GroupDetail, GroupLag, MovedOffset
     from goqueue.client import Client
     from goqueue.client.http.calls.groups import ResetTo
-    from goqueue.client.http.group_results import Group, GroupLag, MovedOffset, Place
+    from goqueue.model.topic_partition import TopicPartition
 
 ID_LENGTH_MAX: Final = 20
 
@@ -130,7 +131,7 @@ def members(context: typer.Context, group: GroupName) -> None:
         show_value(chosen, found.members)
 
 
-def _members_table(group: "Group") -> "RenderableType":
+def _members_table(group: "GroupDetail") -> "RenderableType":
     from goqueue.cli.cells import State
 
     return table(
@@ -156,7 +157,7 @@ def _shortened(member_id: str) -> str:
     return member_id if len(member_id) <= ID_LENGTH_MAX else f"{member_id[:ID_LENGTH_MAX]}…"
 
 
-def _places(places: "list[Place]") -> str:
+def _places(places: "list[TopicPartition]") -> str:
     """`orders/0,1,2 refunds/0`"""
     by_topic: dict[str, list[int]] = {}
     for place in places:

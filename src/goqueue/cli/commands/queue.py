@@ -393,8 +393,8 @@ def stats(
                 each.ready,
                 each.in_flight,
                 each.waiting,
-                *(each.totals.get(name, 0) for name in names),
-                sum(each.totals.get("dead_lettered", {}).values()),
+                *(getattr(each.totals, name) for name in names),
+                sum(each.totals.dead_lettered.values()),
             )
             for each in found.groups
         ],

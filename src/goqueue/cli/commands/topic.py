@@ -12,7 +12,7 @@ from goqueue.cli.pairs import pairs
 from goqueue.cli.session import OutputFormat, Session
 
 if TYPE_CHECKING:
-    from goqueue.client.http.results import Setting, Topic, TopicSummary
+    from goqueue.api.topics import SettingInfo, TopicDetail, TopicSummary
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Create, show, change and delete topics."
@@ -104,7 +104,7 @@ def describe(context: typer.Context, topic: TopicName) -> None:
     _show_settings(settings)
 
 
-def _describe(topic: "Topic") -> None:
+def _describe(topic: "TopicDetail") -> None:
     from goqueue.cli.cells import Moment, Size
 
     facts: list[tuple[str, object]] = [
@@ -125,7 +125,7 @@ def _describe(topic: "Topic") -> None:
     )
 
 
-def _show_settings(settings: "dict[str, Setting]") -> None:
+def _show_settings(settings: "dict[str, SettingInfo]") -> None:
     from goqueue.cli.cells import setting
 
     rows = [
@@ -135,7 +135,7 @@ def _show_settings(settings: "dict[str, Setting]") -> None:
     show_table(("SETTING", "VALUE", "FROM"), rows)
 
 
-def _values(settings: "dict[str, Setting]") -> dict[str, str]:
+def _values(settings: "dict[str, SettingInfo]") -> dict[str, str]:
     return {name: each.value for name, each in sorted(settings.items())}
 
 

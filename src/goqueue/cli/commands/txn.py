@@ -10,7 +10,7 @@ from goqueue.cli.output import show, show_facts, show_value
 from goqueue.cli.session import Session
 
 if TYPE_CHECKING:
-    from goqueue.client.http.calls.transactions import TransactionInfo
+    from goqueue.api.transactions import TransactionBody
 
 app = typer.Typer(
     add_completion=False,
@@ -89,7 +89,7 @@ def describe(context: typer.Context, transactional_id: TransactionalId) -> None:
     show_facts(chosen, found, _facts(found))
 
 
-def _facts(found: "TransactionInfo") -> list[tuple[str, object]]:
+def _facts(found: "TransactionBody") -> list[tuple[str, object]]:
     from goqueue.cli.cells import Moment, Span
 
     places = " ".join(f"{each.topic}-{each.partition}" for each in found.partitions)

@@ -9,6 +9,10 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from goqueue.api.groups import GroupDetail, GroupLag, GroupOffset, GroupSummary, MovedOffset
+from goqueue.api.messages import PublishResult
+from goqueue.api.server import HealthBody, VersionBody
+from goqueue.api.topics import PartitionsAdded, SettingInfo, TopicCreated, TopicDetail, TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.async_queue_verbs import AsyncQueueVerbs
@@ -19,13 +23,6 @@ from goqueue.client.http.calls.producers import TIMEOUT_MS
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, AsyncConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
-from goqueue.client.http.group_results import (
-    Group,
-    GroupLag,
-    GroupOffset,
-    GroupSummary,
-    MovedOffset,
-)
 from goqueue.client.http.messages import Publishables, Received
 from goqueue.client.http.outcomes import all_published, results_in
 from goqueue.client.http.reading import (
@@ -37,16 +34,7 @@ from goqueue.client.http.reading import (
     page_of,
     partitions_of,
 )
-from goqueue.client.http.results import (
-    Health,
-    Page,
-    PartitionsAdded,
-    Published,
-    ServerVersion,
-    Setting,
-    Topic,
-    TopicSummary,
-)
+from goqueue.client.http.results import Page
 from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 
 T = TypeVar("T")
@@ -99,10 +87,10 @@ class AsyncClient(AsyncQueueVerbs):
 
     # --- the server -------------------------------------------------------------------------------
 
-    async def version(self) -> ServerVersion:
+    async def version(self) -> VersionBody:
         return await self.send(topics.version())
 
-    async def health(self) -> Health:
+    async def health(self) -> HealthBody:
         """Whether the server serves, and if not, why."""
         return await self.send(topics.health())
 
@@ -114,13 +102,13 @@ class AsyncClient(AsyncQueueVerbs):
     async def topics(self) -> list[TopicSummary]:
         """All topics, by name."""
         page = await self.send(topics.topics())
-        found = page.details
+        found = page.details or []
         while page.next_after:
             page = await self.send(topics.topics(page.next_after))
-            found = found + page.details
+            found = found + (page.details or [])
         return found
 
-    async def topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> TopicDetail:
         return await self.send(topics.topic(name))
 
     async def create_topic(
@@ -129,19 +117,19 @@ class AsyncClient(AsyncQueueVerbs):
         *,
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
-    ) -> TopicSummary:
+    ) -> TopicCreated:
         """What is not given is the server's default."""
         return await self.send(topics.create_topic(name, partitions, settings or {}))
 
     async def delete_topic(self, name: str) -> None:
         await self.send(topics.delete_topic(name))
 
-    async def settings(self, name: str) -> dict[str, Setting]:
+    async def settings(self, name: str) -> dict[str, SettingInfo]:
         return (await self.send(topics.settings(name))).settings
 
     async def change_settings(
         self, name: str, changes: Mapping[str, str | None]
-    ) -> dict[str, Setting]:
+    ) -> dict[str, SettingInfo]:
         """Set settings of a topic, or with None go back to the default; gives all of them."""
         return (await self.send(topics.change_settings(name, changes))).settings
 
@@ -151,7 +139,7 @@ class AsyncClient(AsyncQueueVerbs):
 
     # --- messages ---------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, messages: Publishables) -> list[Published]:
+    async def publish(self, topic: str, messages: Publishables) -> list[PublishResult]:
         """Where each message went, in order; raises when any of them was refused.
 
         `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
@@ -160,7 +148,7 @@ class AsyncClient(AsyncQueueVerbs):
         """
         return all_published((await self.send(topics.publish(topic, messages))).results)
 
-    async def publish_each(self, topic: str, messages: Publishables) -> list[Published]:
+    async def publish_each(self, topic: str, messages: Publishables) -> list[PublishResult]:
         """As `publish`, but a message that is refused is a result with an `error`."""
         try:
             return (await self.send(topics.publish(topic, messages))).results
@@ -188,7 +176,7 @@ class AsyncClient(AsyncQueueVerbs):
             limit=limit,
             wait_ms=wait_ms,
         )
-        return page_of(await self.send(call), topic, partition)
+        return page_of(await self.send(call), topic)
 
     def transactional(
         self, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS
@@ -271,7 +259,7 @@ class AsyncClient(AsyncQueueVerbs):
             found = found + page.groups
         return found
 
-    async def group(self, name: str) -> Group:
+    async def group(self, name: str) -> GroupDetail:
         return await self.send(groups.group(name))
 
     async def delete_group(self, name: str) -> None:

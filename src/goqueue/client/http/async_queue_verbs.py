@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from goqueue.api.dlq import RedriveBody, RedrivenBody
+from goqueue.api.queues import HeldMessage, PriorityBody, ReliabilityBody
 from goqueue.client.http.calls import queues
 from goqueue.client.http.calls.queues import Which
 from goqueue.client.http.calls.topics import Call
@@ -10,12 +12,7 @@ from goqueue.client.http.queue_results import (
     DeadLetter,
     DeadLetters,
     Delivery,
-    Held,
-    PriorityStats,
-    QueueStats,
     Receipt,
-    Redrive,
-    Redriven,
     Settled,
     Waiting,
     dead_letter,
@@ -64,7 +61,7 @@ class AsyncQueueVerbs:
             wait_ms=wait_ms,
             visibility_ms=visibility_ms,
         )
-        return deliveries(await self.send(call))
+        return deliveries((await self.send(call)).messages)
 
     async def ack(self, *messages: Receipt) -> list[Settled]:
         """Acknowledge messages.  Accepts deliveries or receipt handles."""
@@ -129,17 +126,17 @@ class AsyncQueueVerbs:
         topic: str | None = None,
         consumer: str | None = None,
         limit: int | None = None,
-    ) -> list[Held]:
+    ) -> list[HeldMessage]:
         """Messages in flight: which consumer holds each, and until when."""
         call = queues.in_flight(group, topic=topic, consumer=consumer, limit=limit)
         return (await self.send(call)).messages
 
-    async def queue_stats(self, group: str | None = None) -> QueueStats:
+    async def queue_stats(self, group: str | None = None) -> ReliabilityBody:
         return await self.send(queues.stats(group))
 
     async def priority_stats(
         self, group: str | None = None, topic: str | None = None
-    ) -> PriorityStats:
+    ) -> PriorityBody:
         return await self.send(queues.priorities(group, topic))
 
     # --- dead letters -----------------------------------------------------------------------------
@@ -169,7 +166,7 @@ class AsyncQueueVerbs:
         limit: int | None = None,
         rate: float | None = None,
         dry_run: bool = False,
-    ) -> Redriven:
+    ) -> RedrivenBody:
         """Put dead letters back as they were, to their topic or another one."""
         call = queues.redrive(topic, which or {}, to=to, limit=limit, rate=rate, dry_run=dry_run)
         return await self.send(call)
@@ -182,16 +179,16 @@ class AsyncQueueVerbs:
         to: str | None = None,
         limit: int | None = None,
         rate: float | None = None,
-    ) -> Redrive:
+    ) -> RedriveBody:
         """The same in the background; `redrives` shows its progress."""
         call = queues.start_redrive(topic, which or {}, to=to, limit=limit, rate=rate)
         return await self.send(call)
 
-    async def redrives(self, topic: str) -> list[Redrive]:
+    async def redrives(self, topic: str) -> list[RedriveBody]:
         """Those in the background since the server started, the oldest first."""
         return (await self.send(queues.redrives(topic))).redrives
 
-    async def cancel_redrive(self, topic: str, redrive_id: str) -> Redrive:
+    async def cancel_redrive(self, topic: str, redrive_id: str) -> RedriveBody:
         """Stop a redrive.  Messages that are being moved still arrive."""
         return await self.send(queues.cancel_redrive(topic, redrive_id))
 

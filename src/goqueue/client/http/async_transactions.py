@@ -11,9 +11,10 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol, TypeVar
 
+from goqueue.api.transactions import PublishedInTransaction
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import producers
-from goqueue.client.http.calls.producers import FENCED, Ids, WrittenMessage
+from goqueue.client.http.calls.producers import FENCED, Ids
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables
 from goqueue.client.http.queue_results import Receipt, receipts_of
@@ -78,7 +79,7 @@ class AsyncTransaction:
         self._client = client
         self.ids = ids
 
-    async def publish(self, topic: str, messages: Publishables) -> list[WrittenMessage]:
+    async def publish(self, topic: str, messages: Publishables) -> list[PublishedInTransaction]:
         """Where each message is; readers see it when the transaction is committed, or never."""
         return (await self._client.send(producers.publish(self.ids, topic, messages))).results
 

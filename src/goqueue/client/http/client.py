@@ -9,6 +9,10 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from goqueue.api.groups import GroupDetail, GroupLag, GroupOffset, GroupSummary, MovedOffset
+from goqueue.api.messages import PublishResult
+from goqueue.api.server import HealthBody, VersionBody
+from goqueue.api.topics import PartitionsAdded, SettingInfo, TopicCreated, TopicDetail, TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.calls import groups, topics
@@ -17,13 +21,6 @@ from goqueue.client.http.calls.producers import TIMEOUT_MS
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, ConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
-from goqueue.client.http.group_results import (
-    Group,
-    GroupLag,
-    GroupOffset,
-    GroupSummary,
-    MovedOffset,
-)
 from goqueue.client.http.messages import Publishables, Received
 from goqueue.client.http.outcomes import all_published, results_in
 from goqueue.client.http.queue_verbs import QueueVerbs
@@ -36,16 +33,7 @@ from goqueue.client.http.reading import (
     page_of,
     partitions_of,
 )
-from goqueue.client.http.results import (
-    Health,
-    Page,
-    PartitionsAdded,
-    Published,
-    ServerVersion,
-    Setting,
-    Topic,
-    TopicSummary,
-)
+from goqueue.client.http.results import Page
 from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 from goqueue.client.http.transactions import TransactionalProducer
 
@@ -99,10 +87,10 @@ class Client(QueueVerbs):
 
     # --- the server -------------------------------------------------------------------------------
 
-    def version(self) -> ServerVersion:
+    def version(self) -> VersionBody:
         return self.send(topics.version())
 
-    def health(self) -> Health:
+    def health(self) -> HealthBody:
         """Whether the server serves, and if not, why."""
         return self.send(topics.health())
 
@@ -114,13 +102,13 @@ class Client(QueueVerbs):
     def topics(self) -> list[TopicSummary]:
         """All topics, by name."""
         page = self.send(topics.topics())
-        found = page.details
+        found = page.details or []
         while page.next_after:
             page = self.send(topics.topics(page.next_after))
-            found = found + page.details
+            found = found + (page.details or [])
         return found
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> TopicDetail:
         return self.send(topics.topic(name))
 
     def create_topic(
@@ -129,17 +117,19 @@ class Client(QueueVerbs):
         *,
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
-    ) -> TopicSummary:
+    ) -> TopicCreated:
         """What is not given is the server's default."""
         return self.send(topics.create_topic(name, partitions, settings or {}))
 
     def delete_topic(self, name: str) -> None:
         self.send(topics.delete_topic(name))
 
-    def settings(self, name: str) -> dict[str, Setting]:
+    def settings(self, name: str) -> dict[str, SettingInfo]:
         return self.send(topics.settings(name)).settings
 
-    def change_settings(self, name: str, changes: Mapping[str, str | None]) -> dict[str, Setting]:
+    def change_settings(
+        self, name: str, changes: Mapping[str, str | None]
+    ) -> dict[str, SettingInfo]:
         """Set settings of a topic, or with None go back to the default; gives all of them."""
         return self.send(topics.change_settings(name, changes)).settings
 
@@ -149,7 +139,7 @@ class Client(QueueVerbs):
 
     # --- messages ---------------------------------------------------------------------------------
 
-    def publish(self, topic: str, messages: Publishables) -> list[Published]:
+    def publish(self, topic: str, messages: Publishables) -> list[PublishResult]:
         """Where each message went, in order; raises when any of them was refused.
 
         `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
@@ -158,7 +148,7 @@ class Client(QueueVerbs):
         """
         return all_published(self.send(topics.publish(topic, messages)).results)
 
-    def publish_each(self, topic: str, messages: Publishables) -> list[Published]:
+    def publish_each(self, topic: str, messages: Publishables) -> list[PublishResult]:
         """As `publish`, but a message that is refused is a result with an `error`."""
         try:
             return self.send(topics.publish(topic, messages)).results
@@ -186,7 +176,7 @@ class Client(QueueVerbs):
             limit=limit,
             wait_ms=wait_ms,
         )
-        return page_of(self.send(call), topic, partition)
+        return page_of(self.send(call), topic)
 
     def transactional(
         self, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS
@@ -267,7 +257,7 @@ class Client(QueueVerbs):
             found = found + page.groups
         return found
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> GroupDetail:
         return self.send(groups.group(name))
 
     def delete_group(self, name: str) -> None:

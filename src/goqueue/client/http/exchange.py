@@ -10,6 +10,7 @@ import httpx
 import msgspec
 
 from goqueue._version import __version__
+from goqueue.api.errors import Problem
 from goqueue.client.errors import (
     BadAnswer,
     ClientError,
@@ -19,7 +20,6 @@ from goqueue.client.errors import (
     refusal,
 )
 from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.results import Problem
 
 T = TypeVar("T")
 DEFAULT_URL: Final = "http://localhost:8080"

@@ -13,13 +13,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from goqueue.api.groups import MembershipBody, PollBody
+from goqueue.api.queues import QueuePollBody
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import groups
 from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.group_results import Membership, Place, WirePoll
 from goqueue.client.http.messages import Received, from_wire
-from goqueue.client.http.queue_results import Delivery, WireDelivery, delivery
+from goqueue.client.http.queue_results import Delivery, deliveries
 from goqueue.client.http.results import Anything
+from goqueue.model.topic_partition import TopicPartition
 
 JOIN_AGAIN: Final = frozenset({"unknown_member_id", "illegal_generation", "fenced_instance_id"})
 
@@ -30,10 +32,12 @@ MessageT = TypeVar("MessageT", bound=Received)
 class MemberReading(Generic[MessageT]):
     """What `GroupReading` and `QueueReading` have in common."""
 
+    _answer: type[Any]  # to a poll
+
     def __init__(self, group: str, topics: Sequence[str], **settings: Any) -> None:
         """`settings` are those of a join: `auto_commit`, `offset_reset`, `client_id`, …"""
         self.group = group
-        self.partitions: list[Place] = []
+        self.partitions: list[TopicPartition] = []
         self.generation = 0
         self._topics = topics
         self._settings: Mapping[str, Any] = settings
@@ -41,39 +45,34 @@ class MemberReading(Generic[MessageT]):
         # No answer yet; a number, so that a first poll may be repeated too.
         self._seen: int | None = 0
 
-    def join_call(self) -> Call[Membership]:
+    def join_call(self) -> Call[MembershipBody]:
         return groups.join_group(self.group, self.member_id, self._topics, self._settings)
 
-    def joined(self, membership: Membership) -> None:
+    def joined(self, membership: MembershipBody) -> None:
         self.member_id = membership.member_id
         self.stands(membership)
         if self._seen is not None:
             self._seen = 0
 
-    def stands(self, membership: Membership) -> None:
+    def stands(self, membership: MembershipBody) -> None:
         self.generation = membership.generation
         self.partitions = membership.partitions
 
-    def call(self, *, limit: int | None = None, wait_ms: int = 0) -> Call[WirePoll]:
+    def call(self, *, limit: int | None = None, wait_ms: int = 0) -> Call[Any]:
         return groups.poll_group(
             self.group,
             self.member_id,
             self.generation,
+            result=self._answer,
             seen=self._seen,
             limit=limit,
             wait_ms=wait_ms,
         )
 
-    def take(self, answer: WirePoll) -> list[MessageT]:
-        self.stands(answer)
-        if self._seen is not None:
-            self._seen = answer.poll_id
-        return [self._message(message) for message in answer.messages]
-
-    def _message(self, wire: WireDelivery) -> MessageT:
+    def take(self, answer: Any) -> list[MessageT]:
         raise NotImplementedError
 
-    def heartbeat_call(self) -> Call[Membership]:
+    def heartbeat_call(self) -> Call[MembershipBody]:
         return groups.heartbeat(self.group, self.member_id, self.generation)
 
     def leave_call(self, *, commit: bool) -> Call[Anything]:
@@ -86,8 +85,12 @@ class MemberReading(Generic[MessageT]):
 class GroupReading(MemberReading[Received]):
     """Reads its share of the topics' partitions."""
 
-    def _message(self, wire: WireDelivery) -> Received:
-        return from_wire(wire, wire.topic, 0)
+    _answer: type[Any] = PollBody
+
+    def take(self, answer: PollBody) -> list[Received]:
+        self.stands(answer)
+        self._seen = answer.poll_id
+        return [from_wire(message, message.topic) for message in answer.messages]
 
 
 class QueueReading(MemberReading[Delivery]):
@@ -96,9 +99,12 @@ class QueueReading(MemberReading[Delivery]):
     When it dies, or is silent for longer than its session, others get what it holds.
     """
 
+    _answer: type[Any] = QueuePollBody
+
     def __init__(self, group: str, topics: Sequence[str], **settings: Any) -> None:
         super().__init__(group, topics, mode="queue", **settings)
         self._seen = None  # an answer that is lost comes again when its messages' time is over
 
-    def _message(self, wire: WireDelivery) -> Delivery:
-        return delivery(wire)
+    def take(self, answer: QueuePollBody) -> list[Delivery]:
+        self.stands(answer)
+        return deliveries(answer.messages)

@@ -11,11 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.api.dlq import DeadLetterBody
+from goqueue.api.groups import GroupMessage
+from goqueue.api.messages import MessageBody
+from goqueue.api.queues import PeekedMessage, QueueMessage
+from goqueue.model.times import TimeText
+
 BASE64: Final = "base64"
 Payload = str | bytes | None
 JsonValue = dict[str, Any] | list[Any]
 HeaderInput = Mapping[str, Payload] | Sequence[tuple[str, Payload]]
-WireTime = int | str | None  # RFC 3339; a number for what no calendar has; none
 NO_TIME: Final = -1
 
 
@@ -140,26 +145,14 @@ def _as_base64(payload: Payload) -> str | None:
 # --- from JSON ------------------------------------------------------------------------------------
 
 
-class WireHeader(msgspec.Struct, frozen=True):
-    name: str
-    value: str | None = None
+AnyMessage = MessageBody | GroupMessage | QueueMessage | PeekedMessage | DeadLetterBody
 
 
-class WireMessage(msgspec.Struct, frozen=True):
-    offset: int
-    timestamp: WireTime = None
-    key: str | None = None
-    value: str | None = None
-    headers: list[WireHeader] = []
-    encoding: str | None = None
-    partition: int | None = None
-
-
-def from_wire(wire: WireMessage, topic: str, partition: int) -> Received:
+def from_wire(wire: AnyMessage, topic: str) -> Received:
     read = from_base64 if wire.encoding == BASE64 else _from_text
     return Received(
         topic=topic,
-        partition=partition if wire.partition is None else wire.partition,
+        partition=wire.partition,
         offset=wire.offset,
         timestamp=milliseconds(wire.timestamp),
         key=read(wire.key),
@@ -176,7 +169,7 @@ def from_base64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
-def milliseconds(time: WireTime) -> int:
+def milliseconds(time: TimeText) -> int:
     match time:
         case None:
             return NO_TIME

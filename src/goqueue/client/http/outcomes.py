@@ -9,21 +9,21 @@ from typing import Final
 
 import msgspec
 
+from goqueue.api.messages import PublishResult
 from goqueue.client.errors import PublishIncomplete, Refused
-from goqueue.client.http.results import Published
 
 RESULTS: Final = "results"
 
 
-def results_in(error: Refused) -> list[Published]:
+def results_in(error: Refused) -> list[PublishResult]:
     """The results that came with an error; raises the error when there are none."""
     try:
-        return msgspec.convert(error.details[RESULTS], list[Published])
+        return msgspec.convert(error.details[RESULTS], list[PublishResult])
     except (KeyError, msgspec.ValidationError):
         raise error from None
 
 
-def all_published(results: list[Published]) -> list[Published]:
+def all_published(results: list[PublishResult]) -> list[PublishResult]:
     """The results when nothing failed; raises `PublishIncomplete` otherwise."""
     problems = [each.error for each in results if each.error is not None]
     if problems:

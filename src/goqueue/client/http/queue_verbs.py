@@ -4,6 +4,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from goqueue.api.dlq import RedriveBody, RedrivenBody
+from goqueue.api.queues import HeldMessage, PriorityBody, ReliabilityBody
 from goqueue.client.http.calls import queues
 from goqueue.client.http.calls.queues import Which
 from goqueue.client.http.calls.topics import Call
@@ -11,12 +13,7 @@ from goqueue.client.http.queue_results import (
     DeadLetter,
     DeadLetters,
     Delivery,
-    Held,
-    PriorityStats,
-    QueueStats,
     Receipt,
-    Redrive,
-    Redriven,
     Settled,
     Waiting,
     dead_letter,
@@ -65,7 +62,7 @@ class QueueVerbs:
             wait_ms=wait_ms,
             visibility_ms=visibility_ms,
         )
-        return deliveries(self.send(call))
+        return deliveries(self.send(call).messages)
 
     def ack(self, *messages: Receipt) -> list[Settled]:
         """Acknowledge messages.  Accepts deliveries or receipt handles."""
@@ -130,15 +127,15 @@ class QueueVerbs:
         topic: str | None = None,
         consumer: str | None = None,
         limit: int | None = None,
-    ) -> list[Held]:
+    ) -> list[HeldMessage]:
         """Messages in flight: which consumer holds each, and until when."""
         call = queues.in_flight(group, topic=topic, consumer=consumer, limit=limit)
         return self.send(call).messages
 
-    def queue_stats(self, group: str | None = None) -> QueueStats:
+    def queue_stats(self, group: str | None = None) -> ReliabilityBody:
         return self.send(queues.stats(group))
 
-    def priority_stats(self, group: str | None = None, topic: str | None = None) -> PriorityStats:
+    def priority_stats(self, group: str | None = None, topic: str | None = None) -> PriorityBody:
         return self.send(queues.priorities(group, topic))
 
     # --- dead letters -----------------------------------------------------------------------------
@@ -168,7 +165,7 @@ class QueueVerbs:
         limit: int | None = None,
         rate: float | None = None,
         dry_run: bool = False,
-    ) -> Redriven:
+    ) -> RedrivenBody:
         """Put dead letters back as they were, to their topic or another one."""
         call = queues.redrive(topic, which or {}, to=to, limit=limit, rate=rate, dry_run=dry_run)
         return self.send(call)
@@ -181,16 +178,16 @@ class QueueVerbs:
         to: str | None = None,
         limit: int | None = None,
         rate: float | None = None,
-    ) -> Redrive:
+    ) -> RedriveBody:
         """The same in the background; `redrives` shows its progress."""
         call = queues.start_redrive(topic, which or {}, to=to, limit=limit, rate=rate)
         return self.send(call)
 
-    def redrives(self, topic: str) -> list[Redrive]:
+    def redrives(self, topic: str) -> list[RedriveBody]:
         """Those in the background since the server started, the oldest first."""
         return self.send(queues.redrives(topic)).redrives
 
-    def cancel_redrive(self, topic: str, redrive_id: str) -> Redrive:
+    def cancel_redrive(self, topic: str, redrive_id: str) -> RedriveBody:
         """Stop a redrive.  Messages that are being moved still arrive."""
         return self.send(queues.cancel_redrive(topic, redrive_id))
 

@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, Protocol
 
+from goqueue.api.messages import MessagePage, TopicMessages
+from goqueue.api.topics import TopicDetail
 from goqueue.client.http.calls import topics
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Received, from_wire
-from goqueue.client.http.results import Page, Topic, WirePage, WireTopicMessages
+from goqueue.client.http.results import Page
 
 PAGE_MESSAGES: Final = 1000
 log = logging.getLogger("goqueue.client")
@@ -45,7 +47,7 @@ class PartitionReading:
         self._end: int | None = None  # where the partition ended when reading began
         self._page_messages = page_messages
 
-    def call(self, wait_ms: int = 0) -> Call[WirePage]:
+    def call(self, wait_ms: int = 0) -> Call[MessagePage]:
         return topics.fetch(
             self.topic,
             self.partition,
@@ -56,8 +58,8 @@ class PartitionReading:
             wait_ms=wait_ms,
         )
 
-    def take(self, wire: WirePage) -> None:
-        page = page_of(wire, self.topic, self.partition)
+    def take(self, wire: MessagePage) -> None:
+        page = page_of(wire, self.topic)
         self.buffer.extend(page.messages)
         if self._end is None:
             self._end = wire.high_watermark
@@ -65,7 +67,7 @@ class PartitionReading:
         stalled = not page.messages and not self.has_moved
         self._next = page.next_offset
         self._from_time = None
-        past_end = self._end is not None and page.next_offset >= self._end
+        past_end = page.next_offset >= self._end
         self.is_finished = past_end or wire.at_end or stalled
 
     def drain(self) -> Iterator[Received]:
@@ -115,7 +117,7 @@ class TopicFollowing:
         self._from_time = from_time
         self._cursor: str | None = None
 
-    def call(self, wait_ms: int) -> Call[WireTopicMessages]:
+    def call(self, wait_ms: int) -> Call[TopicMessages]:
         """The first one does not wait: `latest` is settled as soon as it is answered."""
         if self._cursor is None:
             return topics.read_topic(
@@ -125,11 +127,11 @@ class TopicFollowing:
             self._topic, cursor=self._cursor, limit=PAGE_MESSAGES, wait_ms=wait_ms
         )
 
-    def take(self, wire: WireTopicMessages) -> list[Received]:
+    def take(self, wire: TopicMessages) -> list[Received]:
         self._cursor = wire.cursor
         for problem in wire.problems:
             log.warning("messages of topic %s were skipped: %s", self._topic, problem)
-        return [from_wire(message, self._topic, 0) for message in wire.messages]
+        return [from_wire(message, self._topic) for message in wire.messages]
 
 
 class PartitionFollowing:
@@ -138,10 +140,10 @@ class PartitionFollowing:
     def __init__(self, reading: PartitionReading) -> None:
         self._reading = reading
 
-    def call(self, wait_ms: int) -> Call[WirePage]:
+    def call(self, wait_ms: int) -> Call[MessagePage]:
         return self._reading.call(0 if self._reading.has_moved else wait_ms)
 
-    def take(self, wire: WirePage) -> list[Received]:
+    def take(self, wire: MessagePage) -> list[Received]:
         self._reading.take(wire)
         return list(self._reading.drain())
 
@@ -151,7 +153,7 @@ def _first_time(buffer: deque[Received]) -> tuple[int, int]:
 
 
 def partitions_of(
-    topic: Topic,
+    topic: TopicDetail,
     partition: int | None,
     start: Position | None,
     *,
@@ -174,7 +176,7 @@ def partitions_of(
     ]
 
 
-def _start_of(topic: Topic, partition: int, start: Position | None) -> Position:
+def _start_of(topic: TopicDetail, partition: int, start: Position | None) -> Position:
     offsets = topic.partition_offsets.get(partition)
     if start is None:
         return "earliest"
@@ -188,13 +190,11 @@ def following_topic(topic: str, start: Position | None, from_time: int | None) -
 
 
 def following_partition(
-    topic: Topic, partition: int, start: Position | None, from_time: int | None
+    topic: TopicDetail, partition: int, start: Position | None, from_time: int | None
 ) -> Following:
     (chosen,) = partitions_of(topic, partition, start, from_time=from_time)
     return PartitionFollowing(chosen)
 
 
-def page_of(wire: WirePage, topic: str, partition: int) -> Page:
-    return Page(
-        [from_wire(message, topic, partition) for message in wire.messages], wire.next_offset
-    )
+def page_of(wire: MessagePage, topic: str) -> Page:
+    return Page([from_wire(message, topic) for message in wire.messages], wire.next_offset)

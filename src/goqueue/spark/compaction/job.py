@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from goqueue.api.topics import CompactedBody, Sealed
 from goqueue.client import Client
 from goqueue.client.http.calls import topics
-from goqueue.client.http.results import Compacted, Sealed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 class PartitionCompacted(msgspec.Struct, frozen=True):
     partition: int
     superseded: int
-    result: Compacted
+    result: CompactedBody
 
 
 def compact(

@@ -13,9 +13,10 @@ from typing import Self
 
 import msgspec
 
+from goqueue.api.transactions import RunStarted
 from goqueue.client import Client
 from goqueue.client.http.calls import transactions as calls
-from goqueue.client.http.calls.transactions import Member, Run
+from goqueue.client.http.calls.transactions import Member
 from goqueue.client.http.retries import FOLLOWING
 
 
@@ -46,7 +47,7 @@ class Group:
     ) -> None:
         self._client.close()
 
-    def start_run(self, version: Version) -> Run:
+    def start_run(self, version: Version) -> RunStarted:
         return self._client.send(calls.start_run(version.application, version.run_name))
 
     def newest_run(self, application: str) -> int | None:

@@ -1,36 +1,36 @@
 """Every request about consumer groups, as data."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.group_results import (
-    Group,
+from goqueue.api.groups import (
+    GroupDetail,
     GroupLag,
+    GroupList,
     GroupOffsets,
-    GroupPage,
-    Membership,
+    MembershipBody,
     OffsetsReset,
-    WirePoll,
 )
+from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.results import Anything
 
+T = TypeVar("T")
 ResetTo = Literal["earliest", "latest", "offset", "timestamp", "shift"]
 
 
 # --- for operators --------------------------------------------------------------------------------
 
 
-def groups(after: str | None = None) -> Call[GroupPage]:
+def groups(after: str | None = None) -> Call[GroupList]:
     query = {"after": after} if after else {}
-    return Call(method="GET", path="/groups", result=GroupPage, query=query, is_repeatable=True)
+    return Call(method="GET", path="/groups", result=GroupList, query=query, is_repeatable=True)
 
 
-def group(name: str) -> Call[Group]:
-    return Call(method="GET", path=_group(name), result=Group, is_repeatable=True)
+def group(name: str) -> Call[GroupDetail]:
+    return Call(method="GET", path=_group(name), result=GroupDetail, is_repeatable=True)
 
 
 def delete_group(name: str) -> Call[Anything]:
@@ -70,13 +70,13 @@ def reset_offsets(
 
 def join_group(
     name: str, member_id: str, topics: Sequence[str], settings: Mapping[str, Any]
-) -> Call[Membership]:
+) -> Call[MembershipBody]:
     """Who names itself can ask twice and is still one member."""
     body = {**settings, "topics": list(topics), "member_id": member_id}
     return Call(
         method="POST",
         path=_group(name, "join"),
-        result=Membership,
+        result=MembershipBody,
         body=_json(body),
         is_repeatable=bool(member_id),
     )
@@ -87,10 +87,11 @@ def poll_group(
     member_id: str,
     generation: int,
     *,
+    result: type[T],
     seen: int | None = None,
     limit: int | None = None,
     wait_ms: int = 0,
-) -> Call[WirePoll]:
+) -> Call[T]:
     """With `seen` an answer that was lost comes again, so the call may be sent again too."""
     query = {
         "member_id": member_id,
@@ -102,18 +103,18 @@ def poll_group(
     return Call(
         method="GET",
         path=_group(name, "poll"),
-        result=WirePoll,
+        result=result,
         query={key: str(value) for key, value in query.items() if value is not None},
         is_repeatable=seen is not None,
         wait_seconds=wait_ms / 1000,
     )
 
 
-def heartbeat(name: str, member_id: str, generation: int) -> Call[Membership]:
+def heartbeat(name: str, member_id: str, generation: int) -> Call[MembershipBody]:
     return Call(
         method="POST",
         path=_group(name, "heartbeat"),
-        result=Membership,
+        result=MembershipBody,
         body=_json({"member_id": member_id, "generation": generation}),
         is_repeatable=True,
     )

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from goqueue.api.transactions import Begun, ProducerBody, PublishedMany
 from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables, as_messages, to_wire
 from goqueue.client.http.results import Anything
@@ -12,26 +13,6 @@ from goqueue.client.http.results import Anything
 T = TypeVar("T")
 TIMEOUT_MS: Final = 60_000
 FENCED: Final = "producer_fenced"
-
-
-class ProducerId(msgspec.Struct, frozen=True):
-    producer_id: int
-    epoch: int
-
-
-class Begun(msgspec.Struct, frozen=True):
-    transaction_id: str
-
-
-class WrittenMessage(msgspec.Struct, frozen=True):
-    """Where a message will be when its transaction is committed."""
-
-    partition: int
-    offset: int
-
-
-class WrittenMessages(msgspec.Struct, frozen=True):
-    results: list[WrittenMessage]
 
 
 class Ids(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,12 +24,12 @@ class Ids(msgspec.Struct, frozen=True, omit_defaults=True):
     transaction_id: str | None = None
 
 
-def init(transactional_id: str, timeout_ms: int) -> Call[ProducerId]:
+def init(transactional_id: str, timeout_ms: int) -> Call[ProducerBody]:
     body = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
     return Call(
         method="POST",
         path="/producers/init",
-        result=ProducerId,
+        result=ProducerBody,
         body=msgspec.json.encode(body),
         is_repeatable=True,
     )
@@ -58,9 +39,9 @@ def begin(ids: Ids) -> Call[Begun]:
     return _call("begin", Begun, ids, is_repeatable=False)
 
 
-def publish(ids: Ids, topic: str, messages: Publishables) -> Call[WrittenMessages]:
+def publish(ids: Ids, topic: str, messages: Publishables) -> Call[PublishedMany]:
     wire = [to_wire(message) for message in as_messages(messages)]
-    return _call("messages", WrittenMessages, ids, is_repeatable=False, topic=topic, messages=wire)
+    return _call("messages", PublishedMany, ids, is_repeatable=False, topic=topic, messages=wire)
 
 
 def acks(ids: Ids, receipts: Sequence[str]) -> Call[Anything]:

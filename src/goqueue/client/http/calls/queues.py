@@ -11,23 +11,25 @@ from urllib.parse import quote
 
 import msgspec
 
-from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.queue_results import (
-    InFlight,
-    PriorityStats,
-    Purged,
-    QueueSettings,
-    QueueStats,
-    RangeAcked,
-    Redrive,
-    Redriven,
-    Redrives,
-    SettledMany,
-    TakenLetters,
-    WireDeliveries,
-    WireLetter,
-    WireLetters,
+from goqueue.api.dlq import (
+    DeadLetterBody,
+    DeadLettersBody,
+    PurgedBody,
+    RedriveBody,
+    RedrivenBody,
+    RedrivesBody,
+    TakenBody,
 )
+from goqueue.api.queues import (
+    InFlightBody,
+    PeekedBody,
+    PriorityBody,
+    RangeBody,
+    ReceivedBody,
+    ReliabilityBody,
+)
+from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.queue_results import QueueSettings, SettledMany
 
 Which = Mapping[str, Any]  # which dead letters: partition, offsets, key, reason, group, times
 
@@ -44,7 +46,7 @@ def receive(
     max_bytes: int | None = None,
     wait_ms: int = 0,
     visibility_ms: int | None = None,
-) -> Call[WireDeliveries]:
+) -> Call[ReceivedBody]:
     body = {
         "group": group,
         "consumer": consumer or None,
@@ -56,7 +58,7 @@ def receive(
     return Call(
         method="POST",
         path=_path("queues", topic, "receive"),
-        result=WireDeliveries,
+        result=ReceivedBody,
         body=_json(body),
         wait_seconds=wait_ms / 1000,
     )
@@ -86,7 +88,7 @@ def release(receipts: Sequence[str], *, delay_ms: int = 0) -> Call[SettledMany]:
 
 def ack_range(
     topic: str, group: str, partition: int, first: int, last: int, consumer: str | None = None
-) -> Call[RangeAcked]:
+) -> Call[RangeBody]:
     body = {
         "group": group,
         "partition": partition,
@@ -97,15 +99,15 @@ def ack_range(
     return Call(
         method="POST",
         path=_path("queues", topic, "ack-range"),
-        result=RangeAcked,
+        result=RangeBody,
         body=_json(body),
         is_repeatable=True,
     )
 
 
-def peek(topic: str, group: str, count: int) -> Call[WireDeliveries]:
+def peek(topic: str, group: str, count: int) -> Call[PeekedBody]:
     query = {"group": group, "limit": str(count)}
-    return _get(_path("queues", topic, "peek"), WireDeliveries, query)
+    return _get(_path("queues", topic, "peek"), PeekedBody, query)
 
 
 def _settle(verb: str, receipts: Sequence[str], **more: Any) -> Call[SettledMany]:
@@ -139,17 +141,17 @@ def change_settings(
 
 def in_flight(
     group: str, *, topic: str | None = None, consumer: str | None = None, limit: int | None = None
-) -> Call[InFlight]:
+) -> Call[InFlightBody]:
     query = {"topic": topic, "consumer": consumer, "limit": limit}
-    return _get(_path("groups", group, "in-flight"), InFlight, _query(query))
+    return _get(_path("groups", group, "in-flight"), InFlightBody, _query(query))
 
 
-def stats(group: str | None = None) -> Call[QueueStats]:
-    return _get("/reliability/stats", QueueStats, _query({"group": group}))
+def stats(group: str | None = None) -> Call[ReliabilityBody]:
+    return _get("/reliability/stats", ReliabilityBody, _query({"group": group}))
 
 
-def priorities(group: str | None = None, topic: str | None = None) -> Call[PriorityStats]:
-    return _get("/priority/stats", PriorityStats, _query({"group": group, "topic": topic}))
+def priorities(group: str | None = None, topic: str | None = None) -> Call[PriorityBody]:
+    return _get("/priority/stats", PriorityBody, _query({"group": group, "topic": topic}))
 
 
 # --- dead letters ---------------------------------------------------------------------------------
@@ -162,17 +164,17 @@ def dead_letters(
     limit: int | None = None,
     after: str | None = None,
     reasons: bool = False,
-) -> Call[WireLetters]:
+) -> Call[DeadLettersBody]:
     query = {**which, "limit": limit, "after": after, "reasons": "true" if reasons else None}
-    return _get(_path("topics", topic, "dlq"), WireLetters, _query(query))
+    return _get(_path("topics", topic, "dlq"), DeadLettersBody, _query(query))
 
 
-def dead_letter(topic: str, partition: int, offset: int) -> Call[WireLetter]:
-    return _get(_path("topics", topic, "dlq", str(partition), str(offset)), WireLetter)
+def dead_letter(topic: str, partition: int, offset: int) -> Call[DeadLetterBody]:
+    return _get(_path("topics", topic, "dlq", str(partition), str(offset)), DeadLetterBody)
 
 
-def taken_letters(topic: str) -> Call[TakenLetters]:
-    return _get(_path("topics", topic, "dlq", "taken"), TakenLetters)
+def taken_letters(topic: str) -> Call[TakenBody]:
+    return _get(_path("topics", topic, "dlq", "taken"), TakenBody)
 
 
 def redrive(
@@ -183,13 +185,13 @@ def redrive(
     limit: int | None = None,
     rate: float | None = None,
     dry_run: bool = False,
-) -> Call[Redriven]:
+) -> Call[RedrivenBody]:
     body = {**which, "to": to, "limit": limit, "rate": rate, "dry_run": dry_run}
     seconds = limit / rate if limit and rate else 0.0
     return Call(
         method="POST",
         path=_path("topics", topic, "dlq", "redrive"),
-        result=Redriven,
+        result=RedrivenBody,
         body=_json(body),
         wait_seconds=seconds,
     )
@@ -202,26 +204,26 @@ def start_redrive(
     to: str | None = None,
     limit: int | None = None,
     rate: float | None = None,
-) -> Call[Redrive]:
+) -> Call[RedriveBody]:
     body = {**which, "to": to, "limit": limit, "rate": rate, "background": True}
     path = _path("topics", topic, "dlq", "redrive")
-    return Call(method="POST", path=path, result=Redrive, body=_json(body))
+    return Call(method="POST", path=path, result=RedriveBody, body=_json(body))
 
 
-def redrives(topic: str) -> Call[Redrives]:
-    return _get(_path("topics", topic, "dlq", "redrives"), Redrives)
+def redrives(topic: str) -> Call[RedrivesBody]:
+    return _get(_path("topics", topic, "dlq", "redrives"), RedrivesBody)
 
 
-def cancel_redrive(topic: str, redrive_id: str) -> Call[Redrive]:
+def cancel_redrive(topic: str, redrive_id: str) -> Call[RedriveBody]:
     path = _path("topics", topic, "dlq", "redrives", redrive_id)
-    return Call(method="DELETE", path=path, result=Redrive, is_repeatable=True)
+    return Call(method="DELETE", path=path, result=RedriveBody, is_repeatable=True)
 
 
-def purge(topic: str, which: Which) -> Call[Purged]:
+def purge(topic: str, which: Which) -> Call[PurgedBody]:
     return Call(
         method="DELETE",
         path=_path("topics", topic, "dlq"),
-        result=Purged,
+        result=PurgedBody,
         query=_query(which),
         is_repeatable=True,
     )

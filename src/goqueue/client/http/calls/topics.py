@@ -10,24 +10,19 @@ from urllib.parse import quote
 
 import msgspec
 
-from goqueue.client.http.messages import Publishables, as_messages, to_wire
-from goqueue.client.http.results import (
-    Anything,
-    BackupCopy,
-    Compacted,
-    Health,
-    LogLevel,
+from goqueue.api.messages import MessagePage, PublishResponse, TopicMessages
+from goqueue.api.server import BackupBody, HealthBody, LogLevel, VersionBody
+from goqueue.api.topics import (
+    CompactedBody,
     PartitionsAdded,
-    PublishResults,
     Sealed,
-    ServerVersion,
-    Settings,
-    Topic,
-    TopicPage,
-    TopicSummary,
-    WirePage,
-    WireTopicMessages,
+    SettingList,
+    TopicCreated,
+    TopicDetail,
+    TopicList,
 )
+from goqueue.client.http.messages import Publishables, as_messages, to_wire
+from goqueue.client.http.results import Anything
 
 T = TypeVar("T")
 BACKUP_SECONDS_MAX = 3_600.0
@@ -55,15 +50,15 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 # --- the server -----------------------------------------------------------------------------------
 
 
-def version() -> Call[ServerVersion]:
-    return _get("/version", ServerVersion)
+def version() -> Call[VersionBody]:
+    return _get("/version", VersionBody)
 
 
-def health(*, verbose: bool = False) -> Call[Health]:
+def health(*, verbose: bool = False) -> Call[HealthBody]:
     return Call(
         method="GET",
         path="/readyz",
-        result=Health,
+        result=HealthBody,
         query={"verbose": "true"} if verbose else {},
         is_repeatable=True,
         also_answers=(503,),
@@ -88,11 +83,11 @@ def set_log_level(level: str) -> Call[LogLevel]:
     )
 
 
-def take_backup() -> Call[BackupCopy]:
+def take_backup() -> Call[BackupBody]:
     return Call(
         method="POST",
         path="/admin/backups",
-        result=BackupCopy,
+        result=BackupBody,
         wait_seconds=BACKUP_SECONDS_MAX,
     )
 
@@ -109,33 +104,33 @@ def remove_backup(backup_id: str) -> Call[Anything]:
 # --- topics ---------------------------------------------------------------------------------------
 
 
-def topics(after: str | None = None) -> Call[TopicPage]:
+def topics(after: str | None = None) -> Call[TopicList]:
     query = {"verbose": "true"} | ({"after": after} if after else {})
-    return Call(method="GET", path="/topics", result=TopicPage, query=query, is_repeatable=True)
+    return Call(method="GET", path="/topics", result=TopicList, query=query, is_repeatable=True)
 
 
-def topic(name: str) -> Call[Topic]:
-    return _get(_topic(name), Topic)
+def topic(name: str) -> Call[TopicDetail]:
+    return _get(_topic(name), TopicDetail)
 
 
 def create_topic(
     name: str, partitions: int | None, settings: Mapping[str, str]
-) -> Call[TopicSummary]:
+) -> Call[TopicCreated]:
     body: dict[str, Any] = {"name": name, "settings": dict(settings)}
     if partitions is not None:
         body["num_partitions"] = partitions
-    return Call(method="POST", path="/topics", result=TopicSummary, body=_json(body))
+    return Call(method="POST", path="/topics", result=TopicCreated, body=_json(body))
 
 
 def delete_topic(name: str) -> Call[Anything]:
     return Call(method="DELETE", path=_topic(name), result=Anything)
 
 
-def settings(name: str) -> Call[Settings]:
-    return _get(_topic(name, "settings"), Settings)
+def settings(name: str) -> Call[SettingList]:
+    return _get(_topic(name, "settings"), SettingList)
 
 
-def change_settings(name: str, changes: Mapping[str, str | None]) -> Call[Settings]:
+def change_settings(name: str, changes: Mapping[str, str | None]) -> Call[SettingList]:
     body = {
         "set": {key: value for key, value in changes.items() if value is not None},
         "unset": [key for key, value in changes.items() if value is None],
@@ -143,7 +138,7 @@ def change_settings(name: str, changes: Mapping[str, str | None]) -> Call[Settin
     return Call(
         method="PATCH",
         path=_topic(name, "settings"),
-        result=Settings,
+        result=SettingList,
         body=_json(body),
         is_repeatable=True,
     )
@@ -170,7 +165,7 @@ def seal_compaction(name: str, partition: int) -> Call[Sealed]:
 
 def compact(
     name: str, partition: int, sealed: Sealed, first: int, superseded: str, *, dry_run: bool
-) -> Call[Compacted]:
+) -> Call[CompactedBody]:
     """`superseded`: a bit an offset from `first`, compressed with zlib, in base64."""
     body = {
         "topic_id": sealed.topic_id,
@@ -182,7 +177,7 @@ def compact(
     return Call(
         method="POST",
         path=_topic(name, "partitions", str(partition), "compaction"),
-        result=Compacted,
+        result=CompactedBody,
         body=_json(body),
         is_repeatable=True,
         wait_seconds=COMPACTION_SECONDS_MAX,
@@ -192,10 +187,10 @@ def compact(
 # --- messages -------------------------------------------------------------------------------------
 
 
-def publish(name: str, messages: Publishables) -> Call[PublishResults]:
+def publish(name: str, messages: Publishables) -> Call[PublishResponse]:
     body = {"messages": [to_wire(message) for message in as_messages(messages)]}
     return Call(
-        method="POST", path=_topic(name, "messages"), result=PublishResults, body=_json(body)
+        method="POST", path=_topic(name, "messages"), result=PublishResponse, body=_json(body)
     )
 
 
@@ -208,7 +203,7 @@ def fetch(
     to_time: int | None = None,
     limit: int | None = None,
     wait_ms: int = 0,
-) -> Call[WirePage]:
+) -> Call[MessagePage]:
     """Times are wall-clock milliseconds; `from_time` stands in for an offset."""
     query = {
         "offset": offset,
@@ -220,7 +215,7 @@ def fetch(
     return Call(
         method="GET",
         path=_topic(name, "partitions", str(partition), "messages"),
-        result=WirePage,
+        result=MessagePage,
         query={key: str(value) for key, value in query.items() if value is not None},
         is_repeatable=True,
         wait_seconds=wait_ms / 1000,
@@ -235,7 +230,7 @@ def read_topic(
     from_time: int | None = None,
     limit: int | None = None,
     wait_ms: int = 0,
-) -> Call[WireTopicMessages]:
+) -> Call[TopicMessages]:
     """All partitions in one request; `cursor` is that of the answer before."""
     query = {
         "cursor": cursor,
@@ -247,7 +242,7 @@ def read_topic(
     return Call(
         method="GET",
         path=_topic(name, "messages"),
-        result=WireTopicMessages,
+        result=TopicMessages,
         query={key: str(value) for key, value in query.items() if value is not None},
         is_repeatable=True,
         wait_seconds=wait_ms / 1000,

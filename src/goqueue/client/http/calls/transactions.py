@@ -6,89 +6,55 @@ from urllib.parse import quote
 
 import msgspec
 
+from goqueue.api.transactions import (
+    ApplicationBody,
+    AttemptStarted,
+    Decided,
+    RunStarted,
+    Status,
+    TransactionBody,
+    TransactionList,
+)
 from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.messages import WireTime
 from goqueue.client.http.results import Anything
 
 T = TypeVar("T")
 
 
-class TransactionPlace(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-
-
-class TransactionInfo(msgspec.Struct, frozen=True):
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    state: str
-    transaction_id: str | None = None
-    start_time: WireTime = None
-    timeout_ms: int = 0
-    partitions: list[TransactionPlace] = []
-    groups: list[str] = []
-    acks: int = 0
-
-
-class TransactionPage(msgspec.Struct, frozen=True):
-    transactions: list[TransactionInfo]
-
-
-class TransactionStatus(msgspec.Struct, frozen=True):
-    status: str
-
-
-def transactions(*, state: str | None = None, also_idle: bool = False) -> Call[TransactionPage]:
+def transactions(*, state: str | None = None, also_idle: bool = False) -> Call[TransactionList]:
     query = {"state": state} if state else {}
     if also_idle:
         query["all"] = "true"
     return Call(
         method="GET",
         path="/transactions",
-        result=TransactionPage,
+        result=TransactionList,
         query=query,
         is_repeatable=True,
     )
 
 
-def transaction(transactional_id: str) -> Call[TransactionInfo]:
+def transaction(transactional_id: str) -> Call[TransactionBody]:
     return Call(
         method="GET",
         path="/transactions/describe",
-        result=TransactionInfo,
+        result=TransactionBody,
         query={"transactional_id": transactional_id},
         is_repeatable=True,
     )
 
 
-def abort_transaction(transactional_id: str) -> Call[TransactionStatus]:
+def abort_transaction(transactional_id: str) -> Call[Status]:
     return Call(
         method="POST",
         path="/transactions/force-abort",
-        result=TransactionStatus,
+        result=Status,
         body=msgspec.json.encode({"transactional_id": transactional_id}),
         is_repeatable=True,
     )
 
 
 # --- group transactions: many producers, one decision ---------------------------------------------
-
-
-class Run(msgspec.Struct, frozen=True):
-    """A run of an application; those before it are fenced."""
-
-    run: int
-    last_version: int
-    """The last version that was decided; -1 for none."""
-
-
-class ApplicationInfo(msgspec.Struct, frozen=True):
-    application: str
-    run: int
-    """The newest one; -1 for none."""
-    last_version: int
-    """The last version that was decided; -1 for none."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -99,35 +65,19 @@ class Member(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """A producer of its own for one attempt at one task of a version."""
-
-    already_decided: bool
-    """The version is decided: what the attempt would write is there, and nothing else is said."""
-    transactional_id: str | None = None
-    producer_id: int | None = None
-    epoch: int | None = None
-
-
-class Decided(msgspec.Struct, frozen=True):
-    version: int
-    already_decided: bool
-    """It was decided before; the members given are aborted."""
-
-
-def describe_application(application: str) -> Call[ApplicationInfo]:
+def describe_application(application: str) -> Call[ApplicationBody]:
     path = f"/transactions/groups/{quote(application, safe='')}"
-    return Call(method="GET", path=path, result=ApplicationInfo, is_repeatable=True)
+    return Call(method="GET", path=path, result=ApplicationBody, is_repeatable=True)
 
 
-def start_run(application: str, name: str) -> Call[Run]:
+def start_run(application: str, name: str) -> Call[RunStarted]:
     """`name` tells the run apart from all others, so that it may be started again and again."""
-    return _group_call(application, "runs", Run, {"name": name})
+    return _group_call(application, "runs", RunStarted, {"name": name})
 
 
 def start_attempt(
     application: str, *, version: int, run: int, task: int, attempt: int, timeout_ms: int
-) -> Call[Attempt]:
+) -> Call[AttemptStarted]:
     body = {
         "version": version,
         "run": run,
@@ -135,7 +85,7 @@ def start_attempt(
         "attempt": attempt,
         "timeout_ms": timeout_ms,
     }
-    return _group_call(application, "attempts", Attempt, body)
+    return _group_call(application, "attempts", AttemptStarted, body)
 
 
 def decide(application: str, *, version: int, run: int, members: Sequence[Member]) -> Call[Decided]:

@@ -143,7 +143,7 @@ async def describe_topic(broker: TheBroker, topic: TopicPath) -> TopicDetail:
         settings=dict(found.overrides),
         total_messages=sum(p.log.high_watermark - p.log.start_offset for p in partitions),
         total_size_bytes=sum(p.log.size for p in partitions),
-        partition_offsets={str(p.index): offsets_of(p) for p in partitions},
+        partition_offsets={p.index: offsets_of(p) for p in partitions},
     )
 
 
