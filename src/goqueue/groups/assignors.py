@@ -73,7 +73,7 @@ def _uniform_alike(members: Sequence[Subscriber], counts: Counts) -> Targets:
     room: dict[str, int] = {}
     for place, member in enumerate(by_had):
         allowed = quota + (place < extra)
-        kept[member.member_id] = _ordered(member.had & free.keys())[:allowed]
+        kept[member.member_id] = _sort(member.had & free.keys())[:allowed]
         room[member.member_id] = allowed - len(kept[member.member_id])
         for partition in kept[member.member_id]:
             del free[partition]
@@ -105,7 +105,7 @@ def _uniform_mixed(members: Sequence[Subscriber], counts: Counts) -> Targets:
     wishes = [[number[topic] for topic in member.topics if topic in number] for member in members]
     holdings = balance.Holdings(len(members), [counts[topic] for topic in topics], wishes)
     for index, member in enumerate(members):
-        for partition in _ordered(member.had):
+        for partition in _sort(member.had):
             if partition.topic_id in member.topics and partition.partition < counts.get(
                 partition.topic_id, 0
             ):
@@ -168,7 +168,7 @@ def _ordered_topics(counts: Counts) -> list[TopicId]:
     return sorted(counts, key=lambda topic_id: topic_id.int)
 
 
-def _ordered(partitions: PartitionSet) -> list[TopicIdPartition]:
+def _sort(partitions: PartitionSet) -> list[TopicIdPartition]:
     return sorted(partitions, key=lambda partition: (partition.topic_id.int, partition.partition))
 
 

@@ -112,7 +112,7 @@ def _reconcile(
     member_id: str,
     subscription: embedded.Subscription,
 ) -> None:
-    """An eager member gave up everything before it joined: it reports nothing, and so owns that."""
+    """An eager member gave up all partitions before it joined, so it reports none."""
     group = change.consumer
     before = group.current[member_id]
     after = next_step(group, member_id, to_ids(change.context.topics, subscription.owned))
@@ -148,7 +148,7 @@ def heartbeat(
 
 
 def _expect_rejoin(change: PendingChange, member: ConsumerMember) -> None:
-    """One that never joins again would hold its partitions as long as it heartbeats."""
+    """Without a deadline, a member that never joins again would keep its partitions."""
     if not change.has_timer(TimerKind.REVOCATION, member.member_id):
         change.set_timer(TimerKind.REVOCATION, member.rebalance_timeout_ms, member.member_id)
 
@@ -169,7 +169,7 @@ def leave(
     change: PendingChange,
     leavers: Sequence[MemberIdentity],
 ) -> tuple[Left, ...]:
-    """An administrator may so remove members of either protocol."""
+    """An administrator may remove members of either protocol with it."""
     going: dict[str, None] = {}
     results = []
     for leaver in leavers:

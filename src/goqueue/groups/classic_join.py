@@ -177,7 +177,7 @@ def _answer_now(change: PendingChange, member: ClassicMember) -> Joined:
 
 
 def _wait(change: PendingChange, member_id: str, reason: str) -> Parked:
-    """Park the joiner, then see whether that was the last one."""
+    """Park the request, then end the join phase if it was the last one."""
     change.reject_parked(member_id, RebalanceInProgress("asked again by a later request"))
     parked = change.park(member_id, Waiting.JOIN)
     if change.classic.state is ClassicState.PREPARING:
@@ -192,7 +192,7 @@ def _replace(
     request: JoinRequest,
     new_member_id: str,
 ) -> Joined | Parked:
-    """A static member restarted.  If it wants the same, the group need not notice."""
+    """A static member restarted.  With the same subscription there is no rebalance."""
     group = change.classic
     old = group.members[group.static[request.instance_id or ""]]
     new = request.member(new_member_id)

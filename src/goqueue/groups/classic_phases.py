@@ -1,4 +1,4 @@
-"""How a classic group goes from phase to phase, and who is woken on the way.
+"""The phases of a classic group, and the parked requests that end with them.
 
 `prepare_rebalance` opens a join phase, `complete_join` ends it with a new generation,
 `remove_members` removes members.  Every request and every deadline of the classic protocol is one
@@ -28,7 +28,7 @@ from goqueue.model.ids import Timestamp
 
 
 def prepare_rebalance(change: PendingChange, reason: str) -> None:
-    """Open the join phase, unless it is open; end it at once if everybody is there."""
+    """Open the join phase, unless it is open; end it at once if all members have joined."""
     group = change.classic
     if group.state is not ClassicState.PREPARING:
         was_empty = group.state is ClassicState.EMPTY
@@ -56,7 +56,7 @@ def _initial_delay_ms(change: PendingChange) -> int:
 
 
 def on_join_deadline(change: PendingChange) -> None:
-    """Time is up: go on without those that did not come, or grant the initial delay once more."""
+    """End the join phase without the missing members, or prolong the initial delay."""
     if not is_preparing(change):
         return
     waiters = change.waiters
@@ -70,7 +70,7 @@ def on_join_deadline(change: PendingChange) -> None:
 
 
 def on_sync_deadline(change: PendingChange) -> None:
-    """Members that joined and never asked for their assignment are dropped."""
+    """Remove members that joined and sent no SyncGroup."""
     if not isinstance(change.group, ClassicGroup):
         return
     silent = [member_id for member_id in change.group.members if _is_silent(change, member_id)]
@@ -89,7 +89,7 @@ def is_preparing(change: PendingChange) -> bool:
 
 
 def complete_if_all_joined(change: PendingChange) -> None:
-    """The initial delay is waited out even when all known members are there."""
+    """The initial delay is waited for even when all known members have joined."""
     waiters = change.waiters
     group = change.classic
     all_joined = len(waiters.joining) == len(group.members) and not waiters.pending
@@ -98,7 +98,7 @@ def complete_if_all_joined(change: PendingChange) -> None:
 
 
 def complete_join(change: PendingChange) -> None:
-    """End the join phase: drop who did not come, begin the next generation, let the joiners go."""
+    """End the join phase: remove missing members, begin a generation, answer the requests."""
     waiters = change.waiters
     absent = [
         member.member_id
@@ -167,7 +167,7 @@ def _begin_generation(change: PendingChange) -> None:
 def join_response(
     group: ClassicGroup, member: ClassicMember, *, skip_assignment: bool = False
 ) -> Joined:
-    """The answer to a join in the group's present generation."""
+    """The response to a join in the group's present generation."""
     others: tuple[JoinedMember, ...] = ()
     if member.member_id == group.leader:
         others = tuple(
@@ -186,7 +186,7 @@ def join_response(
 
 
 def remove_members(change: PendingChange, member_ids: Iterable[str], why: GroupError) -> None:
-    """Take members out and tell their waiting callers why; the caller then opens a rebalance."""
+    """Remove members and reject their parked requests; the caller then opens a rebalance."""
     for member_id in member_ids:
         change.reject_parked(member_id, why)
         change.clear_timer(TimerKind.SESSION, member_id)
@@ -202,7 +202,7 @@ def _reject_syncing(change: PendingChange, why: GroupError) -> None:
 
 
 def rebalance_after_removal(change: PendingChange, reason: str) -> None:
-    """What follows when members went, whatever the phase."""
+    """Go on after members were removed, whatever the phase."""
     group = change.classic
     if group.state is ClassicState.PREPARING:
         complete_if_all_joined(change)
@@ -211,7 +211,7 @@ def rebalance_after_removal(change: PendingChange, reason: str) -> None:
 
 
 def expire(change: PendingChange, member_ids: Iterable[str]) -> None:
-    """Members whose session ended; one whose call is parked is known to be alive."""
+    """Remove members whose session expired; one with a parked request is alive."""
     waiters = change.waiters
     silent = [
         member_id
@@ -220,13 +220,13 @@ def expire(change: PendingChange, member_ids: Iterable[str]) -> None:
     ]
     if silent:
         for _ in silent:
-            change.context.statistics.session_expired(change.group_id)
+            change.context.statistics.count_expired_session(change.group_id)
         remove_members(change, silent, UnknownMember("session expired"))
         rebalance_after_removal(change, "session expired")
 
 
 def check_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> ClassicMember:
-    """The member that speaks, or the reason why it is none."""
+    """The member that sent the request; raises if there is none."""
     if instance_id is not None:
         known = group.static.get(instance_id)
         if known is None:

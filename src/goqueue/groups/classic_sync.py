@@ -124,7 +124,7 @@ def leave(
     change: PendingChange,
     leavers: Sequence[MemberIdentity],
 ) -> tuple[Left, ...]:
-    """Each leaver's own result; one rebalance for all that went."""
+    """A result for each member; one rebalance for all that left."""
     results = tuple(_leave_one(change, leaver) for leaver in leavers)
     if change.records or is_preparing(change):  # an id given back may be the one all waited for
         rebalance_after_removal(change, "member left")

@@ -104,7 +104,7 @@ def _metadata_error(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetad
 
 
 def _commit_time(change: PendingChange, wanted: OffsetToCommit) -> Timestamp:
-    """No two commits in a partition have the same time: it tells one from the other."""
+    """The time identifies a commit, so no two commits of a partition have the same."""
     before = change.context.offsets.of(change.group_id).get(
         TopicPartition(wanted.topic, wanted.partition)
     )
@@ -168,8 +168,10 @@ def _check_consumer(change: PendingChange, request: CommitRequest) -> None:
 def _has_owned_since(
     context: CoordinatorContext, group: ConsumerGroup, request: CommitRequest
 ) -> bool:
-    """Has the member held all that it commits since the epoch that it names?"""
-    topics = {name: context.topics.named(name) for name in {each.topic for each in request.offsets}}
+    """Has the member owned all partitions of the commit since the epoch that it names?"""
+    topics = {
+        name: context.topics.find_by_name(name) for name in {each.topic for each in request.offsets}
+    }
     return all(
         (topic := topics[each.topic]) is not None
         and group.has_owned_since(
@@ -213,7 +215,7 @@ def fetch(
 
 
 def _fetch_one(context: CoordinatorContext, request: FetchRequest) -> FetchedOffsets:
-    """Only a consumer group asks who fetches: Kafka's classic groups, too, look past the member."""
+    """Only consumer groups check the member; in Kafka, too, classic groups do not."""
     group = context.groups.get(request.group_id)
     names_member = request.member_id and request.member_epoch >= 0
     if names_member and isinstance(group, ConsumerGroup):
@@ -275,7 +277,7 @@ def subscribed_topics(group: Group) -> frozenset[TopicName] | None:
 def topics_deleted(
     context: CoordinatorContext, names: frozenset[TopicName]
 ) -> tuple[OffsetRecord, ...]:
-    """Positions in a topic that is gone mean nothing in its namesake to come."""
+    """Offsets of a deleted topic must not count in a later topic of the same name."""
     found = (
         (group_id, tuple(key for key in context.offsets.of(group_id) if key[0] in names))
         for group_id in context.offsets.groups()
@@ -309,7 +311,7 @@ def expire(change: PendingChange) -> None:
 
 
 def _expires_at(config: GroupsConfig, group: Group | None, committed: CommittedOffset) -> Timestamp:
-    """An empty group's offsets live on from the moment it became empty."""
+    """The retention of an empty group's offsets begins when it became empty."""
     if committed.expires_at is not None:
         return committed.expires_at
     since = committed.committed_at

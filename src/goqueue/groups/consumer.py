@@ -60,7 +60,7 @@ class ConsumerState(enum.StrEnum):
 
 
 class Current(msgspec.Struct, frozen=True):
-    """Where a member stands."""
+    """The epoch, state and partitions of a member."""
 
     epoch: int = JOIN_EPOCH
     previous_epoch: int = JOIN_EPOCH

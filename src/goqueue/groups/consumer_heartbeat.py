@@ -125,7 +125,7 @@ def _join(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse
 
 
 def _check_size(change: PendingChange, request: HeartbeatRequest) -> None:
-    """Before anything else: a refusal must leave nobody woken for nothing."""
+    """Checked before anything else: a refused join must not wake parked requests."""
     group = change.group
     if group is None or request.member_id in group.members or request.instance_id in group.static:
         return
@@ -182,7 +182,7 @@ def _consumer_group(change: PendingChange, request: HeartbeatRequest) -> Consume
 def _update_member(
     config: GroupsConfig, before: ConsumerMember | None, request: HeartbeatRequest
 ) -> ConsumerMember:
-    """The member with whatever the request says anew."""
+    """The member with what the request changes."""
     timeout_ms = request.rebalance_timeout_ms
     if before is None:
         before = ConsumerMember(
@@ -226,7 +226,7 @@ def _reconcile(
     *,
     tell: bool,
 ) -> HeartbeatResponse:
-    """Take the member a step on, and say where it stands."""
+    """Take the member a step towards its target; the response to its heartbeat."""
     group = change.consumer
     before = group.current[member_id]
     after = next_step(group, member_id, reported)
@@ -261,7 +261,7 @@ def _leave(change: PendingChange, request: HeartbeatRequest) -> HeartbeatRespons
 
 
 def _pause(change: PendingChange, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Keep the seat and the partitions until the session ends; the next process takes them."""
+    """Keep member and partitions until the session ends, for the next process."""
     group = _consumer_group(change, request)
     find_member(group, request.member_id, request.instance_id)
     assigned = group.current[request.member_id].assigned

@@ -1,4 +1,4 @@
-"""What happens to members of a consumer group, whichever protocol they speak."""
+"""Changes of members of a consumer group, of either protocol."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ from goqueue.groups.timers import TimerKind
 
 
 def find_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """The member that speaks, or the reason why it is none."""
+    """The member that sent the request; raises if there is none."""
     if instance_id is not None:
         holder = group.static.get(instance_id)
         if holder is None:
@@ -60,7 +60,7 @@ def move_member(
     group = change.consumer
     before = group.current[member_id]
     change.write(group.move_record(member_id, after))
-    change.context.statistics.moved(
+    change.context.statistics.count_moved(
         change.group_id,
         assigned=len(after.assigned - before.owned),
         revoked=len(before.owned - after.owned),
@@ -97,14 +97,14 @@ def forget_timers(change: PendingChange, member_id: str) -> None:
 
 
 def remove_members(change: PendingChange, member_ids: Iterable[str], reason: str) -> None:
-    """Take members out; what they owned is free from here on.
+    """Remove members; their partitions are free from here on.
 
     If only classic members are left, the group becomes classic again.
     """
     for member_id in member_ids:
         forget_timers(change, member_id)
         released = len(change.consumer.current[member_id].owned)
-        change.context.statistics.moved(change.group_id, assigned=0, revoked=released)
+        change.context.statistics.count_moved(change.group_id, assigned=0, revoked=released)
         change.write(ConsumerMemberRemoved(change.group_id, member_id))
     group = change.consumer
     if group.members and group.classic_count == len(group.members):

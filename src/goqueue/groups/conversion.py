@@ -66,7 +66,7 @@ def make_consumer(change: PendingChange) -> None:
 
 
 def _read_owned(change: PendingChange, group: ClassicGroup, member_id: str) -> PartitionSet:
-    """What the member has in hand.
+    """The partitions that the member owns.
 
     One that joined in this phase has said so in its subscription (an eager one has nothing);
     of the others the last assignment stands.
@@ -113,7 +113,7 @@ def read_subscription(protocols: Iterable[Protocol]) -> embedded.Subscription:
 
 
 def _reject_all_parked(change: PendingChange) -> None:
-    """Nobody waits in a consumer group: callers come again and are answered at once."""
+    """No request waits in a consumer group: clients send theirs again."""
     for kind in (TimerKind.JOIN, TimerKind.SYNC):
         change.clear_timer(kind)
     change.waiters.unsynced.clear()
@@ -146,7 +146,7 @@ def _write_consumer(
 
 
 def make_classic(change: PendingChange) -> None:
-    """Translate back a group whose members are all classic, and let them divide anew."""
+    """Convert a group whose members are all classic, and open a rebalance."""
     group = change.consumer
     assignments = {
         member_id: assignment_bytes(change.context.topics, group, member_id)
@@ -190,10 +190,10 @@ def _to_classic(member: ConsumerMember) -> ClassicMember:
 
 
 def assignment_bytes(view: TopicsView, group: ConsumerGroup, member_id: str) -> bytes:
-    """What a classic member is told it has, in the version it speaks."""
+    """The assignment of a classic member, in the version of its subscription."""
     partitions: dict[str, list[int]] = {}
     for topic_id, partition in group.current[member_id].assigned:
-        topic = view.identified(topic_id)
+        topic = view.find_by_id(topic_id)
         if topic is not None:
             partitions.setdefault(topic.name, []).append(partition)
     traits = group.members[member_id].classic
@@ -204,7 +204,7 @@ def to_ids(view: TopicsView, partitions: Mapping[TopicName, Iterable[int]]) -> P
     """Names to ids; topics that are gone are left out."""
     if not partitions:
         return NO_PARTITIONS
-    topics = {name: view.named(name) for name in partitions}
+    topics = {name: view.find_by_name(name) for name in partitions}
     return frozenset(
         TopicIdPartition(topic.topic_id, partition)
         for name, topic in topics.items()

@@ -51,9 +51,9 @@ def _expire_consumers(change: PendingChange, timers: list[Timer]) -> None:
         if timer.kind is TimerKind.REVOCATION and _missed_revocation(group, timer.member_id)
     }
     for _ in silent:
-        statistics.session_expired(change.group_id)
+        statistics.count_expired_session(change.group_id)
     for _ in late:
-        statistics.revocation_timed_out(change.group_id)
+        statistics.count_late_revocation(change.group_id)
     if silent or late:
         reason = "session expired" if silent else "revocation timed out"
         going = [member_id for member_id in group.members if member_id in silent | late]

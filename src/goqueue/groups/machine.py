@@ -151,7 +151,7 @@ class GroupMachine:
         return self._finish(change, classic_sync.leave(change, leavers))
 
     def abandon(self, now: Timestamp, token: Token) -> None:
-        """The caller that waits with this token is gone; no wake-up will come for it."""
+        """The client of this parked request is gone; no wake-up will come for it."""
         parked = self._context.parked_requests.abandon(token)
         group = self._context.groups.get(parked.group_id) if parked else None
         if parked and isinstance(group, ClassicGroup) and parked.member_id in group.members:
@@ -164,13 +164,13 @@ class GroupMachine:
     def consumer_heartbeat(
         self, now: Timestamp, request: HeartbeatRequest
     ) -> GroupDecision[HeartbeatResponse]:
-        """ConsumerGroupHeartbeat: join, carry on, leave."""
+        """ConsumerGroupHeartbeat: join, stay, leave."""
         change = self._begin(now, request.group_id)
         consumer_heartbeat.check_request(self._context, request)
         return self._finish(change, consumer_heartbeat.heartbeat(change, request))
 
     def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
-        """Where a member of a consumer group stands; raises `UnknownMember`."""
+        """The assignment of a member of a consumer group; raises `UnknownMember`."""
         return member_assignment.find_assignment(self._context, group_id, member_id)
 
     def static_member(self, group_id: GroupId, instance_id: str) -> ConsumerMember | None:
@@ -178,7 +178,7 @@ class GroupMachine:
         return member_assignment.static_member(self._context, group_id, instance_id)
 
     def needs_reconciliation(self, group_id: GroupId, member_id: str) -> bool:
-        """Has the member reason to heartbeat before its time?"""
+        """Would a heartbeat change the member's assignment?"""
         return member_assignment.needs_reconciliation(self._context, group_id, member_id)
 
     def take_changes(self) -> Changes:
@@ -272,7 +272,7 @@ class GroupMachine:
         """What is set for the group, whether it is there or not."""
         return self._context.settings_of(group_id)
 
-    def configured(self) -> Iterable[GroupId]:
+    def configured_groups(self) -> Iterable[GroupId]:
         """The groups for which something is set."""
         return self._context.settings
 

@@ -1,8 +1,8 @@
-"""Where one member of a consumer group stands, and which members have reason to look again.
+"""The assignment of one member of a consumer group, and which members need reconciliation.
 
-For a broker that reads on behalf of members (see `goqueue.broker.groups.http_members`): it walks
-them to their target as a client of the consumer protocol walks itself, and need not wait for a
-heartbeat interval to do so.
+For a broker that reads on behalf of members (see `goqueue.broker.groups.http_members`): it
+reconciles them as a client of the consumer protocol does, and need not wait for a heartbeat
+interval.
 """
 
 import msgspec
@@ -56,7 +56,7 @@ def static_member(
 
 
 def needs_reconciliation(context: CoordinatorContext, group_id: GroupId, member_id: str) -> bool:
-    """Would a heartbeat that reports nothing take the member a step on, or tell it to go?"""
+    """Would a heartbeat that reports nothing change the assignment, or be refused?"""
     group = context.groups.get(group_id)
     if not isinstance(group, ConsumerGroup) or member_id not in group.members:
         return True
@@ -69,7 +69,7 @@ class Changes(msgspec.Struct):
     """What happened to consumer groups since somebody last asked; kept in memory only."""
 
     retargeted: set[GroupId] = msgspec.field(default_factory=set)
-    """Every member has somewhere to go."""
+    """Every member needs reconciliation."""
     released: set[GroupId] = msgspec.field(default_factory=set)
     """Members that wait for a partition may find it free."""
 

@@ -141,7 +141,7 @@ class PendingChange:
     # --- statistics -------------------------------------------------------------------------------
 
     def note_rebalance_started(self, reason: str) -> None:
-        self.context.statistics.rebalance_started(self.group_id, reason, self.now)
+        self.context.statistics.start_rebalance(self.group_id, reason, self.now)
 
     def note_rebalance_finished(self) -> None:
-        self.context.statistics.rebalance_finished(self.group_id, self.now)
+        self.context.statistics.finish_rebalance(self.group_id, self.now)

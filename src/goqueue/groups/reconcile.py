@@ -12,7 +12,7 @@ from goqueue.groups.records import MemberState
 
 
 def next_step(group: ConsumerGroup, member_id: str, reported: PartitionSet | None) -> Current:
-    """Where the member stands after this heartbeat; the same object if nothing moves."""
+    """The member's state after this heartbeat; the same object if nothing changes."""
     current = group.current[member_id]
     match current.state:
         case MemberState.STABLE if group.is_at_target(current):
@@ -59,7 +59,7 @@ def _advance(
 
 
 def _still_owns(partitions: PartitionSet, reported: PartitionSet | None) -> bool:
-    """A member that says nothing owns what it owned."""
+    """A member that reports nothing owns what it owned before."""
     return bool(partitions) and (reported is None or bool(partitions & reported))
 
 
@@ -70,7 +70,7 @@ def _can_take(group: ConsumerGroup, member_id: str) -> bool:
 
 
 def must_rejoin(group: ConsumerGroup, member_id: str) -> bool:
-    """Should a classic member of this group be sent to join again?"""
+    """Must a classic member of this group join again?"""
     current = group.current[member_id]
     match current.state:
         case MemberState.STABLE:

@@ -107,7 +107,7 @@ class ClassicTraits(msgspec.Struct, frozen=True):
 
 
 class Subscription(NamedTuple):
-    """What a member wants to read; most members of a group want the same."""
+    """The topics of a member; most members of a group have the same subscription."""
 
     names: tuple[TopicName, ...]  # sorted
     regex: str | None
@@ -147,7 +147,7 @@ class ConsumerMemberSaved(msgspec.Struct, frozen=True, tag="consumer_member_save
 
 
 class ConsumerMemberRemoved(msgspec.Struct, frozen=True, tag="consumer_member_removed"):
-    """A member went; with it go its target and all it owned."""
+    """A member was removed, with its target and its partitions."""
 
     group_id: GroupId
     member_id: str
@@ -172,7 +172,7 @@ class TargetSet(msgspec.Struct, frozen=True, tag="target_set"):
 
 
 class MemberMoved(msgspec.Struct, frozen=True, tag="member_moved"):
-    """Where one member stands on its way to the target."""
+    """The state of one member on the way to its target."""
 
     group_id: GroupId
     member_id: str
@@ -201,7 +201,7 @@ class GroupDeleted(msgspec.Struct, frozen=True, tag="group_deleted"):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
-    """A group's floor in one partition: the next offset to read."""
+    """A group's committed offset in one partition: the next one to read."""
 
     topic: TopicName
     partition: int

@@ -1,4 +1,4 @@
-"""What a verb answers, and how a caller is made to wait.
+"""Replies, and how a request is made to wait.
 
 Every verb returns `Decision(records, Outcome(reply, wakeups))`.  Two things are data here that
 elsewhere would be futures:
@@ -84,7 +84,7 @@ class Wakeup(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, Generic[ReplyT], frozen=True):
-    """A verb's own reply, and those of the callers it lets go."""
+    """The reply to a request, and those of the parked requests that it wakes."""
 
     reply: ReplyT
     wakeups: tuple[Wakeup, ...] = ()

@@ -58,30 +58,30 @@ class Statistics:
         self.durations = Durations()
         self._since: dict[GroupId, Timestamp] = {}  # rebalances under way
 
-    def rebalance_started(self, group_id: GroupId, reason: str, now: Timestamp) -> None:
+    def start_rebalance(self, group_id: GroupId, reason: str, now: Timestamp) -> None:
         """Count a cause; causes that come while a rebalance runs prolong it."""
         for counters in self._of(group_id):
             counters.by_reason[reason] = counters.by_reason.get(reason, 0) + 1
             counters.started += group_id not in self._since
         self._since.setdefault(group_id, now)
 
-    def rebalance_finished(self, group_id: GroupId, now: Timestamp) -> None:
+    def finish_rebalance(self, group_id: GroupId, now: Timestamp) -> None:
         since = self._since.pop(group_id, None)
         if since is not None:
             self.durations.add(now - since)
             for counters in self._of(group_id):
                 counters._finish(now - since, now)
 
-    def moved(self, group_id: GroupId, *, assigned: int, revoked: int) -> None:
+    def count_moved(self, group_id: GroupId, *, assigned: int, revoked: int) -> None:
         for counters in self._of(group_id):
             counters.partitions_assigned += assigned
             counters.partitions_revoked += revoked
 
-    def session_expired(self, group_id: GroupId) -> None:
+    def count_expired_session(self, group_id: GroupId) -> None:
         for counters in self._of(group_id):
             counters.sessions_expired += 1
 
-    def revocation_timed_out(self, group_id: GroupId) -> None:
+    def count_late_revocation(self, group_id: GroupId) -> None:
         for counters in self._of(group_id):
             counters.revocation_timeouts += 1
 

@@ -21,7 +21,7 @@ from goqueue.model.ids import TopicId, TopicName
 
 
 def retarget(change: PendingChange, reason: str) -> None:
-    """Bump the epoch and see to it that a target for it is set."""
+    """Bump the epoch, and set its target now or, in a large group, later."""
     group = change.consumer
     topics = ResolvedSubscriptions(change.context.topics, group.subscriptions).topics()
     change.write(EpochBumped(change.group_id, group.epoch + 1, topics, change.now))
@@ -45,7 +45,7 @@ def _delay_ms(change: PendingChange) -> int:
 
 
 def on_target_deadline(change: PendingChange) -> None:
-    """Set the target that was put off, or make up for topics that changed unwritten."""
+    """Set a target that was put off, or one for topics whose change was not written."""
     if not isinstance(change.group, ConsumerGroup):
         return
     if change.group.epoch > change.group.target_epoch:
@@ -73,7 +73,7 @@ def note_if_settled(change: PendingChange) -> None:
 
 
 def topics_differ(context: CoordinatorContext, group: ConsumerGroup) -> bool:
-    """Have the topics the group wants changed since its epoch?"""
+    """Have the subscribed topics changed since the epoch of the group?"""
     return ResolvedSubscriptions(context.topics, group.subscriptions).topics() != group.topics
 
 
@@ -126,7 +126,9 @@ class ResolvedSubscriptions:
         return self._ids[subscription]
 
     def _resolve(self, subscription: Subscription) -> list[TopicFacts]:
-        found = map(self._view.named, {*subscription.names, *self._matching(subscription.regex)})
+        found = map(
+            self._view.find_by_name, {*subscription.names, *self._matching(subscription.regex)}
+        )
         return [topic for topic in found if topic is not None]
 
     def _matching(self, regex: str | None) -> frozenset[TopicName]:

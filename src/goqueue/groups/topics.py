@@ -26,9 +26,9 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicsView(Protocol):
-    def named(self, name: TopicName) -> TopicFacts | None: ...
+    def find_by_name(self, name: TopicName) -> TopicFacts | None: ...
 
-    def identified(self, topic_id: TopicId) -> TopicFacts | None: ...
+    def find_by_id(self, topic_id: TopicId) -> TopicFacts | None: ...
 
     def matching(self, regex: str) -> Sequence[TopicName]:
         """The names that `regex` matches as a whole; raises `InvalidRegularExpression`."""
@@ -41,10 +41,10 @@ class Topics:
         self._by_name = {topic.name: topic for topic in topics}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
 
-    def named(self, name: TopicName) -> TopicFacts | None:
+    def find_by_name(self, name: TopicName) -> TopicFacts | None:
         return self._by_name.get(name)
 
-    def identified(self, topic_id: TopicId) -> TopicFacts | None:
+    def find_by_id(self, topic_id: TopicId) -> TopicFacts | None:
         return self._by_id.get(topic_id)
 
     def matching(self, regex: str) -> Sequence[TopicName]:

@@ -163,7 +163,7 @@ class ScenarioWorld:
         return f"{name} at epoch {reply.member_epoch}, has {self.show_partitions(reply.assigned)}"
 
     def show_partitions(self, partitions: PartitionSet) -> str:
-        found = [(self.host.view.identified(each.topic_id), each.partition) for each in partitions]
+        found = [(self.host.view.find_by_id(each.topic_id), each.partition) for each in partitions]
         return " ".join(sorted(f"{at.name}/{number}" for at, number in found if at)) or "nothing"
 
     # --- commands of the world --------------------------------------------------------------------

@@ -66,7 +66,7 @@ def test_members_are_told_the_groups_heartbeat_interval(host: Host) -> None:
     assert member.heartbeat().heartbeat_interval_ms == 7_000
     configure(host, UNSET)
     assert member.heartbeat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
-    assert not list(host.machine.configured())
+    assert not list(host.machine.configured_groups())
 
 
 def test_settings_outlive_the_group(host: Host) -> None:

@@ -168,9 +168,9 @@ class Groups:
         """What is set for the group, whether it is there or not."""
         return self.host.machine.settings(group_id)
 
-    def configured(self) -> Iterable[GroupId]:
+    def configured_groups(self) -> Iterable[GroupId]:
         """The groups for which something is set."""
-        return self.host.machine.configured()
+        return self.host.machine.configured_groups()
 
     async def configure(self, group_id: GroupId, settings: GroupSettings) -> None:
         await self._decide(

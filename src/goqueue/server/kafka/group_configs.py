@@ -114,7 +114,7 @@ def configured_groups(broker: Broker) -> set[GroupId]:
     """The groups for which something is set."""
     queues = broker.queues.machine.groups
     return {
-        *broker.groups.configured(),
+        *broker.groups.configured_groups(),
         *(group_id for group_id in queues if _is_configured(broker, group_id)),
     }
 
