@@ -42,7 +42,7 @@ class JoinGroup(TakesDurations, frozen=True, forbid_unknown_fields=True):
     offset_reset: Literal["earliest", "latest"] = "earliest"
     """Where to begin in a partition that the group has committed nothing in."""
     session_timeout_ms: PositiveDurationMs | None = None
-    """Silence after which the member is taken for dead; the server's 30 s when absent."""
+    """A member without poll or heartbeat for this long times out; absent: the server's 30 s."""
     rebalance_timeout_ms: PositiveDurationMs | None = None
     """Time to let partitions go when told to; the server's 60 s when absent."""
     assignor: Literal["uniform", "range", "roundrobin"] | None = None
@@ -67,7 +67,7 @@ class RevokePartitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generation: Generation
     """As the last answer gave it."""
     revoked_partitions: list[TopicPartition] | None = None
-    """What was let go; absent: all that was to be."""
+    """Partitions that were given up; absent: all revoked ones."""
 
 
 class CommitOffsets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,9 +85,9 @@ class MembershipBody(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     mode: Mode
     generation: int
-    """To be said with the next request."""
+    """Send it with the next request."""
     state: str
-    """`Stable`; `Revoking`: has to let partitions go; `Waiting`: others have not let go yet."""
+    """`Stable`; `Revoking`: must give up partitions; `Waiting`: others must do so first."""
     partitions: list[TopicPartition]
     """What the member has; in queue mode all partitions of its topics, as every other member."""
     revoked: list[TopicPartition]
@@ -127,7 +127,7 @@ class PollBody(MembershipBody, frozen=True, kw_only=True):
 
 class RevokedBody(MembershipBody, frozen=True, kw_only=True):
     pending_count: int
-    """Partitions that still have to be let go."""
+    """Partitions that still have to be given up."""
 
 
 class LeftBody(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ class QueueMessage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     headers: list[HeaderBody]
     priority: str
     attempt: int
-    """How often it was handed out, with this time."""
+    """Number of this delivery, counted from 1."""
     receipt_handle: str
     """What acks it."""
     visible_until: Time
@@ -93,7 +93,7 @@ class PeekedMessage(msgspec.Struct, frozen=True, gc=False):
     headers: list[HeaderBody]
     priority: str
     attempts: int
-    """How often it was handed out so far."""
+    """Number of deliveries so far."""
     encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
     """`base64` when key, value and header values are base64; otherwise absent."""
 
@@ -121,7 +121,7 @@ class Ack(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 class Nack(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
     delay: Duration | None = None
-    """When to come again, as `5s` or in milliseconds; absent: by the group's backoff."""
+    """Delay before the redelivery, as `5s` or in milliseconds; absent: the group's backoff."""
     reason: Reason = ""
     """Kept for the dead letter that it may become."""
 
@@ -142,7 +142,7 @@ class Extend(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 class Release(Settle, frozen=True, forbid_unknown_fields=True, kw_only=True):
     delay: Duration = 0
-    """When to come again, as `5s` or in milliseconds."""
+    """Delay before the redelivery, as `5s` or in milliseconds."""
 
 
 class AckRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,7 +166,7 @@ class SettledBody(msgspec.Struct, frozen=True, gc=False):
     in_flight_count: int
     """Messages of the group in this partition that are held now."""
     next_visible_at: Time | msgspec.UnsetType = msgspec.UNSET
-    """Of a requeued or released one: when it comes again; null for at once."""
+    """When a requeued or released message is redelivered; null: immediately."""
     new_deadline: Time | msgspec.UnsetType = msgspec.UNSET
     """Of an extended one."""
     dlq_topic: str | msgspec.UnsetType = msgspec.UNSET
@@ -302,7 +302,7 @@ class LaneFigures(msgspec.Struct, frozen=True):
     enqueue_rate: float
     """Messages a second that came lately."""
     dequeue_rate: float
-    """Messages a second that were handed out lately."""
+    """Recent deliveries per second."""
     oldest: Time
     """When the oldest ready one was published, as far as the server has it in memory."""
 

@@ -44,7 +44,7 @@ class Waiting(Received, frozen=True, kw_only=True):
     """A message that would be handed out next."""
 
     attempts: int = 0
-    """How often it was handed out so far."""
+    """Number of deliveries so far."""
     priority: str = "normal"
 
 

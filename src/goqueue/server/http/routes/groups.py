@@ -120,7 +120,7 @@ async def join_group(
 async def leave_group(
     broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[LeaveGroup]
 ) -> LeftBody:
-    """Give everything up at once, so that nobody has to wait for the session to end."""
+    """Leave the group; its partitions are reassigned without waiting for the session time-out."""
     if broker.queue_members.is_member(group_name(group), data.member_id):
         await broker.queue_members.leave(group_name(group), data.member_id)
         return LeftBody(data.member_id, left=True)
@@ -147,7 +147,7 @@ async def heartbeat(
 async def revoke_partitions(
     broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[RevokePartitions]
 ) -> RevokedBody:
-    """Say that partitions were let go, without polling for more."""
+    """Confirm that revoked partitions were given up, without polling."""
     standing, left = await members.revoke(
         group_name(group), data.member_id, data.generation, data.revoked_partitions
     )
@@ -188,8 +188,8 @@ async def poll(
         QueryParameter(
             ge=0,
             le=INT64_MAX,
-            description="`poll_id` of the last answer that arrived. If it is not the last one that"
-            " was sent, the messages of that one come again. Absent: it is taken for seen.",
+            description="`poll_id` of the last response that arrived. If it is not the last one"
+            " that was sent, its messages are delivered again. Absent: the last one arrived.",
         ),
     ] = None,
     timeout: TimeoutQuery = POLL_TIMEOUT_DEFAULT,

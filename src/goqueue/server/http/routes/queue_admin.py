@@ -69,7 +69,7 @@ async def in_flight(
         int, QueryParameter(ge=1, le=HANDLES_MAX, description="Most messages to give.")
     ] = IN_FLIGHT_DEFAULT,
 ) -> InFlightBody:
-    """Messages that were handed out and are not settled."""
+    """Messages in flight: delivered and not yet settled."""
     which = WhichInFlight(topic=topic, consumer=consumer)
     found = queues.in_flight(group_name(group), which=which, limit=limit)
     return InFlightBody(group, [_held(each) for each in found])
@@ -101,7 +101,7 @@ def _held(held: InFlight) -> HeldMessage:
 async def release_held(
     queues: TheQueues, group: GroupPath, data: JSONBody[WhichHeld]
 ) -> Response[SettledManyBody] | Response[ErrorBody]:
-    """Up to 10000 messages go to somebody else at once; no failure is counted."""
+    """Return up to 10000 messages to the queue, without counting a failed attempt."""
     receipts = _receipts(queues, group_name(group), data)
     return many_answer(await queues.release(receipts))
 

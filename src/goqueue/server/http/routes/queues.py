@@ -136,7 +136,7 @@ async def peek(
     ] = PEEK_DEFAULT,
     encoding: EncodingQuery = "auto",
 ) -> PeekedBody:
-    """What would be handed out next; nothing changes."""
+    """The next messages, without delivering them."""
     found = await queues.peek(group_name(group), topic_name(topic), limit)
     return PeekedBody([peeked_message(each, encoding) for each in found])
 
@@ -183,7 +183,7 @@ async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
 
 
 async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
-    """The messages go to somebody else, untouched: no failure is counted."""
+    """Return messages to the queue without counting a failed attempt."""
     delay_ms = milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
     return await _settled(queues, data, endings.Release(delay_ms))
 
@@ -303,7 +303,7 @@ HANDLERS: Final[list[HTTPRouteHandler]] = [
     receive,
     peek,
     _settling("ack", "Finish messages", ack),
-    _settling("nack", "Have messages come again", nack),
+    _settling("nack", "Report messages as failed", nack),
     _settling("reject", "Make messages dead letters", reject),
     _settling("visibility", "Ask for more time", extend),
     _settling("release", "Give messages back", release),
