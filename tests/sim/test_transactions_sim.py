@@ -12,7 +12,7 @@ from goqueue.broker import Broker
 from goqueue.broker.messages.publish import read_page
 from goqueue.broker.storage import partition as partition_module
 from goqueue.broker.storage.partition_journal import PartitionJournal
-from goqueue.broker.transactions.coordinator import Transactions
+from goqueue.broker.transactions.log import TransactionLog
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.log import Log
 from goqueue.log.producers import Producers
@@ -194,7 +194,7 @@ def test_it_catches_a_reader_that_is_sent_back(monkeypatch):
 
 def test_it_catches_markers_that_go_ahead_of_their_decision(monkeypatch):
     """The power goes between a marker and the decision: half a transaction."""
-    monkeypatch.setattr(Transactions, "_is_durable", lambda *_: True)
+    monkeypatch.setattr(TransactionLog, "_is_durable", lambda *_: True)
     assert any(_is_broken(f"hasty {seed}") for seed in range(60))
 
 

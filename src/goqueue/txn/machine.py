@@ -10,7 +10,7 @@ any number of times, before and after a crash, until it succeeds.
 """
 
 import itertools
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -251,13 +251,14 @@ class TransactionMachine:
         commits: bool,
         bumps_epoch: bool,
         spare_producer_id: int = -1,
-        first_offsets: Callable[[Transaction], tuple[int, ...] | None] = lambda _: None,
+        first_offsets: tuple[int, ...] | None = None,
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         """Decide.  The reply is who the producer is from now on.
 
         With `bumps_epoch` each transaction has an epoch of its own, so that a write which comes
         late cannot slip into the next one (KIP-890); a client that missed the reply asks again
-        with the old epoch.  `first_offsets`: see `Transaction.first_offsets`.
+        with the old epoch.  `first_offsets`: see `Transaction.first_offsets`; in the order
+        of the sorted partitions.
         """
         transaction = self.get(transactional_id)
         if commits and transaction.attempt is not None:
@@ -281,7 +282,7 @@ class TransactionMachine:
             commits=commits,
             fences=bumps_epoch,
             spare=spare_producer_id,
-            first_offsets=first_offsets(transaction),
+            first_offsets=first_offsets,
         )
         return Decision((record,), ProducerIdentity(record.producer_id, record.epoch))
 

@@ -1,6 +1,6 @@
 """One transactional id: its producer, and the transaction that this producer has open."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -77,6 +77,16 @@ class Transaction:
     @property
     def commits(self) -> bool:
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+
+    def owns_open_records(self, partition: TopicPartition, opened: Mapping[int, int]) -> bool:
+        """Whether the records its producer has open in the partition are of this decided one.
+
+        `opened` is each producer that has a transaction open there, to that one's first offset.
+        """
+        if self.first_offsets is None:
+            return True  # the next one waits until this one's completion is durable
+        first_offset = opened.get(self.marker_producer_id, NO_RECORDS)
+        return first_offset != NO_RECORDS and first_offset == self.first_offsets[partition]
 
     # --- changes ----------------------------------------------------------------------------------
 

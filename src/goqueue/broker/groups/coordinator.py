@@ -7,9 +7,10 @@ Watchers are long polls of members over HTTP, which look again when their group 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from goqueue.broker.groups.commit_holds import CommitHolds
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.storage.partition import Waiter
 from goqueue.cluster import Topic
@@ -62,8 +63,7 @@ class Groups:
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
-        # A transaction's offsets are being committed: other commits of the group wait for it.
-        self.before_commit: Callable[[str], Awaitable[None]] = _nothing_to_wait_for
+        self.commit_holds = CommitHolds()
         # Raises when the group's members work its topics off as queues.
         self.before_join: Callable[[GroupId], None] = _nobody_minds
 
@@ -126,7 +126,7 @@ class Groups:
 
     async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
         if not request.is_transactional:
-            await self.before_commit(request.group_id)
+            await self.commit_holds.wait(request.group_id)
         outcome = await self._decide(lambda machine: machine.commit(self._clock.steady(), request))
         self.commit_count += sum(each.error is None for each in outcome.reply)
         return outcome.reply
@@ -318,10 +318,6 @@ class Groups:
 
 def view_of(topics: Iterable[Topic]) -> Topics:
     return Topics(TopicFacts(topic.topic_id, topic.name, topic.partitions) for topic in topics)
-
-
-async def _nothing_to_wait_for(_: str) -> None:
-    return None
 
 
 def _nobody_minds(_: GroupId) -> None:

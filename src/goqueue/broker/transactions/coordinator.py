@@ -1,25 +1,24 @@
-"""Transactions at work: the coordinator on `__transactions`, and carrying out what it decides.
+"""The transaction coordinator: the verbs of transactions, for all listeners.
 
-A decided transaction is driven (`drives.py`): its markers are written to every partition, its
-offsets to their groups and its acks to their queues, then the coordinator hears that it is
-complete.
+What is decided is completed by `completion.py`: markers go to every partition, offsets to their
+groups and acks to their queues, then the coordinator's log says that the transaction is complete.
 
-The coordinator's state runs ahead of its log by one flush.  Nobody may rely on what a power cut
-could take back: a verb answers and a marker is written only when all that was decided about the
-transactional id is durable (`wait_durable`).  Two steps are quicker:
+A verb answers, and a marker is written, only when all that was decided about the transactional id
+is durable (`wait_durable`).  Two steps are quicker:
 
-- A partition may be written to as soon as it is added, and both flushes run at once; but who wrote
-  is told so only after both.  What a crash leaves behind then, records of a transaction that does
-  not know the partition, is ended when the partition is opened (`end_orphans`).
+- A partition may be written to as soon as it is added, and both flushes run at once; but the
+  producer gets its answer only after both.  What a crash leaves behind then, records of a
+  transaction that does not know the partition, is aborted when the partition is opened
+  (`end_orphans`).
 - That a transaction is complete need not be durable before the next one begins, since the decision
   says where its records began.  When a crash takes the completion and the next one's beginning, the
-  transaction is driven again, and does not take the next one's records for its own: those are
+  transaction is completed again, and does not take the next one's records for its own: those are
   orphans.  Where the decision does not say so, the next one waits (`wait_ready`).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -29,16 +28,16 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks
 from goqueue.broker.transactions.completion import (
+    COORDINATOR_EPOCH,
+    EndState,
     FindPartition,
     OpenedPartition,
     TransactionCompletion,
-    owns_open_records,
-    settle,
 )
+from goqueue.broker.transactions.log import Decide, ReplyT, TransactionLog
 from goqueue.groups import CommitRequest
-from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
-from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 from goqueue.txn import (
     NO_RECORDS,
@@ -48,7 +47,6 @@ from goqueue.txn import (
     State,
     Transaction,
     TransactionMachine,
-    TransactionRecord,
     needs_new_id,
 )
 from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
@@ -57,7 +55,6 @@ from goqueue.txn.identity import EPOCH_MAX
 UPKEEP_SECONDS: Final = 60.0
 INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
 
-ReplyT = TypeVar("ReplyT")
 ReserveProducerId = Callable[[], Awaitable[int]]
 
 _log = structlog.get_logger("goqueue.transactions")
@@ -80,60 +77,45 @@ class Transactions:
         self._find_partition = find_partition
         self._opened = opened
         self._reserve_producer_id = reserve_producer_id
-        self._host: MachineHost[TransactionMachine] | None = None
-        self._unwritten: dict[str, asyncio.Future[None]] = {}  # the last decision about an id
-        self._unannounced: set[str] = set()  # whose partitions are added and not written yet
-        self._completing: dict[str, asyncio.Future[None]] = {}  # ends that are not durable yet
+        self._log = TransactionLog()
         self.acks = TransactionAcks(clock, queues)
         self._completion = TransactionCompletion(
-            clock,
-            groups,
-            self.acks,
-            find_partition,
-            opened,
-            durable=self.wait_durable,
-            complete=self._complete,
-            finish=self._finish,
+            clock, self._log, groups, self.acks, find_partition, opened
         )
-        groups.before_commit = self._completion.wait_offsets_committed
 
     # --- life -------------------------------------------------------------------------------------
 
     def attach(self, host: MachineHost[TransactionMachine]) -> None:
-        self._host = host
-        host.machine.counts = type(host.machine.counts)()  # of this process, not of its forebears
+        self._log.attach(host)
 
     @property
     def host(self) -> MachineHost[TransactionMachine]:
-        assert self._host is not None, "the broker is not open"
-        return self._host
+        return self._log.host
 
     @property
     def machine(self) -> TransactionMachine:
-        return self.host.machine
+        return self._log.machine
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Carry out, in the background, what was decided before the last stop."""
+        """Complete, in the background, what was decided before the last stop."""
         self._completion.start(tasks)
-        for transaction in self.machine.prepared:
-            self._completion.ensure(transaction)
-        for owner in list(self.acks.transactional_ids):
-            found = self.machine.find(owner)
+        for transactional_id in list(self.acks.transactional_ids):
+            found = self.machine.find(transactional_id)
             if found is None or not found.is_open:  # its beginning was lost with the power
-                self.acks.end_now(owner, commits=False)
+                self.acks.end_now(transactional_id, commits=False)
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
-        """The host tells of transactions that took too long."""
+        """Complete the transactions that the machine aborted because they took too long."""
         for must_end in ending:
             _log.warning("transaction timed out", transactional_id=must_end.transactional_id)
             self.note_decision(must_end.transactional_id, committed)
-            self._completion.ensure(self.machine.get(must_end.transactional_id))
+            self._completion.complete(self.machine.get(must_end.transactional_id))
 
     def stop(self) -> None:
         self._completion.stop()
         try:
             self.host.write_deferred()
-        except GoQueueError as error:  # then it is carried out once more
+        except GoQueueError as error:  # then they are completed once more
             _log.error("completions not written", problem=str(error))
 
     # --- asking -----------------------------------------------------------------------------------
@@ -211,53 +193,36 @@ class Transactions:
         Only in the same step in which `wait_ready` has returned.
         """
         self._refuse_unless_ready(transactional_id)
-        _, committed = self.host.submit_now(
+        self._log.submit(
+            transactional_id,
             lambda machine: machine.add_partitions(
                 self._clock.steady(), transactional_id, who, partitions
-            )
+            ),
         )
-        self.note_decision(transactional_id, committed)
 
     def announce_partitions_soon(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
         """As `announce_partitions`, and they are written when the caller has given its answer."""
         self._refuse_unless_ready(transactional_id)
-        self.host.defer(
+        self._log.submit_soon(
+            transactional_id,
             lambda machine: machine.add_partitions(
                 self._clock.steady(), transactional_id, who, partitions
-            )
+            ),
         )
-        self._unannounced.add(transactional_id)
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[None] = loop.create_future()
-        self.note_decision(transactional_id, written)
-        loop.call_soon(self._write_announced, transactional_id, written)
-
-    def _write_announced(self, transactional_id: str, written: asyncio.Future[None]) -> None:
-        try:
-            committed = self.host.all_committed()
-        except GoQueueError as error:  # no room: who wants to write tries again
-            written.set_exception(error)
-            written.exception()  # nobody need be waiting for it
-        else:
-            self._unannounced.discard(transactional_id)
-            committed.add_done_callback(lambda done: settle(written, done))
 
     def _refuse_unless_ready(self, transactional_id: str) -> None:
-        self._refuse_if_failed()
-        if transactional_id in self._completing:
+        self._log.refuse_if_failed()
+        end = self._completion.find(transactional_id)
+        if end is not None and end.state is EndState.COMPLETING:
             raise ConcurrentTransactions(
                 f"the transaction before this one of {transactional_id!r} is still being ended"
             )
 
     async def wait_ready(self, transactional_id: str) -> None:
         """Return when the next transaction may begin, or at once when that is not in sight."""
-        while (
-            waited := self._completing.get(transactional_id)
-            or self._completion.marking(transactional_id)
-        ) is not None:
-            await asyncio.wait([waited])
+        await self._completion.wait_ready(transactional_id)
 
     def admit(
         self, transactional_id: str, who: ProducerIdentity, partition: TopicPartition, *, adds: bool
@@ -267,7 +232,7 @@ class Transactions:
         In the same step in which `wait_ready` has returned.  Who appends must not say so before the
         future given is done.  A group's attempt adds what it writes to, whoever asks.
         """
-        self._refuse_if_failed()
+        self._log.refuse_if_failed()
         if not self.machine.is_in_transaction(transactional_id, who, partition):
             is_attempt = self.machine.get(transactional_id).attempt is not None
             if not adds and not is_attempt:
@@ -276,10 +241,7 @@ class Transactions:
                     f" {transactional_id!r}"
                 )
             self.announce_partitions(transactional_id, who, [partition])
-        if transactional_id in self._unannounced and transactional_id not in self._unwritten:
-            self.note_decision(transactional_id, self.host.all_committed())
-            self._unannounced.discard(transactional_id)
-        return self._unwritten.get(transactional_id)
+        return self._log.pending(transactional_id)
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -328,7 +290,7 @@ class Transactions:
 
         Durable on return.  When a receipt is not good, all are refused: what is given says why.
         """
-        self._refuse_if_failed()
+        self._log.refuse_if_failed()
         transaction = self.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
@@ -352,13 +314,15 @@ class Transactions:
         """Commit or abort, for good; gives who the producer is from now on.
 
         On return the markers are written, unless a partition's disk is slow; readers who come now
-        wait for the flush.  Its offsets and acks are carried out.  With `marks_soon` markers alone
-        are written when the caller has given its answer: before anybody can ask who heard it.
+        wait for the flush.  Its offsets are committed and its acks applied.  With `marks_soon`,
+        markers alone are written when the caller has given its answer, so before any request of
+        somebody who has read the answer.
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
         await self.acks.wait_durable(transactional_id)  # or a crash could commit without them
         if commits:
             await self.wait_records_durable(transactional_id)
+        first_offsets = self._first_offsets(transactional_id)
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
@@ -368,7 +332,7 @@ class Transactions:
                 commits=commits,
                 bumps_epoch=bumps_epoch,
                 spare_producer_id=spare,
-                first_offsets=self._first_offsets,
+                first_offsets=first_offsets,
             ),
         )
         transaction = self.machine.find(transactional_id)
@@ -397,16 +361,19 @@ class Transactions:
             if result is not None and not isinstance(result, TopicNotFound):  # nobody will read it
                 raise result
 
-    def _first_offsets(self, transaction: Transaction) -> tuple[int, ...] | None:
+    def _first_offsets(self, transactional_id: str) -> tuple[int, ...] | None:
         """Where its records begin, in the order of its partitions; None if that is not known."""
-        first_offsets = []
+        transaction = self.machine.find(transactional_id)
+        if transaction is None:
+            return None
+        found = []
         for place in sorted(transaction.partitions):
             partition = self._opened(*place)
             if partition is None:
                 return None
             opened = partition.log.producers.open_transactions
-            first_offsets.append(opened.get(transaction.producer_id, NO_RECORDS))
-        return tuple(first_offsets)
+            found.append(opened.get(transaction.producer_id, NO_RECORDS))
+        return tuple(found)
 
     async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
         """End a hanging transaction on an operator's word; False when there was none."""
@@ -426,13 +393,13 @@ class Transactions:
     async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
         """End what a producer left open in a partition, on an operator's word.
 
-        A transaction that the coordinator knows is aborted as a whole, or driven on if it is
-        decided; only what no coordinator will ever end gets a marker for this partition alone.
+        A transaction that the coordinator knows is aborted as a whole, or completed if it
+        is decided; only what no coordinator will ever end gets a marker for this partition alone.
         """
         owner = self._owner(who.producer_id)
         if owner is None:
             partition = await self._find_partition(topic, index)
-            await partition.committed(self._completion.abandon(partition, who))
+            await partition.committed(self._abandon(partition, who))
         elif owner.state.is_prepared:
             await self.wait_completed(owner.transactional_id)
         else:
@@ -482,7 +449,7 @@ class Transactions:
         owned |= {
             each.marker_producer_id
             for each in self.machine.prepared
-            if place in each.partitions and owns_open_records(each, place, opened)
+            if place in each.partitions and each.owns_open_records(place, opened)
         }
         for producer_id in sorted(opened.keys() - owned):
             self._end_orphan(partition, producer_id)
@@ -499,70 +466,40 @@ class Transactions:
         )
         who = ProducerIdentity(producer_id, min(producer.epoch + 1, EPOCH_MAX))
         try:
-            self._completion.abandon(partition, who)
+            self._abandon(partition, who)
         except GoQueueError as error:
             _log.error("marker not written", partition=str(partition), problem=str(error))
 
+    def _abandon(self, partition: Partition, who: ProducerIdentity) -> Offset:
+        """Abort what the producer has open in this partition alone; gives the marker's offset."""
+        return partition.append_marker(
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            coordinator_epoch=COORDINATOR_EPOCH,
+            commits=False,
+            now=self._clock.now(),
+        )
+
     # --- deciding ---------------------------------------------------------------------------------
 
-    async def _decide(
-        self,
-        transactional_id: str,
-        decide: Callable[[TransactionMachine], Decision[TransactionRecord, ReplyT]],
-    ) -> ReplyT:
+    async def _decide(self, transactional_id: str, decide: Decide[ReplyT]) -> ReplyT:
         """The reply, once it and all that it rests on is durable."""
-        reply, committed = self.host.submit_now(decide)
-        self.note_decision(transactional_id, committed)
+        reply, _ = self._log.submit(transactional_id, decide)
         await self.wait_durable(transactional_id)
         return reply
 
     def note_decision(self, transactional_id: str, committed: Committed) -> None:
         """A decision about the id is on its way to disk; see `wait_durable`."""
-        if committed is None:
-            return
-        self._unwritten[transactional_id] = committed
-        committed.add_done_callback(lambda done: self._written(transactional_id, done))
-
-    def _written(self, transactional_id: str, done: asyncio.Future[None]) -> None:
-        if self._unwritten.get(transactional_id) is done:
-            del self._unwritten[transactional_id]
+        self._log.note_decision(transactional_id, committed)
 
     async def wait_durable(self, transactional_id: str) -> None:
         """Return when all that was decided about the id is on disk; raises when it cannot be."""
-        while not self._is_durable(transactional_id):
-            await asyncio.shield(self._unwritten[transactional_id])
+        await self._log.wait_durable(transactional_id)
         await self.acks.wait_durable(transactional_id)
-        self._refuse_if_failed()
-
-    def _is_durable(self, transactional_id: str) -> bool:
-        unwritten = self._unwritten.get(transactional_id)
-        # Its callback may be still to come: to wait for what is done would be to wait for ever.
-        return unwritten is None or (unwritten.done() and unwritten.exception() is None)
-
-    def _refuse_if_failed(self) -> None:
-        if self.host.failed is not None:
-            raise StorageFailed(f"the transaction log is read-only: {self.host.failed}")
-
-    # --- carrying out -----------------------------------------------------------------------------
 
     async def wait_completed(self, transactional_id: str) -> bool:
-        """Return when the decided transaction is carried out; False when that takes too long."""
+        """Return when the decided transaction is completed; False when that takes too long."""
         transaction = self.machine.find(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             return True
-        return await self._completion.wait_completed(transaction)
-
-    def _finish(self, transactional_id: str) -> None:
-        """All is carried out, and nobody need remember that."""
-        self.host.defer(lambda machine: machine.complete(self._clock.steady(), transactional_id))
-
-    def _complete(self, transactional_id: str) -> Committed:
-        """All is carried out: say so.  The next transaction begins when that is durable."""
-        _, committed = self.host.submit_now(
-            lambda machine: machine.complete(self._clock.steady(), transactional_id)
-        )
-        self.note_decision(transactional_id, committed)
-        if committed is not None:
-            self._completing[transactional_id] = committed
-            committed.add_done_callback(lambda _: self._completing.pop(transactional_id, None))
-        return committed
+        return await self._completion.complete(transaction).wait_for(EndState.COMPLETING)
