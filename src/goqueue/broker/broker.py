@@ -28,6 +28,8 @@ from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.broker.transactions.application_transactions import GroupTransactions
 from goqueue.broker.transactions.coordinator import Transactions
+from goqueue.broker.transactions.log import TransactionLog
+from goqueue.broker.transactions.orphans import OrphanedTransactions
 from goqueue.cluster import Metadata, MetadataRecord, Topic
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, Log, TimedOffset
@@ -70,7 +72,12 @@ class Broker:
     def __init__(self, doors: Doors, config: Config) -> None:
         self.doors = doors
         self.config = config
-        self.partitions = Partitions(doors, config.data_dir, config.storage)
+        clock = doors.clock
+        transaction_log = TransactionLog()
+        orphans = OrphanedTransactions(clock, transaction_log)
+        self.partitions = Partitions(
+            doors, config.data_dir, config.storage, on_opened=orphans.end_all
+        )
         self.cleaner = Cleaner(doors, self.partitions, config.storage)
         self.backups = Backups(
             doors,
@@ -84,7 +91,9 @@ class Broker:
         self.groups = Groups(doors.clock, doors.random)
         self.queues = Queues(self)
         self.transactions = Transactions(
-            doors.clock,
+            clock,
+            transaction_log,
+            orphans,
             self.groups,
             self.queues,
             self.partition,
@@ -92,14 +101,13 @@ class Broker:
             self.reserve_producer_id,
         )
         self.group_transactions = GroupTransactions(
-            doors.clock, self.transactions, self.reserve_producer_id
+            clock, self.transactions, self.reserve_producer_id
         )
         self.queue_members = QueueMembers(self)
         self.shares = ShareMembers(self)
         self.queue_groups = QueueGroups(self)
         self.groups.before_join = self.queue_groups.refuse_streams
         self.partitions.on_recovered = self.queues.log_recovered
-        self.partitions.on_opened = self.transactions.end_orphans
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self._unsettled_topics: dict[TopicId, int] = {}  # created or grown, and not durable yet

@@ -4,7 +4,7 @@ from goqueue.txn.applications import GroupEnded, Members, RunBegun
 from goqueue.txn.identity import ProducerIdentity, identity_of, needs_new_id
 from goqueue.txn.machine import TransactionMachine
 from goqueue.txn.records import Attempt, PendingOffset, State, TransactionRecord
-from goqueue.txn.transaction import NO_RECORDS, MustEnd, Transaction
+from goqueue.txn.transaction import NO_RECORDS, MustEnd, OpenTransaction, Transaction
 
 __all__ = [
     "NO_RECORDS",
@@ -12,6 +12,7 @@ __all__ = [
     "GroupEnded",
     "Members",
     "MustEnd",
+    "OpenTransaction",
     "PendingOffset",
     "ProducerIdentity",
     "RunBegun",

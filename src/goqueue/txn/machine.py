@@ -57,7 +57,7 @@ from goqueue.txn.records import (
     decode,
     encode,
 )
-from goqueue.txn.transaction import MustEnd, Transaction
+from goqueue.txn.transaction import MustEnd, OpenTransaction, Transaction
 
 TIMEOUT_MS_MAX: Final = 15 * 60_000
 IDLE_MS_MAX: Final = 7 * 24 * 3_600_000
@@ -123,6 +123,29 @@ class TransactionMachine:
         """Whether this producer may write to the partition; raises when it is not the producer."""
         transaction = self.check(transactional_id, who)
         return transaction.state is State.ONGOING and partition in transaction.partitions
+
+    def find_orphans(
+        self, partition: TopicPartition, opened: Iterable[OpenTransaction]
+    ) -> list[tuple[OpenTransaction, Transaction | None]]:
+        """Those of `opened`, open in the partition, that no open transaction here will end.
+
+        Each with the transaction id that committed it, when the partition has lost its marker;
+        None when it is not known.
+        """
+        open_here = [
+            each
+            for each in (*self._ongoing.values(), *self._prepared.values())
+            if partition in each.partitions
+        ]
+        by_producer = {each.open_producer_id: each for each in open_here}
+        orphans: list[tuple[OpenTransaction, Transaction | None]] = []
+        for found in opened:
+            owner = by_producer.get(found.producer_id)
+            if owner is None or not owner.will_end(partition, found):
+                candidates = self._transactions.values()
+                committed = (each for each in candidates if each.has_committed(partition, found))
+                orphans.append((found, next(committed, None)))
+        return orphans
 
     # --- producers --------------------------------------------------------------------------------
 

@@ -145,6 +145,15 @@ class ApplicationForgotten(msgspec.Struct, frozen=True, tag="application_forgott
     application: str
 
 
+class LastCommit(msgspec.Struct, frozen=True, array_like=True):
+    """The last transaction of an id that was committed and completed."""
+
+    producer_id: int
+    marker_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    first_offsets: tuple[int, ...] | None  # in the order of `partitions`; None: not known
+
+
 class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     """A whole transaction, in a snapshot."""
 
@@ -163,6 +172,7 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     previous_epoch: int
     attempt: Attempt | None = None
     first_offsets: tuple[int, ...] | None = msgspec.field(default=None, name="starts")
+    last_commit: LastCommit | None = None
 
 
 class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):

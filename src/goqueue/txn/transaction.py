@@ -9,6 +9,7 @@ from goqueue.model.ids import Timestamp, TopicPartition
 from goqueue.txn.records import (
     Attempt,
     AttemptStarted,
+    LastCommit,
     PendingOffset,
     Prepared,
     ProducerRegistered,
@@ -25,6 +26,14 @@ class MustEnd(msgspec.Struct, frozen=True):
     transactional_id: str
 
 
+class OpenTransaction(msgspec.Struct, frozen=True):
+    """A transaction that is open in a partition's log, as the partition knows it."""
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+
+
 class Transaction:
     """Only `TransactionMachine.apply` changes it."""
 
@@ -33,6 +42,7 @@ class Transaction:
         "changed_at",
         "epoch",
         "first_offsets",
+        "last_commit",
         "marker_epoch",
         "marker_producer_id",
         "offsets",
@@ -64,6 +74,8 @@ class Transaction:
         # Of a decided transaction: the offset of its first record in each partition, or NO_RECORDS.
         # It tells the transaction apart from the next one of the same producer.  None: not known.
         self.first_offsets: dict[TopicPartition, int] | None = None
+        # Kept when the next one begins: a partition may have lost the marker, and asks then.
+        self.last_commit: LastCommit | None = None
 
     @property
     def deadline(self) -> Timestamp:
@@ -78,6 +90,17 @@ class Transaction:
     def commits(self) -> bool:
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
+    @property
+    def open_producer_id(self) -> int:
+        """The producer whose records the open transaction has."""
+        return self.marker_producer_id if self.state.is_prepared else self.producer_id
+
+    def will_end(self, partition: TopicPartition, found: OpenTransaction) -> bool:
+        """Whether the end of this open transaction is also the end of `found`."""
+        if self.state.is_prepared:
+            return self.owns_open_records(partition, {found.producer_id: found.first_offset})
+        return not self.has_committed(partition, found)
+
     def owns_open_records(self, partition: TopicPartition, opened: Mapping[int, int]) -> bool:
         """Whether the records its producer has open in the partition are of this decided one.
 
@@ -87,6 +110,21 @@ class Transaction:
             return True  # the next one waits until this one's completion is durable
         first_offset = opened.get(self.marker_producer_id, NO_RECORDS)
         return first_offset != NO_RECORDS and first_offset == self.first_offsets[partition]
+
+    def has_committed(self, partition: TopicPartition, found: OpenTransaction) -> bool:
+        """Whether `found` is the last transaction that was committed, and lacks its marker.
+
+        Where the first offsets are not known, an epoch below the marker's says so.  With the same
+        epoch it may be the next transaction: then nobody knows, and this is False.
+        """
+        last = self.last_commit
+        if last is None or last.producer_id != found.producer_id:
+            return False
+        if partition not in last.partitions:
+            return False
+        if last.first_offsets is None:
+            return found.epoch < last.marker_epoch
+        return last.first_offsets[last.partitions.index(partition)] == found.first_offset
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -136,8 +174,14 @@ class Transaction:
 
     def complete(self, at: Timestamp) -> None:
         assert self.state.is_prepared
-        commits = self.commits
-        self.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
+        if self.commits:
+            self.last_commit = LastCommit(
+                self.marker_producer_id,
+                self.marker_epoch,
+                tuple(sorted(self.partitions)),
+                None if self.first_offsets is None else tuple(self.first_offsets.values()),
+            )
+        self.state = State.COMPLETE_COMMIT if self.commits else State.COMPLETE_ABORT
         self.partitions = set()
         self.offsets = {}
         self.first_offsets = None
@@ -162,6 +206,7 @@ class Transaction:
             self.previous_epoch,
             self.attempt,
             None if self.first_offsets is None else tuple(self.first_offsets.values()),
+            self.last_commit,
         )
 
     @classmethod
@@ -184,4 +229,5 @@ class Transaction:
         transaction.previous_epoch = kept.previous_epoch
         transaction.attempt = kept.attempt
         transaction._set_first_offsets(kept.first_offsets)
+        transaction.last_commit = kept.last_commit
         return transaction

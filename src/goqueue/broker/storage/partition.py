@@ -407,7 +407,7 @@ class Partition:
         for waiter in self._waiters:
             waiter.wake()
 
-    async def let_go(self) -> None:
+    async def wait_idle(self) -> None:
         """After `abandon`: return when no thread uses the files."""
         await self._idle()
         self.log.close()

@@ -53,13 +53,16 @@ FLUSH_CHECK_SECONDS: Final = 0.1
 
 Key = tuple[str, int]  # a TopicPartition; the plain pair, as each request looks it up
 OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
+OnOpened = Callable[[Partition], Awaitable[None]]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
 
 _log = structlog.get_logger("goqueue.partitions")
 
 
 class Partitions:
-    def __init__(self, doors: Doors, data_dir: str, config: StorageConfig) -> None:
+    def __init__(
+        self, doors: Doors, data_dir: str, config: StorageConfig, *, on_opened: OnOpened
+    ) -> None:
         self._disk: Disk = doors.disk
         self._clock: Clock = doors.clock
         self._config = config
@@ -78,7 +81,7 @@ class Partitions:
         self.closed_cleanly = True  # False once a log could not be checkpointed at the end
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
         self.on_recovered: OnRecovered = _nobody_minds  # before anybody reads it or writes to it
-        self.on_opened: Callable[[Partition], None] = lambda _partition: None
+        self._on_opened = on_opened  # before anybody reads it or writes to it
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
         self.topic_settled: Callable[[TopicId], Awaitable[None]] = _nothing
@@ -156,9 +159,6 @@ class Partitions:
         log.close()  # until it is used: whoever opens ten thousand needs few handles
         if topic_id is not None:
             await self.on_recovered(TopicName(topic), index, topic_id, log.end_offset)
-        if topic_id is not None and not self.topic_exists(topic_id):
-            log.close()
-            raise TopicNotFound(f"topic {topic!r} was deleted")
         partition = Partition(
             topic,
             topic_id,
@@ -169,9 +169,14 @@ class Partitions:
             self._note_flush,
             self.files,
         )
-        self._open[key] = partition
         if topic_id is not None:
-            self.on_opened(partition)
+            await self._on_opened(partition)
+        if topic_id is not None and not self.topic_exists(topic_id):
+            self._dirty.pop(partition, None)
+            partition.abandon()
+            await partition.wait_idle()
+            raise TopicNotFound(f"topic {topic!r} was deleted")
+        self._open[key] = partition
         return partition
 
     def _open_log(
@@ -247,7 +252,7 @@ class Partitions:
         True when nothing of it is left below its name.
         """
         for partition in abandoned:
-            await partition.let_go()
+            await partition.wait_idle()
         opening = [work for (_, owner), work in self._opening.items() if owner == topic.topic_id]
         if opening:
             await asyncio.wait(opening)

@@ -31,7 +31,7 @@ import structlog
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import TransactionAcks
-from goqueue.broker.transactions.log import TransactionLog, copy_result
+from goqueue.broker.transactions.log import COORDINATOR_EPOCH, TransactionLog, copy_result
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.errors import (
     GoQueueError,
@@ -43,7 +43,6 @@ from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.runtime import Clock
 from goqueue.txn import NO_RECORDS, PendingOffset, Transaction
 
-COORDINATOR_EPOCH: Final = 0  # of a coordinator that has no peers
 RETRY_SECONDS: Final = 1.0
 WAIT_SECONDS_MAX: Final = 5.0  # a caller waits that long for a transaction to be completed
 

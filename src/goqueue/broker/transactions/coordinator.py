@@ -9,7 +9,7 @@ is durable (`wait_durable`).  Two steps are quicker:
 - A partition may be written to as soon as it is added, and both flushes run at once; but the
   producer gets its answer only after both.  What a crash leaves behind then, records of a
   transaction that does not know the partition, is aborted when the partition is opened
-  (`end_orphans`).
+  (`OrphanedTransactions`).
 - That a transaction is complete need not be durable before the next one begins, since the decision
   says where its records began.  When a crash takes the completion and the next one's beginning, the
   transaction is completed again, and does not take the next one's records for its own: those are
@@ -28,13 +28,13 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks
 from goqueue.broker.transactions.completion import (
-    COORDINATOR_EPOCH,
     EndState,
     FindPartition,
     OpenedPartition,
     TransactionCompletion,
 )
 from goqueue.broker.transactions.log import Decide, ReplyT, TransactionLog
+from goqueue.broker.transactions.orphans import OrphanedTransactions
 from goqueue.groups import CommitRequest
 from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
@@ -50,7 +50,6 @@ from goqueue.txn import (
     needs_new_id,
 )
 from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
-from goqueue.txn.identity import EPOCH_MAX
 
 UPKEEP_SECONDS: Final = 60.0
 INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
@@ -66,6 +65,8 @@ class Transactions:
     def __init__(
         self,
         clock: Clock,
+        log: TransactionLog,
+        orphans: OrphanedTransactions,
         groups: Groups,
         queues: Queues,
         find_partition: FindPartition,
@@ -77,7 +78,8 @@ class Transactions:
         self._find_partition = find_partition
         self._opened = opened
         self._reserve_producer_id = reserve_producer_id
-        self._log = TransactionLog()
+        self._log = log
+        self._orphans = orphans
         self.acks = TransactionAcks(clock, queues)
         self._completion = TransactionCompletion(
             clock, self._log, groups, self.acks, find_partition, opened
@@ -399,7 +401,7 @@ class Transactions:
         owner = self._owner(who.producer_id)
         if owner is None:
             partition = await self._find_partition(topic, index)
-            await partition.committed(self._abandon(partition, who))
+            await partition.committed(self._orphans.abort(partition, who))
         elif owner.state.is_prepared:
             await self.wait_completed(owner.transactional_id)
         else:
@@ -425,7 +427,7 @@ class Transactions:
             now = self._clock.now()
             for partition in partitions:
                 partition.log.producers.expire(now)
-                self.end_orphans(partition)
+                await self._orphans.end_all(partition)
 
     def _look_at_deadlines(self, now: Timestamp) -> None:
         """Also when none is due: the clock may have been set back."""
@@ -433,52 +435,6 @@ class Transactions:
             self.on_deadline(*self.host.submit_now(lambda machine: machine.on_deadline(now)))
         except GoQueueError as error:
             _log.error("deadlines not looked at", problem=str(error))
-
-    def end_orphans(self, partition: Partition) -> None:
-        """Abort what is open in the log and in no transaction of the coordinator's.
-
-        A crash leaves that behind when it comes between the flush of the records and that of the
-        partition's adding: nobody was told that they were written.  The marker has a new epoch, so
-        that a repetition of such a record is not taken for a duplicate.
-        """
-        opened = partition.log.producers.open_transactions
-        if not opened or self.host.failed is not None:
-            return
-        place = (TopicName(partition.topic), int(partition.index))
-        owned = {each.producer_id for each in self.machine.ongoing if place in each.partitions}
-        owned |= {
-            each.marker_producer_id
-            for each in self.machine.prepared
-            if place in each.partitions and each.owns_open_records(place, opened)
-        }
-        for producer_id in sorted(opened.keys() - owned):
-            self._end_orphan(partition, producer_id)
-
-    def _end_orphan(self, partition: Partition, producer_id: int) -> None:
-        producer = partition.log.producers.find(producer_id)
-        assert producer is not None, "it has a transaction open"
-        _log.warning(
-            "records of no transaction aborted",
-            topic=partition.topic,
-            partition=partition.index,
-            producer_id=producer_id,
-            offset=producer.transaction_start,
-        )
-        who = ProducerIdentity(producer_id, min(producer.epoch + 1, EPOCH_MAX))
-        try:
-            self._abandon(partition, who)
-        except GoQueueError as error:
-            _log.error("marker not written", partition=str(partition), problem=str(error))
-
-    def _abandon(self, partition: Partition, who: ProducerIdentity) -> Offset:
-        """Abort what the producer has open in this partition alone; gives the marker's offset."""
-        return partition.append_marker(
-            producer_id=who.producer_id,
-            producer_epoch=who.epoch,
-            coordinator_epoch=COORDINATOR_EPOCH,
-            commits=False,
-            now=self._clock.now(),
-        )
 
     # --- deciding ---------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ take back: whoever acts on a decision about a transactional id waits for `wait_d
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.model.errors import GoQueueError, ShuttingDown, StorageFailed
 from goqueue.model.machine import Decision
 from goqueue.txn import TransactionMachine, TransactionRecord
+
+COORDINATOR_EPOCH: Final = 0  # of a coordinator that has no peers
 
 ReplyT = TypeVar("ReplyT")
 Decide = Callable[[TransactionMachine], Decision[TransactionRecord, ReplyT]]
@@ -95,6 +97,10 @@ class TransactionLog:
         while (pending := self.pending(transactional_id)) and not self._is_durable(pending):
             await asyncio.shield(pending)
         self.refuse_if_failed()
+
+    async def wait_committed(self) -> None:
+        """Return when everything that was decided up to now is durable."""
+        await self.host.all_committed()
 
     def _is_durable(self, pending: asyncio.Future[None]) -> bool:
         # `_forget` may be still to come: waiting for what is done would be an endless loop.

@@ -349,7 +349,7 @@ def test_a_deleted_topic_lets_nobody_wait():
             await partition.committed(Offset(5))
         with pytest.raises(TopicNotFound):
             await partition.checkpoint()
-        await partition.let_go()
+        await partition.wait_idle()
 
     told(story)
 

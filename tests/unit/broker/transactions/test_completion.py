@@ -1,18 +1,28 @@
-"""What a transaction's end promises to who heard of it."""
+"""The end of a transaction: its states, and what readers see after it."""
 
+import asyncio
 import contextlib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from goqueue.broker import Broker
+from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.messages.publish import read_page
+from goqueue.broker.transactions import completion
+from goqueue.broker.transactions.completion import EndState, TransactionEnd
+from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.config import Config
-from goqueue.model.ids import Offset, TopicName, TopicPartition
+from goqueue.model.errors import StorageFailed
+from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.runtime import Doors, real_doors
 from goqueue.testing.sim.world import World
+from goqueue.txn import Transaction
 from tests.sim.transaction_world import batch_of
 
 
-async def test_a_reader_who_comes_after_the_end_sees_what_was_committed(tmp_path: Path):
+async def test_a_reader_that_reads_after_the_end_sees_what_was_committed(tmp_path: Path):
     doors = real_doors()
     with contextlib.closing(doors.disk):
         async with Broker(doors, Config(data_dir=str(tmp_path))).running() as broker:
@@ -71,3 +81,46 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
         world.run_until(lambda: len(told) == seed % 3 + 1)
         world.power_loss("a")
         assert world.run(read(world.doors("a"))) == told
+
+
+async def test_a_step_that_fails_is_tried_again_without_the_steps_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Offsets could not be committed at first: the marker is not written a second time."""
+    commit, failures = Groups.commit, iter([True])
+
+    async def fail_once(self: Groups, request: CommitRequest) -> Any:
+        if next(failures, False):
+            raise StorageFailed("no luck this time")
+        return await commit(self, request)
+
+    monkeypatch.setattr(Groups, "commit", fail_once)
+    monkeypatch.setattr(completion, "RETRY_SECONDS", 0.001)
+    doors = real_doors()
+    with contextlib.closing(doors.disk):
+        async with Broker(doors, Config(data_dir=str(tmp_path))).running() as broker:
+            await broker.create_topic("orders", partitions=1)
+            partition = await broker.partition("orders", 0)
+            transactions = broker.transactions
+            who = await transactions.init("tx", timeout_ms=5_000)
+            transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
+            broker.append(partition, batch_of(broker, who, 0, b"paid"))
+            offset = OffsetToCommit(TopicName("orders"), 0, Offset(1))
+            request = CommitRequest(group_id=GroupId("billing"), offsets=(offset,))
+            await transactions.add_offsets("tx", who, request, adds_group=True)
+            await transactions.end("tx", who, commits=True, bumps_epoch=False)
+            assert not transactions.machine.prepared
+            assert len(broker.groups.committed(GroupId("billing"))) == 1
+            assert partition.log.end_offset == 2, "one record and one marker"
+
+
+async def test_waiting_for_a_state_ends_when_the_broker_stops():
+    end = TransactionEnd(Transaction("tx"))
+    waiting = asyncio.ensure_future(end.wait_for(EndState.COMPLETING))
+    await asyncio.sleep(0)
+    end.move_to(EndState.MARKING)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    end.is_stopped = True
+    end.wake()
+    assert await waiting is False
