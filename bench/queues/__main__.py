@@ -2,7 +2,7 @@
 
     python -m bench.queues                          # all parts, a few minutes
     python -m bench.queues throughput [--batch 1000] [--broker kafka --broker rabbitmq …]
-    python -m bench.queues latency [--rate 10000] [--seconds 20] [--hand-outs written]
+    python -m bench.queues latency [--rate 10000] [--seconds 20] [--delivery-durability async]
     python -m bench.queues backlog [--waiting 10000000]
     python -m bench.queues order [--ordered-workers 64] [--keys 10000]
 
@@ -109,7 +109,7 @@ def _latency(arguments: argparse.Namespace, directory: Path, console: Console) -
         table.add_row(each.broker, f"{each.rate:,.0f}", *times, *costs)
     table.title = (
         f"from publish to receive: {rate:,} messages a second, linger {options.linger_ms} ms,"
-        f" hand-outs {options.hand_outs}"
+        f" delivery durability {options.delivery_durability}"
     )
     console.print(table)
     return found
@@ -167,7 +167,7 @@ def _options(arguments: argparse.Namespace, **more: int) -> Options:
         "publishers": arguments.publishers,
         "workers": arguments.workers,
         "partitions": arguments.partitions,
-        "hand_outs": arguments.hand_outs,
+        "delivery_durability": arguments.delivery_durability,
     }
     return Options(**{**given, **more})
 
@@ -183,7 +183,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--broker", action="append", choices=BROKERS)
     parser.add_argument(
-        "--hand-outs", choices=["synced", "written"], default="synced", help="of the queue group"
+        "--delivery-durability",
+        choices=["sync", "async"],
+        default="sync",
+        help="of the queue group",
     )
     parser.add_argument("--rate", type=int, default=10_000, help="messages a second, for latency")
     parser.add_argument("--linger-ms", type=int, default=2, help="of publishers, for latency")

@@ -27,7 +27,7 @@ class Options(msgspec.Struct, frozen=True):
     rate: int = 0  # messages a second; 0 for as many as can be
     linger_ms: int = 0  # of a publisher, when there is a rate
     warm_up: int = 0  # messages without figures
-    hand_outs: str = "synced"  # or "written": see docs/guides/queues.md
+    delivery_durability: str = "sync"  # or "async": see docs/guides/queues.md
 
 
 class Figures(msgspec.Struct, frozen=True):

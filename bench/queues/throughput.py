@@ -46,7 +46,8 @@ def run(
 def of_door(kind: type[Door], directory: Path, goqueue: str, options: Options) -> Figures:
     broker = started(directory, goqueue)
     try:
-        prepare(broker, options.partitions, hand_outs=options.hand_outs)
+        durability = options.delivery_durability
+        prepare(broker, options.partitions, delivery_durability=durability)
         return measured(kind(broker, options.partitions), options)
     finally:
         broker.stop()

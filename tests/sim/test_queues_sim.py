@@ -6,7 +6,7 @@ Whatever was answered holds afterwards:
 - published: delivered again, or acked, or one dead letter; never lost;
 - no message is two dead letters, or a dead letter and delivered too;
 - the wall clock is set by up to a day, now and then, and all comes back in time;
-- a later delivery of a message has a higher attempt than those that were answered; when hand-outs
+- a later delivery of a message has a higher attempt than those that were answered; when deliveries
   are only written, after the process was killed, and not after a power cut.
 """
 
@@ -32,7 +32,7 @@ SETTINGS = QueueSettings(
     visibility_ms=3_000, backoff_base_ms=100, backoff_jitter=0.1, max_failures=2, max_timeouts=2
 )
 
-WRITTEN = msgspec.structs.replace(SETTINGS, hand_outs="written")
+ASYNC = msgspec.structs.replace(SETTINGS, delivery_durability="async")
 
 
 class FailureHistory:
@@ -202,23 +202,23 @@ def play(seed: int, crash_at: int | None, crash_again_at: int | None = None) -> 
     return operations
 
 
-def test_hand_outs_that_are_only_written_hold_when_the_process_is_killed(seed):
+def test_async_deliveries_hold_when_the_process_is_killed(seed):
     chance = random.Random(f"kills/{seed}")
     story = FailureHistory()
     with World(f"kills/{seed}") as world:
         for life in range(4):
-            world.start("a", Workers(story, seed * 10 + life, WRITTEN).run)
+            world.start("a", Workers(story, seed * 10 + life, ASYNC).run)
             world.run_for(chance.uniform(0.05, 12))
             world.kill("a")
         audited(world, story)
 
 
-def test_a_power_cut_takes_back_hand_outs_that_are_only_written_and_no_more(seed):
+def test_a_power_cut_undoes_async_deliveries_and_no_more(seed):
     chance = random.Random(f"cuts/{seed}")
     story = FailureHistory()
     with World(f"cuts/{seed}") as world:
         for life in range(4):
-            world.start("a", Workers(story, seed * 10 + life, WRITTEN).run)
+            world.start("a", Workers(story, seed * 10 + life, ASYNC).run)
             world.run_for(chance.uniform(0.05, 12))
             world.power_loss("a")
             story.attempts.clear()
@@ -238,7 +238,7 @@ def _receipt_after_a_power_cut(seed: int) -> bool:
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
             if name == "ann":
                 await broker.create_topic(TOPIC, partitions=1)
-                await broker.queues.configure(GROUP, WRITTEN)
+                await broker.queues.configure(GROUP, ASYNC)
                 await Messages(broker).publish(TOPIC, [OutgoingMessage(b"x")])
             (held[name],) = await broker.queues.receive([TOPIC], GROUP, name, wait_ms=30_000)
             if name == "bob":

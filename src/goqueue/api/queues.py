@@ -370,8 +370,9 @@ class QueueSettingsBody(TakesDurations, frozen=True, forbid_unknown_fields=True,
     """What becomes of messages that outlived it; `topic`: as the topic's `goqueue.expired` says."""
     start: Literal["earliest", "latest"] | Unset = UNSET
     """Where the group begins in a partition that is new to it; `earliest`."""
-    hand_outs: Literal["synced", "written"] | Unset = UNSET
-    """`written`: messages are answered sooner, before it is synced who got them; `synced`."""
+    delivery_durability: Literal["sync", "async"] | Unset = UNSET
+    """`async`: messages are returned before their delivery is synced to disk.  That is faster; a
+    power cut undoes the last deliveries; `sync`."""
     isolation: Literal["read_committed", "read_uncommitted"] | Unset = UNSET
     """`read_uncommitted`: messages of open and aborted transactions are delivered, too;
     `read_committed`."""

@@ -225,7 +225,7 @@ class QueueMachine:
         records: list[QueueRecord] = []
         if any(state.has_deadlines for state in self.states()):
             records.append(Resumed(now))
-        if any(group.settings.hand_outs == "written" for group in self.groups.values()):
+        if any(group.settings.delivery_durability == "async" for group in self.groups.values()):
             records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))
         return Decision(records, None)
 

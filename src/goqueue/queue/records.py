@@ -18,7 +18,7 @@ numbers.  A message's life, and the records that move it:
 transaction has ended (`ReservationsEnded`).
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,7 @@ from goqueue.queue.ranges import Ranges
 from goqueue.queue.settings import QueueSettings
 
 FORMAT_VERSION: Final = 1
+FORMER_DURABILITY: Final = {"synced": "sync", "written": "async"}  # values of `hand_outs`
 
 # Why a message is a dead letter; `expired` is its time to live.
 Reason = Literal[
@@ -366,7 +367,22 @@ def encode(record: QueueRecord) -> bytes:
 def decode(data: bytes) -> QueueRecord:
     if not data or data[0] != FORMAT_VERSION:
         raise CorruptData(f"queue record of format {data[:1].hex() or 'none'}, 01 expected")
+    body = memoryview(data)[1:]
     try:
-        return _decoder.decode(memoryview(data)[1:])
+        return _decoder.decode(body)
     except msgspec.DecodeError as error:
-        raise CorruptData(f"queue record: {error}") from error
+        former = _decode_former_settings(body)
+        if former is None:
+            raise CorruptData(f"queue record: {error}") from error
+        return former
+
+
+def _decode_former_settings(body: memoryview) -> GroupConfigured | None:
+    """Of a group whose `delivery_durability` was written as `hand_outs`; None for anything else."""
+    try:
+        fields = msgspec.msgpack.decode(body, type=dict[str, Any])
+        durability = FORMER_DURABILITY[fields["settings"].pop("hand_outs")]
+        fields["settings"]["delivery_durability"] = durability
+        return msgspec.convert(fields, GroupConfigured)
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return None

@@ -12,7 +12,7 @@ Ordering = Literal["none", "key"]
 PriorityMode = Literal["weighted", "strict"]
 Start = Literal["earliest", "latest"]
 Expired = Literal["topic", "dead_letter", "drop"]
-HandOuts = Literal["synced", "written"]
+DeliveryDurability = Literal["sync", "async"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
@@ -60,8 +60,8 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     `goqueue.expired` says (`topic`)."""
     start: Start = "earliest"
     """Start position in a partition that is new to the group."""
-    hand_outs: HandOuts = "synced"
-    """`synced`: messages are returned after their delivery is synced to disk. `written`: before it.
+    delivery_durability: DeliveryDurability = "sync"
+    """`sync`: messages are returned after their delivery is synced to disk. `async`: before it.
     Lower latency; after a power cut the last deliveries are forgotten and made again."""
     isolation: Isolation = "read_committed"
     """`read_uncommitted`: messages of open and of aborted transactions are delivered, too."""

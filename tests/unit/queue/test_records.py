@@ -4,7 +4,8 @@ import typing
 
 import pytest
 
-from goqueue.queue.records import QueueRecord, decode, encode
+from goqueue.model.errors import CorruptData
+from goqueue.queue.records import GroupConfigured, QueueRecord, decode, encode
 
 # One record of each kind with all its fields, as a data directory has it.
 STORED = {
@@ -101,6 +102,13 @@ STORED = {
     "numbered": "0182a474797065a86e756d6265726564ad6e6578745f6c656173655f696407",
 }
 
+# A group's settings with `hand_outs=written`, as `delivery_durability=async` was written at first.
+WITH_HAND_OUTS = (
+    "0185a474797065a567726f7570a867726f75705f6964a167a873657474696e6773de0002ac6d6178"
+    "5f6661696c7572657307a968616e645f6f757473a77772697474656eaa67656e65726174696f6e02"
+    "a96861735f626567756ec3"
+)
+
 
 @pytest.mark.parametrize("kind", STORED)
 def test_a_stored_record_is_read_and_written_as_it_was(kind):
@@ -111,3 +119,20 @@ def test_a_stored_record_is_read_and_written_as_it_was(kind):
 def test_every_kind_of_record_is_covered():
     kinds = {each.__struct_config__.tag for each in typing.get_args(QueueRecord)}
     assert kinds == set(STORED)
+
+
+def test_settings_with_the_former_name_of_delivery_durability_are_read():
+    data = bytes.fromhex(WITH_HAND_OUTS)
+    record = decode(data)
+    assert isinstance(record, GroupConfigured)
+    assert (record.settings.delivery_durability, record.settings.max_failures) == ("async", 7)
+    assert (record.generation, record.has_begun) == (2, True)
+    synced = decode(data.replace(b"\xa7written", b"\xa6synced"))
+    assert isinstance(synced, GroupConfigured)
+    assert synced.settings.delivery_durability == "sync"
+
+
+def test_a_setting_that_never_was_is_damage():
+    data = bytes.fromhex(WITH_HAND_OUTS)
+    with pytest.raises(CorruptData, match="hand_oats"):
+        decode(data.replace(b"hand_outs", b"hand_oats"))

@@ -217,7 +217,7 @@ class Dispatcher:
         def decide(machine: QueueMachine) -> Decision[QueueRecord, Delivery | None]:
             return machine.lease(now, self.group, consumer, moving, visibility_ms)
 
-        if self.group.settings.hand_outs == "synced":
+        if self.group.settings.delivery_durability == "sync":
             return self._host.submit_now(decide)
         delivery, _ = self._host.write(decide)  # it outlives this process, and is synced in time
         return delivery, None

@@ -3,9 +3,10 @@
     receive ── choose (read the log) ── decide ── durable ──> messages with receipts
     ack, nack, reject, extend, release ── decide ── durable ──> an outcome for each receipt
 
-Everything that is answered is on disk, but for deliveries of groups that say `hand_outs=written`:
-those outlive the process, not a power cut.  Nothing here needs a member of a consumer group: a
-consumer is a name.  What a caller that goes away was being handed is released at once.
+Everything that is answered is on disk, except for deliveries of groups with
+`delivery_durability=async`: those survive the end of the process, not a power cut.  Nothing here
+needs a member of a consumer group: a consumer is a name.  If a caller goes away, the messages that
+it was about to get are released at once.
 """
 
 import asyncio
