@@ -30,24 +30,7 @@ INDEX_CHOICE = re.compile(r"--(extra-)?index-url|--find-links|--trusted-host")
 TASK_MAKERS = {ROOT / "src/goqueue/testing/sim/loop.py"}  # an event loop itself
 
 # Import cycles that are still there, each as its modules.  The list may only get shorter.
-KNOWN_CYCLES: list[set[str]] = [
-    {
-        "goqueue.broker.dlq.browse",
-        "goqueue.broker.dlq.redrive",
-        "goqueue.broker.dlq.redrive_jobs",
-        "goqueue.broker.dlq.writer",
-        "goqueue.broker.queues.offset_sync",
-        "goqueue.broker.queues.service",
-        "goqueue.broker.queues.stats",
-        "goqueue.broker.queues.subscriptions",
-    },
-    {
-        "goqueue.broker.broker",
-        "goqueue.broker.queues.admin",
-        "goqueue.broker.queues.members",
-        "goqueue.broker.shares.members",
-    },
-]
+KNOWN_CYCLES: list[set[str]] = []
 
 Place = tuple[Path, int]
 Rule = Callable[[Path, ast.AST], Iterator[int]]

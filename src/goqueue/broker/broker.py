@@ -103,9 +103,9 @@ class Broker:
         self.group_transactions = GroupTransactions(
             clock, self.transactions, self.reserve_producer_id
         )
-        self.queue_members = QueueMembers(self)
-        self.shares = ShareMembers(self)
-        self.queue_groups = QueueGroups(self)
+        self.queue_members = QueueMembers(self, self.queues)
+        self.shares = ShareMembers(self, self.queues)
+        self.queue_groups = QueueGroups(self, self.queues, self.queue_members, self.shares)
         self.groups.before_join = self.queue_groups.refuse_streams
         self.partitions.on_recovered = self.queues.log_recovered
         self._running: list[asyncio.Task[None]] = []

@@ -1,4 +1,4 @@
-"""What queues and dead letters stand on: the verbs of the broker that they use themselves."""
+"""What the broker gives to its families: queues, dead letters, shares.  They never see `Broker`."""
 
 from collections.abc import Mapping
 from typing import Protocol

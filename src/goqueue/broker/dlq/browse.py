@@ -7,12 +7,13 @@ still see it until retention, or a purge of everything, removes it.
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from goqueue.broker.dlq.redrive import Redriver, Wanted
 from goqueue.broker.queues.partition_reader import PartitionReader
+from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
@@ -28,9 +29,6 @@ from goqueue.queue.dead_letter import (
 )
 from goqueue.queue.header_fields import header_value
 from goqueue.queue.ranges import Ranges, ranges_of
-
-if TYPE_CHECKING:
-    from goqueue.broker.queues.service import Queues
 
 REDRIVEN_AT_ONCE: Final = 500
 
@@ -61,7 +59,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetters:
     """The verbs; `topic` is always the source topic, not `{topic}.dlq`."""
 
-    def __init__(self, services: BrokerServices, queues: "Queues", redriver: Redriver) -> None:
+    def __init__(self, services: BrokerServices, queues: QueueState, redriver: Redriver) -> None:
         self._services = services
         self._queues = queues
         self._redriver = redriver

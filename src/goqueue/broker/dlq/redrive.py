@@ -11,13 +11,14 @@ themselves bear no trace of it.  One task does it all: who asked may go away mea
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import structlog
 
 from goqueue.broker.machine_host import Committed
 from goqueue.broker.queues.partition_reader import PartitionReader
+from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.log.producers import EPOCH_MAX
@@ -29,9 +30,6 @@ from goqueue.model.record import Record
 from goqueue.queue.dead_letter import encode_batch, original
 from goqueue.queue.ranges import Ranges, each_offset, ranges_of
 from goqueue.queue.records import Move
-
-if TYPE_CHECKING:
-    from goqueue.broker.queues.service import Queues
 
 RETRY_SECONDS: Final = 1.0
 SCAN_BYTES: Final = 1024 * 1024
@@ -76,7 +74,7 @@ class Job:
 
 
 class Redriver:
-    def __init__(self, services: BrokerServices, queues: "Queues") -> None:
+    def __init__(self, services: BrokerServices, queues: QueueState) -> None:
         self._services = services
         self._queues = queues
         self._clock = services.doors.clock

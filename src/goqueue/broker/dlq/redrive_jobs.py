@@ -1,23 +1,20 @@
 """Redrives that go on by themselves, and how far each is.
 
-They are a convenience of one process: after a restart what was decided is finished (`redriver.py`),
+They are a convenience of one process: after a restart what was decided is finished (`redrive.py`),
 the rest stays where it is, and nobody remembers who asked.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 import structlog
 
-from goqueue.broker.dlq.browse import DeadLetterFilter
+from goqueue.broker.dlq.browse import DeadLetterFilter, DeadLetters
 from goqueue.model.errors import GoQueueError, Overloaded
 from goqueue.model.ids import Timestamp
 from goqueue.queue import RedriveNotFound
 from goqueue.runtime import Clock
-
-if TYPE_CHECKING:
-    from goqueue.broker.dlq.browse import DeadLetters
 
 RUNNING_MAX: Final = 100
 KEPT_MAX: Final = 1_000  # that one can still ask for
@@ -36,7 +33,7 @@ class Redrive(msgspec.Struct, kw_only=True):
 
 
 class Redrives:
-    def __init__(self, clock: Clock, letters: "DeadLetters") -> None:
+    def __init__(self, clock: Clock, letters: DeadLetters) -> None:
         self._clock = clock
         self._letters = letters
         self._tasks: asyncio.TaskGroup | None = None

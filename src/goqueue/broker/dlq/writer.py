@@ -15,12 +15,13 @@ a letter is written twice.
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import structlog
 
 from goqueue.broker.queues.partition_reader import PartitionReader
+from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.model import batch as batches
@@ -38,9 +39,6 @@ from goqueue.queue.dead_letter import (
 )
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import DeadMessage, Where
-
-if TYPE_CHECKING:
-    from goqueue.broker.queues.service import Queues
 
 RETENTION_MS: Final = 336 * HOUR_MS
 HISTORY_BYTES_MAX: Final = 64 * 1024  # room for our headers beside the largest message
@@ -66,7 +64,7 @@ class _Failure(msgspec.Struct):
 
 
 class DeadLetterWriter:
-    def __init__(self, services: BrokerServices, queues: "Queues") -> None:
+    def __init__(self, services: BrokerServices, queues: QueueState) -> None:
         self._services = services
         self._clock = services.doors.clock
         self._queues = queues

@@ -7,18 +7,18 @@ streams of the same name, which is not shown beside it.
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-from goqueue.broker.shares.members import Assignment, ShareMember
+from goqueue.broker.queues.members import QueueMembers
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.services import BrokerServices
+from goqueue.broker.shares.members import Assignment, ShareMember, ShareMembers
 from goqueue.groups import GroupListing
 from goqueue.groups.errors import GroupModeConflict, GroupNotEmpty, GroupNotFound
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import QueueMember
-
-if TYPE_CHECKING:
-    from goqueue.broker.broker import Broker
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,25 +46,30 @@ class QueueGroupDescription(msgspec.Struct, frozen=True):
 
 
 class QueueGroups:
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self, services: BrokerServices, queues: Queues, members: QueueMembers, shares: ShareMembers
+    ) -> None:
+        self._services = services
+        self._queues = queues
+        self._members = members
+        self._shares = shares
 
     # --- which mode -------------------------------------------------------------------------------
 
     def is_queue(self, group_id: GroupId) -> bool:
-        streams = self._broker.groups.host.machine
+        streams = self._services.groups.host.machine
         if streams.has_members(group_id):
             return False
         if self.member_count(group_id) > 0:
             return True
-        group = self._broker.queues.machine.groups.get(group_id)
+        group = self._queues.machine.groups.get(group_id)
         if group is None or not group.has_begun:
             return False
         return bool(group.states) or not streams.has_group(group_id)
 
     def member_count(self, group_id: GroupId) -> int:
-        joined = self._broker.queue_members.members(group_id)
-        return len(joined) + self._broker.shares.member_count(group_id)
+        joined = self._members.members(group_id)
+        return len(joined) + self._shares.member_count(group_id)
 
     def refuse_streams(self, group_id: GroupId) -> None:
         """For who joins to read the group's topics as streams."""
@@ -88,8 +93,8 @@ class QueueGroups:
     ) -> tuple[GroupListing, ...]:
         """Groups of both modes, of these states and types if any are given; by name."""
         wanted_states, wanted_types = _folded(states), _folded(types)
-        found = {each.group_id: each for each in self._broker.groups.list_groups()}
-        names = {*self._broker.queues.machine.groups, *self._broker.shares.groups}
+        found = {each.group_id: each for each in self._services.groups.list_groups()}
+        names = {*self._queues.machine.groups, *self._shares.groups}
         for group_id in names:
             if self.is_queue(group_id):
                 found[group_id] = self._listing(group_id)
@@ -107,11 +112,10 @@ class QueueGroups:
 
     def describe(self, group_id: GroupId) -> QueueGroupDescription:
         """Also of a group that only has settings; raises `GroupNotFound`."""
-        broker = self._broker
-        queue, shares = broker.queues.machine.groups.get(group_id), broker.shares.groups
+        queue, shares = self._queues.machine.groups.get(group_id), self._shares.groups
         if queue is None and group_id not in shares:
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
-        workers = [self._joined(each) for each in broker.queue_members.members(group_id).values()]
+        workers = [self._joined(each) for each in self._members.members(group_id).values()]
         generation = 0 if queue is None else queue.generation
         if group_id in shares:
             workers += [_sharing(each) for each in shares[group_id].members.values()]
@@ -119,14 +123,14 @@ class QueueGroups:
         joined = {each.member_id for each in workers}
         workers += [
             self._at_work(name, asked)
-            for name, asked in broker.queues.consumers(group_id).items()
+            for name, asked in self._queues.consumers(group_id).items()
             if name not in joined
         ]
         topics = sorted({topic for topic, _ in queue.states}) if queue is not None else []
         return QueueGroupDescription(group_id, generation, workers, topics)
 
     def _joined(self, member: QueueMember) -> Worker:
-        topics = [self._broker.topic(each) for each in self._broker.queue_members.topics_of(member)]
+        topics = [self._services.topic(each) for each in self._members.topics_of(member)]
         return Worker(
             member_id=member.member_id,
             client_id=member.client_id,
@@ -139,7 +143,7 @@ class QueueGroups:
 
     def _at_work(self, consumer: str, asked: Iterable[str]) -> Worker:
         """One that never joined."""
-        topics = [self._broker.topic(name) for name in asked if self._broker.has_topic(name)]
+        topics = [self._services.topic(name) for name in asked if self._services.has_topic(name)]
         return Worker(
             member_id=consumer,
             client_id="",
@@ -154,29 +158,28 @@ class QueueGroups:
 
     async def delete(self, group_id: GroupId) -> None:
         """A group of either mode, with its offsets, states and settings; not one with members."""
-        broker = self._broker
         self.refuse_members(group_id)
-        is_known = group_id in broker.queues.machine.groups or group_id in broker.shares.groups
-        if not is_known or broker.groups.host.machine.has_members(group_id):
-            await broker.groups.delete_group(group_id)  # or raises that it has members
+        is_known = group_id in self._queues.machine.groups or group_id in self._shares.groups
+        if not is_known or self._services.groups.host.machine.has_members(group_id):
+            await self._services.groups.delete_group(group_id)  # or raises that it has members
             return
-        broker.shares.groups.pop(group_id, None)
-        if group_id in broker.queues.machine.groups:
-            await broker.queues.forget(group_id)
+        self._shares.groups.pop(group_id, None)
+        if group_id in self._queues.machine.groups:
+            await self._queues.forget(group_id)
         with contextlib.suppress(GroupNotFound):
-            await broker.groups.delete_group(group_id)
+            await self._services.groups.delete_group(group_id)
 
     async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
         """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
         self.describe(group_id)
         self.refuse_members(group_id)
-        machine = self._broker.queues.machine
+        machine = self._queues.machine
         if group_id not in machine.groups:
             return False
-        partitions = await self._broker.queues.forget_partitions(group_id, topic)
+        partitions = await self._queues.forget_partitions(group_id, topic)
         with contextlib.suppress(GroupNotFound):
             places = [TopicPartition(topic, index) for index in partitions]
-            await self._broker.groups.delete_offsets(group_id, places)
+            await self._services.groups.delete_offsets(group_id, places)
         return bool(partitions)
 
 

@@ -14,11 +14,13 @@ every member has its whole session once more.
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import structlog
 
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.services import BrokerServices
 from goqueue.groups.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
@@ -31,9 +33,6 @@ from goqueue.model.limits import RECEIVE_BYTES_MAX
 from goqueue.model.machine import Decision
 from goqueue.queue import QueueMachine, QueueMember, QueueRecord, QueueSettings
 from goqueue.queue.delivery_batch import DeliveryBatch
-
-if TYPE_CHECKING:
-    from goqueue.broker.broker import Broker
 
 UPKEEP_SECONDS: Final = 0.5
 NO_GENERATION: Final = 0  # the machine gives one
@@ -63,11 +62,11 @@ class QueuePoll(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueMembers:
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._queues = broker.queues
-        self._clock = broker.doors.clock
-        self._config = broker.config.groups
+    def __init__(self, services: BrokerServices, queues: Queues) -> None:
+        self._services = services
+        self._queues = queues
+        self._clock = services.doors.clock
+        self._config = services.config.groups
         self._heard: dict[Key, int] = {}  # instants; who is missing is heard of when it is missed
         self._polling: Counter[Key] = Counter()  # polls under way
 
@@ -82,21 +81,21 @@ class QueueMembers:
 
     def topics_of(self, member: QueueMember) -> list[TopicName]:
         """Those that are there."""
-        return [name for name in member.topics if self._broker.has_topic(name)]
+        return [name for name in member.topics if self._services.has_topic(name)]
 
     # --- coming and going -------------------------------------------------------------------------
 
     async def join(self, request: JoinAsWorker) -> QueueMember:
         """A new member, or with `member_id` one that starts over; it keeps what it holds."""
         for topic in request.topics:
-            self._broker.topic(topic)
-        self._broker.groups.refuse_members(request.group_id)
+            self._services.topic(topic)
+        self._services.groups.refuse_members(request.group_id)
         member = self._wanted(request)
         start = QueueSettings(start="latest" if request.starts_at_end else "earliest")
         await self._queues.begin(request.group_id, request.topics, start)
 
         def decide(machine: QueueMachine) -> Decision[QueueRecord, QueueMember]:
-            self._broker.groups.refuse_members(request.group_id)
+            self._services.groups.refuse_members(request.group_id)
             self._refuse_crowd(request.group_id, member.member_id)
             return machine.join(request.group_id, member)
 
@@ -106,7 +105,7 @@ class QueueMembers:
 
     def _wanted(self, request: JoinAsWorker) -> QueueMember:
         return QueueMember(
-            member_id=request.member_id or self._broker.groups.new_member_id(request.client_id),
+            member_id=request.member_id or self._services.groups.new_member_id(request.client_id),
             client_id=request.client_id,
             client_host=request.client_host,
             topics=tuple(dict.fromkeys(request.topics)),

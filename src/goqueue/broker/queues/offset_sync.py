@@ -8,19 +8,17 @@ state remembers its time.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.groups import CommitRequest, CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import Where
-
-if TYPE_CHECKING:
-    from goqueue.broker.queues.service import Queues
 
 MARK: Final = "goqueue-floor"  # metadata of our own commits
 COMMIT_SECONDS: Final = 1.0
@@ -29,7 +27,7 @@ _log = structlog.get_logger("goqueue.queues")
 
 
 class OffsetSync:
-    def __init__(self, services: BrokerServices, queues: "Queues") -> None:
+    def __init__(self, services: BrokerServices, queues: QueueState) -> None:
         self._services = services
         self._queues = queues
         self._committed: dict[PartitionState, Offset] = {}

@@ -36,6 +36,7 @@ from goqueue.broker.queues.acknowledgement import (
 )
 from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
 from goqueue.broker.queues.offset_sync import OffsetSync
+from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
@@ -87,13 +88,13 @@ class Queues:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
         self._clock = services.doors.clock
-        self._host: MachineHost[QueueMachine] | None = None
+        self._state = QueueState()
         self._dispatchers: dict[GroupId, Dispatcher] = {}
-        self._dead_letter_writer = DeadLetterWriter(services, self)
-        self._offset_sync = OffsetSync(services, self)
-        self._subscriptions = Subscriptions(services, self, self._offset_sync)
-        self._redriver = Redriver(services, self)
-        self.dead_letters = DeadLetters(services, self, self._redriver)
+        self._dead_letter_writer = DeadLetterWriter(services, self._state)
+        self._offset_sync = OffsetSync(services, self._state)
+        self._subscriptions = Subscriptions(services, self._state, self._offset_sync)
+        self._redriver = Redriver(services, self._state)
+        self.dead_letters = DeadLetters(services, self._state, self._redriver)
         self.redrives = Redrives(self._clock, self.dead_letters)
         self._stopping = False
         self._active_ms = services.config.groups.session_timeout_ms  # after a consumer asked last
@@ -101,7 +102,7 @@ class Queues:
     # --- life -------------------------------------------------------------------------------------
 
     async def attach(self, host: MachineHost[QueueMachine]) -> None:
-        self._host = host
+        self._state.attach(host)
         for group in host.machine.groups.values():
             group.topic_totals.clear()  # counters restart with the process
         await host.submit_or_defer(lambda machine: machine.resume(self._clock.steady()))
@@ -109,8 +110,7 @@ class Queues:
 
     @property
     def host(self) -> MachineHost[QueueMachine]:
-        assert self._host is not None, "the broker is not open"
-        return self._host
+        return self._state.host
 
     @property
     def machine(self) -> QueueMachine:
@@ -191,9 +191,8 @@ class Queues:
         GroupSettings(session_ms or None, beat_ms or None).check(self._services.config.groups)
 
     def settings(self, group: str) -> QueueSettings:
-        """Of a group that may not be there yet: then those that it would begin with."""
-        found = self.machine.groups.get(GroupId(group))
-        return QueueSettings() if found is None else found.settings
+        """Of a group that does not exist yet: the defaults."""
+        return self._state.settings(group)
 
     async def begin(self, group: str, topics: Sequence[str], settings: QueueSettings) -> None:
         """Make the group, with these settings if it is new, and let it begin in the topics."""
@@ -297,7 +296,7 @@ class Queues:
             whole_batches,
         )
         sources = await self._sources_of(wanted)
-        known = self._state(group_id, sources)
+        known = self._version(group_id, sources)
         self._hear(wanted, wait_ms)
         deliveries = await self._attempt(wanted, sources)
         if deliveries:
@@ -325,7 +324,7 @@ class Queues:
         with dispatcher.wait_queue(
             wanted.topics, [reader.partition for _, reader in sources]
         ) as wait_queue:
-            has_news = self._state(wanted.group_id, sources) != known
+            has_news = self._version(wanted.group_id, sources) != known
             deliveries, committed = list[DeliveryBatch](), None
             while True:
                 seen = wait_queue.notifications
@@ -371,7 +370,7 @@ class Queues:
         count = sum(self._services.topic(topic).partitions for topic in wanted.topics)
         return len(wanted.places) < count
 
-    def _state(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
+    def _version(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
         """While this is the same, so is what can be delivered."""
         dispatcher = self._dispatcher(group_id)
         return (

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -10,6 +10,7 @@ from goqueue.broker.queues.dispatcher import Dispatcher, Source
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.rates import Rates
+from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
@@ -21,9 +22,6 @@ from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import Where
 from goqueue.queue.settings import QueueSettings
-
-if TYPE_CHECKING:
-    from goqueue.broker.queues.service import Queues
 
 UPKEEP_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 10.0  # after which loaded records are let go
@@ -38,7 +36,7 @@ _log = structlog.get_logger("goqueue.queues")
 
 
 class Subscriptions:
-    def __init__(self, services: BrokerServices, queues: "Queues", floors: OffsetSync) -> None:
+    def __init__(self, services: BrokerServices, queues: QueueState, floors: OffsetSync) -> None:
         self._services = services
         self._queues = queues
         self._offset_sync = floors

@@ -7,10 +7,12 @@ unless the group reads uncommitted.
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.batch import header_at
 from goqueue.model.errors import TopicNotFound
@@ -18,9 +20,6 @@ from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue import TooManyInFlight
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.queue.ranges import each_offset
-
-if TYPE_CHECKING:
-    from goqueue.broker.broker import Broker
 
 READ_BYTES: Final = 64 * 1024
 
@@ -40,7 +39,8 @@ class Acquired(msgspec.Struct, frozen=True):
 
 
 async def acquire(
-    broker: "Broker",
+    services: BrokerServices,
+    queues: Queues,
     group_id: GroupId,
     member_id: str,
     places: Collection[TopicPartition],
@@ -56,7 +56,7 @@ async def acquire(
     """
     topics = list(dict.fromkeys(topic for topic, _ in places))
     try:
-        deliveries = await broker.queues.receive_batches(
+        deliveries = await queues.receive_batches(
             topics,
             group_id,
             member_id,
@@ -69,17 +69,17 @@ async def acquire(
     except TooManyInFlight:
         return []
     try:
-        return [await _acquired(broker, delivery) for delivery in deliveries]
+        return [await _acquired(services, delivery) for delivery in deliveries]
     except TopicNotFound:  # deleted meanwhile
         return []
     except BaseException:
-        broker.queues.release_batches(deliveries)
+        queues.release_batches(deliveries)
         raise
 
 
-async def _acquired(broker: "Broker", delivery: DeliveryBatch) -> Acquired:
+async def _acquired(services: BrokerServices, delivery: DeliveryBatch) -> Acquired:
     place = TopicPartition(delivery.where.topic, delivery.where.partition)
-    partition = await broker.partition(*place)
+    partition = await services.partition(*place)
     spans, data = delivery.spans(), delivery.batches()
     if data is None:
         offsets = list(each_offset((first, last) for first, last, _ in spans))

@@ -13,11 +13,13 @@ one before is good once more, for the answer may have been lost.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import structlog
 
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.services import BrokerServices
 from goqueue.broker.shares.sessions import ShareSessions
 from goqueue.cluster import Topic
 from goqueue.groups.errors import (
@@ -29,9 +31,6 @@ from goqueue.groups.errors import (
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, TopicId
 from goqueue.queue import QueueSettings
-
-if TYPE_CHECKING:
-    from goqueue.broker.broker import Broker
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -83,10 +82,11 @@ class ShareGroup:
 
 
 class ShareMembers:
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._clock = broker.doors.clock
-        self._config = broker.config.groups
+    def __init__(self, services: BrokerServices, queues: Queues) -> None:
+        self._services = services
+        self._queues = queues
+        self._clock = services.doors.clock
+        self._config = services.config.groups
         self.groups: dict[GroupId, ShareGroup] = {}
         self.sessions = ShareSessions()
 
@@ -114,9 +114,9 @@ class ShareMembers:
         """What is published from now on is for the group."""
         if request.subscribed_names is None:
             raise InvalidGroupRequest("who joins says what it subscribes to")
-        self._broker.groups.refuse_members(request.group_id)
+        self._services.groups.refuse_members(request.group_id)
         topics = [topic.name for topic in self._there(request.subscribed_names)]
-        await self._broker.queues.begin(request.group_id, topics, DEFAULTS)
+        await self._queues.begin(request.group_id, topics, DEFAULTS)
 
     def _member(self, request: ShareBeatRequest) -> ShareMember:
         group = self.groups.get(request.group_id)
@@ -172,7 +172,7 @@ class ShareMembers:
         return {topic.topic_id: topic.partitions for topic in self._there(member.subscribed_names)}
 
     def _there(self, names: Iterable[str]) -> list[Topic]:
-        found = [self._broker.topic(name) for name in names if self._broker.has_topic(name)]
+        found = [self._services.topic(name) for name in names if self._services.has_topic(name)]
         return [topic for topic in found if not topic.is_internal]
 
     # --- leaving ----------------------------------------------------------------------------------
@@ -187,13 +187,13 @@ class ShareMembers:
         group = self.groups[group_id]
         del group.members[member_id]
         group.epoch += 1
-        self._broker.queues.forget_consumer(group_id, member_id)
+        self._queues.forget_consumer(group_id, member_id)
 
     async def release(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
         """What the member holds comes back."""
-        if group_id in self._broker.queues.machine.groups:
+        if group_id in self._queues.machine.groups:
             limit = self.deliveries_max(group_id)
-            await self._broker.queues.remove_consumer(
+            await self._queues.remove_consumer(
                 group_id, member_id, failed=failed, deliveries_max=limit
             )
 
@@ -202,13 +202,13 @@ class ShareMembers:
         return self._settings(group_id).max_deliveries or DEFAULTS.max_deliveries
 
     def _settings(self, group_id: GroupId) -> QueueSettings:
-        return self._broker.queues.settings(group_id)
+        return self._queues.settings(group_id)
 
     def disconnected(self, connection: str) -> None:
         """Its sessions are over: others get what those members hold, and no failure is counted."""
         for group_id, member_id in self.sessions.close_all(connection):
             limit = self.deliveries_max(group_id)
-            self._broker.queues.release_consumer(group_id, member_id, deliveries_max=limit)
+            self._queues.release_consumer(group_id, member_id, deliveries_max=limit)
 
     async def run(self) -> None:
         """Part with members that are silent for too long; until cancelled."""

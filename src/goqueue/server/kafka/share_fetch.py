@@ -88,7 +88,7 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
         session = await _fetch_session(context, member, request)
         settled = _acknowledge(broker, member, request, told)
         if settled and broker.queues.settings(member.group_id).delivery_durability == "async":
-            broker.queues.host.demand_sync()  # at once, for no hand-out is going to
+            broker.queues.host.demand_sync()  # at once, for no delivery is going to
         if request.share_session_epoch == FINAL_EPOCH:
             await broker.shares.release(member.group_id, member.member_id, failed=False)
         else:
@@ -156,6 +156,7 @@ async def _fetch(
     try:
         found = await acquire(
             broker,
+            broker.queues,
             member.group_id,
             member.member_id,
             list(places),
