@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.consumers import Consumers
+from goqueue.broker.queues.lane_selection import LaneSelection
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.prefetch import Budget, Moment, PrefetchBuffer
 from goqueue.broker.queues.wait_queue import WaitQueue
@@ -205,7 +206,10 @@ class Dispatcher:
         now = Moment(self._clock.steady(), self._clock.now())
         for buffer, selection in selections.items():
             if count < share and not budget.is_spent:
-                count += await buffer.select(lane, share - count, selection, budget, settings, now)
+                chosen = LaneSelection(
+                    buffer, lane, share - count, selection, budget, settings, now
+                )
+                count += await chosen.run()
         return count
 
     def _decide(
