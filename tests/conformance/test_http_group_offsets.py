@@ -301,16 +301,16 @@ def test_offsets_from_outside_are_for_groups_without_members(server: HttpGroupSe
     server.post(f"/groups/{group}/offsets", 404, offsets={topic: {"9": 1}})
 
 
-def test_old_paths_and_v1_are_the_same(server: HttpGroupServer, group: str):
+def test_paths_below_v1_are_the_same(server: HttpGroupServer, group: str):
     topic = server.topic(1)
     for number, prefix in enumerate(("", "/v1")):
         path = f"{prefix}/groups/{group}-{number}"
-        joined = server.post(f"{path}/join/cooperative", topics=[topic])
+        joined = server.post(f"{path}/join", topics=[topic])
         said = {"member_id": joined["member_id"], "generation": joined["generation"]}
-        assert server.post(f"{path}/heartbeat/cooperative", **said)["state"] == "Stable"
-        assert server.get(f"{path}/cooperative")["state"] == "Stable"
+        assert server.post(f"{path}/heartbeat", **said)["state"] == "Stable"
+        assert server.get(path)["state"] == "Stable"
         assert server.get(f"{path}/poll", **said, timeout="0")["messages"] == []
-        assert server.post(f"{path}/leave/cooperative", member_id=said["member_id"])["left"]
+        assert server.post(f"{path}/leave", member_id=said["member_id"])["left"]
     assert server.get("/rebalance/stats")["total_rebalances"] > 0
 
 

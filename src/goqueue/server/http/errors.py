@@ -167,7 +167,17 @@ def error_response(
     )
 
 
-def retry_headers(error: errors.GoQueueError) -> dict[str, str]:
+def refusal(
+    error: errors.GoQueueError, details: Mapping[str, Any] | None = None
+) -> Response[ErrorBody]:
+    """The answer to a request that failed as a whole, with `details` beside the error's own."""
+    problem = problem_of(error)
+    if details:
+        problem = Problem(problem.code, problem.message, {**problem.details, **details})
+    return error_response(status_of(error), problem, _retry_headers(error))
+
+
+def _retry_headers(error: errors.GoQueueError) -> dict[str, str]:
     return {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.retriable else {}
 
 
@@ -210,13 +220,11 @@ _MEANINGS: Final = {
 
 
 def on_goqueue_error(_: Request[Any, Any, Any], error: errors.GoQueueError) -> Response[ErrorBody]:
-    return error_response(status_of(error), problem_of(error), retry_headers(error))
+    return refusal(error)
 
 
 def on_detailed(_: Request[Any, Any, Any], detailed: Detailed) -> Response[ErrorBody]:
-    plain = problem_of(detailed.error)
-    problem = Problem(plain.code, plain.message, {**plain.details, **detailed.details})
-    return error_response(status_of(detailed.error), problem, retry_headers(detailed.error))
+    return refusal(detailed.error, detailed.details)
 
 
 def on_validation_error(

@@ -314,7 +314,6 @@ HANDLERS = [
         summary="Describe a group",
         responses=group_responses(404),
     )(describe_group),
-    get("/groups/{group:str}/cooperative", include_in_schema=False)(describe_group),
     delete_group,
     get_offsets,
     get_lag,

@@ -1,12 +1,10 @@
-"""Consumer groups for their members: join, poll, commit, leave.
-
-The paths with `cooperative` are those of an older API; they are the same operations.
-"""
+"""Consumer groups for their members: join, poll, commit, leave."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from litestar import Request, get, post
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.api.groups import (
@@ -331,29 +329,22 @@ async def commit_offsets(
 # --- routes -------------------------------------------------------------------------------------
 
 
-def _posted(summary: str, operation: Callable[..., Any], path: str, *old_paths: str) -> list[Any]:
-    """The operation at its path, and quietly at those of old."""
-    options: dict[str, Any] = {
-        "tags": ["groups"],
-        "summary": summary,
-        "status_code": 200,
-        "responses": group_write_responses(404, 409, 416, 422, 507),
-    }
-    return [
-        post(f"/groups/{{group:str}}/{path}", **options)(operation),
-        *(
-            post(f"/groups/{{group:str}}/{old}", **options, include_in_schema=False)(operation)
-            for old in old_paths
-        ),
-    ]
+def _post(summary: str, operation: Callable[..., Any], path: str) -> HTTPRouteHandler:
+    return post(
+        f"/groups/{{group:str}}/{path}",
+        tags=["groups"],
+        summary=summary,
+        status_code=200,
+        responses=group_write_responses(404, 409, 416, 422, 507),
+    )(operation)
 
 
 HANDLERS = [
-    *_posted("Join a group", join_group, "join", "join/cooperative"),
-    *_posted("Stay a member", heartbeat, "heartbeat", "heartbeat/cooperative"),
-    *_posted("Leave a group", leave_group, "leave", "leave/cooperative"),
-    *_posted("Let partitions go", revoke_partitions, "revoke", "revoke/cooperative"),
-    *_posted("Commit offsets", commit_offsets, "offsets"),
+    _post("Join a group", join_group, "join"),
+    _post("Stay a member", heartbeat, "heartbeat"),
+    _post("Leave a group", leave_group, "leave"),
+    _post("Let partitions go", revoke_partitions, "revoke"),
+    _post("Commit offsets", commit_offsets, "offsets"),
     get(
         "/groups/{group:str}/poll",
         tags=["groups"],

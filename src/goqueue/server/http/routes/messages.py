@@ -9,7 +9,7 @@ from litestar import Request, Response, delete, get, post
 from litestar.exceptions import HTTPException
 from litestar.params import HeaderParameter, Parameter, PathParameter
 
-from goqueue.api.errors import ErrorBody, Problem
+from goqueue.api.errors import ErrorBody
 from goqueue.api.messages import (
     INT32_MAX,
     MessagePage,
@@ -47,11 +47,9 @@ from goqueue.server.http.asgi.dependencies import (
 )
 from goqueue.server.http.errors import (
     Detailed,
-    error_response,
     problem_of,
+    refusal,
     responses,
-    retry_headers,
-    status_of,
     write_responses,
 )
 from goqueue.server.http.routes.message_bodies import (
@@ -233,9 +231,7 @@ def _publish_response(
         return Response(
             PublishResponse(results), status_code=207, headers=_replay_headers(outcomes)
         )
-    first = problem_of(failures[0])
-    problem = Problem(first.code, first.message, {**first.details, "results": results})
-    return error_response(status_of(failures[0]), problem, retry_headers(failures[0]))
+    return refusal(failures[0], {"results": results})
 
 
 def _replay_headers(outcomes: list[Outcome]) -> dict[str, str] | None:

@@ -7,12 +7,11 @@ goes back at once, and counts as no failure.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 
-from goqueue.api.errors import ErrorBody, Problem
+from goqueue.api.errors import ErrorBody
 from goqueue.api.parsing import INT64_MAX, parse_wait
 from goqueue.api.queues import (
     Ack,
@@ -40,7 +39,7 @@ from goqueue.queue import QueueError, Settled, SettleOutcome
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls
-from goqueue.server.http.errors import error_response, problem_of, retry_headers, status_of
+from goqueue.server.http.errors import problem_of, refusal
 from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
@@ -220,7 +219,7 @@ async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer
     handles = _handles(data)
     if data.receipt_handle is not None or data.receipt is not None:
         (outcome,) = await queues.settle(handles, ending)
-        return _refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
+        return refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
     if data.quiet:
         return _quiet_answer(len(handles), await queues.refusals(handles, ending))
     return many_answer(await queues.settle(handles, ending))
@@ -249,17 +248,9 @@ def _many(
     count: int, refused: Sequence[QueueError], results: Sequence[SettledBody | RefusedBody]
 ) -> ManyAnswer:
     if refused and len(refused) == count:
-        return _refusal(refused[0], results)
+        return refusal(refused[0], {"results": results})
     body = SettledManyBody(count - len(refused), len(refused), list(results))
     return Response(body, status_code=207 if refused else 200)
-
-
-def _refusal(error: QueueError, results: Sequence[object] | None = None) -> Response[ErrorBody]:
-    problem = problem_of(error)
-    if results is not None:
-        details = {**problem.details, "results": msgspec.to_builtins(results)}
-        problem = Problem(problem.code, problem.message, details)
-    return error_response(status_of(error), problem, retry_headers(error))
 
 
 def settled_body(settled: Settled) -> SettledBody:
