@@ -74,7 +74,7 @@ class GroupEnded(msgspec.Struct, frozen=True):
 
     was_decided: bool  # before; then only `aborted` has a meaning
     members: tuple[ProducerIdentity, ...]  # who the committed ones are from now on
-    aborted: tuple[str, ...]  # transactions that have to be carried out, beside the members
+    aborted: tuple[str, ...]  # transactions to complete, beside the members
 
 
 class Applications:
@@ -261,7 +261,7 @@ class Applications:
         return ProducerIdentity(prepared.producer_id, prepared.epoch)
 
     def _open(self, transactional_ids: Iterable[str]) -> tuple[str, ...]:
-        """Those which have written: their end has to be carried out."""
+        """Those that have written something, and so have to be completed."""
         return tuple(
             each for each in transactional_ids if self._transactions[each].state is State.ONGOING
         )

@@ -83,7 +83,7 @@ class TransactionMachine:
         self._deadlines = Deadlines(self._is_deadline)
         self._sweep_at = Timestamp(0)
         self._walk: Walk[str, TransactionKept | None] | None = None  # of a snapshot
-        self.pending_offsets = PendingOffsets()  # of transactions that are not carried out
+        self.pending_offsets = PendingOffsets()  # of transactions that are not complete
         self.applications = Applications(self._transactions)
         self.counts = Counts()
 
@@ -91,7 +91,7 @@ class TransactionMachine:
 
     @property
     def prepared(self) -> Sequence[Transaction]:
-        """Those that are decided and not yet carried out."""
+        """Those that are decided and not complete."""
         return list(self._prepared.values())
 
     @property

@@ -8,8 +8,8 @@ A transaction's life, and the records that move it:
                               └───────── COMPLETE ─────────────┘ <──────────── PREPARED
                       ProducerRegistered        PartitionsAdded     Completed
 
-`Prepared` is the decision.  After it there is no way back: markers and offsets are carried out,
-again and again if need be, until `Completed`.
+`Prepared` is the decision.  After it there is no way back: markers are written and offsets
+committed, again and again if need be, until `Completed`.
 
 An attempt (`AttemptStarted`) is a transaction that lives once: what decides about its group ends
 it, and it is forgotten with its completion, or at once when it has written nothing.

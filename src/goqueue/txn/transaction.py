@@ -83,7 +83,7 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has begun and its end is not carried out."""
+        """Whether it has begun and is not complete."""
         return self.state is State.ONGOING or self.state.is_prepared
 
     @property

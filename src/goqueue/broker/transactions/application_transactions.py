@@ -1,7 +1,7 @@
 """Transactions of an engine, many at a time: attempts, and the one decision about all of them.
 
 What decides is `txn/applications.py`.  The decision is durable before anybody hears of it and
-before any marker is written; then every transaction that it ends is driven like any other.
+before any marker is written; then every transaction that it ends is completed like any other.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ class GroupTransactions:
         decide: Callable[[TransactionMachine], Decision[TransactionRecord, EndedT]],
         members: Iterable[str] = (),
     ) -> EndedT:
-        """Decide about many at once, and return when that is durable and carried out."""
+        """Decide about many at once, and return when that is durable and completed."""
         ended, committed = self._transactions.host.submit_now(decide)
         ending = [*members, *ended.aborted]
         for transactional_id in ending:

@@ -123,7 +123,7 @@ class Transactions:
     # --- asking -----------------------------------------------------------------------------------
 
     def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction that is not carried out yet is going to move this position."""
+        """Whether a transaction that is not complete is going to commit this offset."""
         return self.machine.pending_offsets.has(
             group_id, TopicPartition(TopicName(topic), partition)
         )
