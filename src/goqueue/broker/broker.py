@@ -44,7 +44,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
 from goqueue.model.machine import Decision, Machine
-from goqueue.model.names import is_internal, topic_name
+from goqueue.model.names import is_internal, refuse_internal, topic_name
 from goqueue.model.settings import topic_settings
 from goqueue.queue import QueueMachine
 from goqueue.runtime import Doors
@@ -381,8 +381,7 @@ class Broker:
 
     async def delete_topic(self, name: str) -> Topic:
         """Gone for clients when this returns; the files go in the background."""
-        if is_internal(name):
-            raise PolicyViolation(f"{name!r} is the broker's own topic")
+        refuse_internal(name)
         topic, committed = self._host.submit_now(lambda metadata: metadata.delete_topic(name))
         abandoned = self.partitions.abandon(topic)  # at once: the name may be taken again
         if committed is not None:

@@ -10,6 +10,7 @@ import msgspec
 
 from goqueue.model.errors import (
     InvalidPartitions,
+    PartitionNotFound,
     PolicyViolation,
     TopicExists,
     TopicIdNotFound,
@@ -87,6 +88,12 @@ class Topic(msgspec.Struct, frozen=True):
 
     def has_partition(self, partition: int) -> bool:
         return 0 <= partition < self.partitions
+
+    def check_partition(self, partition: int) -> None:
+        if not self.has_partition(partition):
+            raise PartitionNotFound(
+                f"topic {self.name!r} has partitions 0 to {self.partitions - 1}, not {partition}"
+            )
 
 
 class Metadata:

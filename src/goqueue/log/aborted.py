@@ -22,12 +22,13 @@ out to be damaged later is refused: a wrong one would show aborted records, or h
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 from crc32c import crc32c
 
+from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import Offset
 from goqueue.runtime import Disk, File
@@ -50,6 +51,15 @@ class AbortedRange(msgspec.Struct, frozen=True, gc=False):
     first_offset: Offset
     marker_offset: Offset
     stable_offset: Offset
+
+
+def is_aborted(header: BatchHeader, aborted: Iterable[AbortedRange]) -> bool:
+    """Whether the batch belongs to one of these transactions."""
+    return header.is_transactional and any(
+        each.producer_id == header.producer_id
+        and each.first_offset <= header.base_offset < each.marker_offset
+        for each in aborted
+    )
 
 
 class AbortIndex:

@@ -184,6 +184,19 @@ def verified_header_at(data: Buffer, position: int) -> BatchHeader:
     return header
 
 
+def headers(data: Buffer) -> Iterator[BatchHeader]:
+    """The headers of `data`, which must be whole batches one after the other.
+
+    For bytes of our own log.  Bytes that may be damaged or cut off are walked by those who know
+    what to do about it.
+    """
+    position, end = 0, len(data)
+    while position < end:
+        header = header_at(data, position)
+        position = header.end
+        yield header
+
+
 def verified_headers(data: Buffer) -> list[BatchHeader]:
     """The headers of `data`, which must be whole, sound batches one after the other."""
     found = []
@@ -399,10 +412,7 @@ def decode_slices(data: Buffer, header: BatchHeader) -> Iterator[list[Record]]:
 
 def decode_all(data: Buffer) -> Iterator[Record]:
     """Every data record of consecutive batches, control batches left out."""
-    position = 0
-    while position < len(data):
-        header = header_at(data, position)
-        position = header.end
+    for header in headers(data):
         if not header.is_control:
             for some in decode_slices(data, header):
                 yield from some

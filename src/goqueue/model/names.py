@@ -5,7 +5,7 @@ A name that passes is safe as a path component, a URL segment, and a metric labe
 
 import re
 
-from goqueue.model.errors import InvalidName
+from goqueue.model.errors import InvalidName, PolicyViolation
 from goqueue.model.ids import TopicName
 
 NAME_LENGTH_MAX = 249
@@ -28,3 +28,9 @@ def topic_name(text: str) -> TopicName:
 def is_internal(name: str) -> bool:
     """Whether the topic is the broker's own, hidden from clients unless asked for."""
     return name.startswith(INTERNAL_PREFIX)
+
+
+def refuse_internal(name: str) -> None:
+    """Raises `PolicyViolation` for a topic of the broker's own."""
+    if is_internal(name):
+        raise PolicyViolation(f"{name!r} is the broker's own topic")

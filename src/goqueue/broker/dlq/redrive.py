@@ -10,7 +10,7 @@ themselves bear no trace of it.  One task does it all: who asked may go away mea
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -23,7 +23,6 @@ from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.log.producers import EPOCH_MAX
 from goqueue.model import batch as batches
-from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import GoQueueError, ShuttingDown, TopicNotFound
 from goqueue.model.ids import Offset, TopicId, TopicName, TopicPartition
 from goqueue.model.record import Record
@@ -226,18 +225,12 @@ async def holds(target: Partition, move: Move) -> bool:
     offset = Offset(max(move.behind, log.start_offset))
     while offset < log.high_watermark:
         chunk = await target.read(offset, SCAN_BYTES, log.high_watermark)
-        if any((each.producer_id, each.producer_epoch) == mark for each in _headers(chunk.data)):
+        if any(
+            (each.producer_id, each.producer_epoch) == mark for each in batches.headers(chunk.data)
+        ):
             return True
         offset = chunk.next_offset
     return False
-
-
-def _headers(data: batches.Buffer) -> Iterator[BatchHeader]:
-    position = 0
-    while position < len(data):
-        header = batches.header_at(data, position)
-        yield header
-        position = header.end
 
 
 def _ranges(moves: Iterable[Move]) -> Ranges:

@@ -31,7 +31,6 @@ from goqueue.groups.errors import (
 from goqueue.model.errors import (
     InvalidRequest,
     OffsetOutOfRange,
-    PartitionNotFound,
     TopicNotFound,
 )
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
@@ -209,12 +208,7 @@ class GroupAdmin:
             raise refused
 
     def _check_exists(self, topic_partition: TopicPartition) -> None:
-        topic = self._services.topic(topic_partition.topic)
-        if not topic.has_partition(topic_partition.partition):
-            raise PartitionNotFound(
-                f"topic {topic_partition.topic!r} has partitions 0 to {topic.partitions - 1},"
-                f" not {topic_partition.partition}"
-            )
+        self._services.topic(topic_partition.topic).check_partition(topic_partition.partition)
 
     async def _check_in_log(
         self, group_id: GroupId, topic_partition: TopicPartition, offset: int

@@ -28,7 +28,7 @@ from goqueue.broker.messages.idempotency import (
 from goqueue.broker.storage.partition import Partition, Waiter
 from goqueue.cluster import Topic
 from goqueue.log import Appended
-from goqueue.log.aborted import AbortedRange
+from goqueue.log.aborted import AbortedRange, is_aborted
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import (
@@ -41,12 +41,11 @@ from goqueue.model.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
     PartitionNotFound,
-    PolicyViolation,
     TopicNotFound,
     UnsupportedBatch,
 )
 from goqueue.model.ids import Offset, Timestamp, TopicId
-from goqueue.model.names import is_internal
+from goqueue.model.names import refuse_internal
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Headers, Record
 from goqueue.runtime import Clock
@@ -151,7 +150,7 @@ class Messages:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._turns: dict[TopicId, int] = {}
+        self._rotation = PartitionRotation()
 
     # --- publish ---------------------------------------------------------------------------------
 
@@ -168,8 +167,7 @@ class Messages:
         Under an `idempotency_key` a repeated publish is not written again (`idempotency`).
         Raises when the topic cannot be published to at all.
         """
-        if is_internal(topic):
-            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        refuse_internal(topic)
         target = await self._broker.ensure_topic(topic)
         outcomes: list[Outcome | None] = [None] * len(messages)
         waiting: list[tuple[asyncio.Future[None], list[int]]] = []
@@ -204,35 +202,23 @@ class Messages:
         """Partition to places in the request; what this topic cannot take gets its outcome here."""
         check = MessageCheck(topic, self._broker.doors.clock.now())
         if idempotency_key is None and not check.needs_key and _are_plain(messages):
-            return {self._draw(topic): list(range(len(messages)))}
-        count = topic.partitions
+            return {self._rotation.next_partition(topic): list(range(len(messages)))}
         drawn: int | None = None
         if idempotency_key is not None:  # a repeat must find it again
-            drawn = murmur2_partition(idempotency_key.encode(), count)
+            drawn = murmur2_partition(idempotency_key.encode(), topic.partitions)
         assigned: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
             problem = check.problem(message)
             if problem is not None:
                 outcomes[place] = problem
                 continue
-            if message.partition is not None:
-                index = message.partition
-            elif message.key is not None:
-                index = murmur2_partition(message.key, count)
-            else:
+            index = partition_of(message, topic)
+            if index is None:
                 if drawn is None:
-                    drawn = self._draw(topic)
+                    drawn = self._rotation.next_partition(topic)
                 index = drawn
             assigned.setdefault(index, []).append(place)
         return assigned
-
-    def _draw(self, topic: Topic) -> int:
-        """The next partition in turn; drawn once a request and used for all of it."""
-        turn = self._turns.get(topic.topic_id, 0)
-        if len(self._turns) >= REMEMBERED_TOPICS_MAX:
-            self._turns.clear()
-        self._turns[topic.topic_id] = turn + 1
-        return turn % topic.partitions
 
     def _batches(
         self,
@@ -360,6 +346,27 @@ class Messages:
 # --- publishing: helpers ------------------------------------------------------------------------
 
 
+def partition_of(message: OutgoingMessage, topic: Topic) -> int | None:
+    """The partition that the message names, or else that of its key; None if it has neither."""
+    if message.partition is not None:
+        return message.partition
+    return None if message.key is None else murmur2_partition(message.key, topic.partitions)
+
+
+class PartitionRotation:
+    """Partitions in turn, for messages that could go to any; one for all of a request."""
+
+    def __init__(self) -> None:
+        self._turns: dict[TopicId, int] = {}
+
+    def next_partition(self, topic: Topic) -> int:
+        turn = self._turns.get(topic.topic_id, 0)
+        if len(self._turns) >= REMEMBERED_TOPICS_MAX:
+            self._turns.clear()
+        self._turns[topic.topic_id] = turn + 1
+        return turn % topic.partitions
+
+
 class MessageCheck:
     """What a topic's settings say about single messages, so that one of them fails alone."""
 
@@ -372,11 +379,11 @@ class MessageCheck:
         self._ignores_time = settings.stamps_append_time
 
     def problem(self, message: OutgoingMessage) -> GoQueueError | None:
-        if message.partition is not None and not self._topic.has_partition(message.partition):
-            return PartitionNotFound(
-                f"topic {self._topic.name!r} has partitions 0 to {self._topic.partitions - 1},"
-                f" not {message.partition}"
-            )
+        if message.partition is not None:
+            try:
+                self._topic.check_partition(message.partition)
+            except PartitionNotFound as error:
+                return error
         if message.timestamp is not None and not self._takes_time(message.timestamp):
             return InvalidTimestamp(
                 f"timestamp {message.timestamp} is outside {self._earliest} to {self._latest}"
@@ -548,11 +555,8 @@ class _Filling:
         self, partition: Partition, data: Buffer, next_offset: Offset, aborted: list[AbortedRange]
     ) -> None:
         """Take what fits from whole batches that end before `next_offset`."""
-        position = 0
-        while position < len(data):
-            header = batches.header_at(data, position)
-            position = header.end
-            if not header.is_control and not _is_aborted(header, aborted):
+        for header in batches.headers(data):
+            if not header.is_control and not is_aborted(header, aborted):
                 await self._take_batch(partition, data, header)
             if self.is_full or self.offset >= self._stop:
                 return
@@ -586,14 +590,6 @@ class _Filling:
         if record.headers:
             self.bytes_left -= sum(len(name) + len(value or b"") for name, value in record.headers)
         return not self.is_full
-
-
-def _is_aborted(header: BatchHeader, aborted: list[AbortedRange]) -> bool:
-    return header.is_transactional and any(
-        each.producer_id == header.producer_id
-        and each.first_offset <= header.base_offset < each.marker_offset
-        for each in aborted
-    )
 
 
 def _described(

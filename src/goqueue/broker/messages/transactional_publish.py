@@ -11,14 +11,19 @@ from collections.abc import Sequence
 import msgspec
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.messages.publish import MessageCheck, OutgoingMessage, fitting_runs
+from goqueue.broker.messages.publish import (
+    MessageCheck,
+    OutgoingMessage,
+    PartitionRotation,
+    fitting_runs,
+    partition_of,
+)
 from goqueue.cluster import Topic
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
-from goqueue.model.errors import InvalidRequest, PartitionNotFound, PolicyViolation
+from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset, TopicName, TopicPartition
-from goqueue.model.names import is_internal
-from goqueue.model.partitioner import murmur2_partition
+from goqueue.model.names import refuse_internal
 from goqueue.model.record import Record
 from goqueue.txn import ProducerIdentity, State, Transaction
 from goqueue.txn.errors import InvalidTransactionState
@@ -35,7 +40,7 @@ class PublishedInTransaction(msgspec.Struct, frozen=True):
 class TransactionMessages:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._turn = 0
+        self._rotation = PartitionRotation()
 
     async def publish(
         self,
@@ -48,8 +53,7 @@ class TransactionMessages:
         transaction_id: str | None = None,
     ) -> PublishedInTransaction:
         """Write into the open transaction; durable on return, visible when it is committed."""
-        if is_internal(topic):
-            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        refuse_internal(topic)
         found = await self._broker.ensure_topic(topic)
         index = self._partition(found, message)
         partition = await self._broker.partition(topic, index)
@@ -74,8 +78,7 @@ class TransactionMessages:
         transaction_id: str | None = None,
     ) -> list[PublishedInTransaction]:
         """As `publish`, with one wait for all.  When one is refused, none is written."""
-        if is_internal(topic):
-            raise PolicyViolation(f"{topic!r} is the broker's own topic")
+        refuse_internal(topic)
         found = await self._broker.ensure_topic(topic)
         placed = self._placed(found, messages)
         partitions = {index: await self._broker.partition(topic, index) for index in placed}
@@ -102,16 +105,14 @@ class TransactionMessages:
     def _placed(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
         """Partition to places in the request; those without a key go together."""
         check = MessageCheck(topic, self._broker.doors.clock.now())
-        drawn = self._drawn(topic)
+        drawn = self._rotation.next_partition(topic)
         placed: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
             problem = check.problem(message)
             if problem is not None:
                 raise InvalidRequest(f"messages[{place}]: {problem}") from problem
-            index = drawn
-            if message.partition is not None or message.key is not None:
-                index = self._partition(topic, message)
-            placed.setdefault(index, []).append(place)
+            index = partition_of(message, topic)
+            placed.setdefault(drawn if index is None else index, []).append(place)
         return placed
 
     def check_open(
@@ -129,19 +130,9 @@ class TransactionMessages:
 
     def _partition(self, topic: Topic, message: OutgoingMessage) -> int:
         if message.partition is not None:
-            if not topic.has_partition(message.partition):
-                raise PartitionNotFound(
-                    f"topic {topic.name!r} has partitions 0 to {topic.partitions - 1},"
-                    f" not {message.partition}"
-                )
-            return message.partition
-        if message.key is not None:
-            return murmur2_partition(message.key, topic.partitions)
-        return self._drawn(topic)
-
-    def _drawn(self, topic: Topic) -> int:
-        self._turn += 1
-        return self._turn % topic.partitions
+            topic.check_partition(message.partition)
+        index = partition_of(message, topic)
+        return self._rotation.next_partition(topic) if index is None else index
 
     def _batch(
         self, who: ProducerIdentity, messages: Sequence[OutgoingMessage], sequence: int

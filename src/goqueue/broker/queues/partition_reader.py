@@ -14,14 +14,13 @@ From the first record that cannot be decoded to its end, a batch is one `Unreada
 import asyncio
 import contextlib
 from bisect import bisect_left
-from collections.abc import Iterator
 from typing import Final
 
 import structlog
 
 from goqueue.broker.queues.rates import Rates
 from goqueue.broker.storage.partition import Partition
-from goqueue.log.aborted import AbortedRange
+from goqueue.log.aborted import AbortedRange, is_aborted
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader, RecordReader
 from goqueue.model.errors import (
@@ -140,7 +139,7 @@ class PartitionReader:
     async def _scan_chunk(self) -> int:
         index = self.index
         data, next_offset = await self._read(Offset(max(index.end, self.start)), SCAN_BYTES)
-        for header in _headers(data):
+        for header in batches.headers(data):
             if header.is_control or header.next_offset <= index.end:
                 continue
             if header.codec != 0 or data.find(MARK, header.position, header.end) >= 0:
@@ -175,7 +174,7 @@ class PartitionReader:
         aborted = self._aborted(offset, next_offset)
         blocks: list[RecordBlock] = []
         unfolded = 0
-        for header in _headers(data):
+        for header in batches.headers(data):
             if header.last_offset < offset or (lane is not None and header.next_offset > limit):
                 continue
             block, size = await self._read_block(data, header, offset, aborted, lane)
@@ -198,10 +197,10 @@ class PartitionReader:
                 continue
             data, looked_at = await self._read(Offset(offset), FIND_BYTES)
             aborted = self._aborted(offset, looked_at)
-            for header in _headers(data):
+            for header in batches.headers(data):
                 start = bisect_left(offsets, max(offset, header.base_offset))
                 wanted = offsets[start : bisect_left(offsets, header.next_offset)]
-                if wanted and not header.is_control and not _is_aborted(header, aborted):
+                if wanted and not header.is_control and not is_aborted(header, aborted):
                     records = await self._find_in(data, header, frozenset(wanted))
                     found.update((record.offset, record) for record in records)
         return found
@@ -236,7 +235,7 @@ class PartitionReader:
         lane: int | None,
     ) -> tuple[RecordBlock, int]:
         """The batch's next records from `offset` on, and how many bytes they were found in."""
-        if header.is_control or _is_aborted(header, aborted):
+        if header.is_control or is_aborted(header, aborted):
             return RecordBlock([], header.next_offset), header.size
         wanted, others = self._of_lane(header, offset, lane)
         if wanted is not None and not wanted:
@@ -324,14 +323,6 @@ class PartitionReader:
         self._reader = None
 
 
-def _headers(data: bytes) -> Iterator[BatchHeader]:
-    position = 0
-    while position < len(data):
-        header = batches.header_at(data, position)
-        yield header
-        position = header.end
-
-
 def _first_unread(header: BatchHeader, reader: RecordReader | None) -> int:
     return header.base_offset if reader is None else reader.next_offset
 
@@ -343,12 +334,4 @@ def _unreadable(data: bytes, header: BatchHeader, first: int, error: GoQueueErro
         None,
         data[header.position : header.end],
         problem=f"offsets {first} to {header.last_offset} cannot be decoded: {error}",
-    )
-
-
-def _is_aborted(header: BatchHeader, aborted: list[AbortedRange]) -> bool:
-    return header.is_transactional and any(
-        each.producer_id == header.producer_id
-        and each.first_offset <= header.base_offset < each.marker_offset
-        for each in aborted
     )

@@ -14,9 +14,9 @@ from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
-from goqueue.model.errors import GoQueueError, PolicyViolation, TopicNotFound
+from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicName, TopicPartition
-from goqueue.model.names import is_internal
+from goqueue.model.names import refuse_internal
 from goqueue.queue.lanes import LANES
 from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
@@ -80,8 +80,7 @@ class Subscriptions:
         return sources
 
     async def _of_topic(self, topic: Topic, group_id: GroupId) -> list[Source]:
-        if is_internal(topic.name):
-            raise PolicyViolation(f"{topic.name!r} is the broker's own topic")
+        refuse_internal(topic.name)
         sources: list[Source] = []
         for index in range(topic.partitions):
             partition = await self._services.partition(topic.name, index)

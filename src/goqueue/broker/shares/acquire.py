@@ -14,7 +14,7 @@ import msgspec
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
-from goqueue.model.batch import header_at
+from goqueue.model.batch import headers
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue import TooManyInFlight
@@ -97,12 +97,10 @@ async def batches_with(partition: Partition, offsets: Sequence[int]) -> bytes:
         if offset < max(behind, partition.log.start_offset):
             continue
         chunk = await partition.read(Offset(offset), READ_BYTES, limit)
-        data, position = bytes(chunk.data), 0
-        while position < len(data):
-            header = header_at(data, position)
+        data = bytes(chunk.data)
+        for header in headers(data):
             place = bisect_left(offsets, max(header.base_offset, behind))
             if place < len(offsets) and offsets[place] < header.next_offset:
-                found.append(data[position : header.end])
-            position = header.end
+                found.append(data[header.position : header.end])
         behind = max(behind, chunk.next_offset)
     return b"".join(found)

@@ -41,7 +41,6 @@ from goqueue.model.config import StorageConfig
 from goqueue.model.errors import (
     CorruptData,
     GoQueueError,
-    PartitionNotFound,
     TopicNotFound,
 )
 from goqueue.model.ids import Offset, PartitionId, TopicId, TopicName
@@ -100,10 +99,7 @@ class Partitions:
         partition = self._open.get((topic.name, index))
         if partition is not None and partition.topic_id == topic.topic_id:
             return partition
-        if not topic.has_partition(index):
-            raise PartitionNotFound(
-                f"topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {index}"
-            )
+        topic.check_partition(index)
         return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
 
     @property

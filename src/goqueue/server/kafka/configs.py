@@ -30,14 +30,13 @@ from kio.schema.list_config_resources.v1.response import (
 from goqueue.broker import Broker
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, InvalidSetting
-from goqueue.model.names import topic_name
+from goqueue.model.names import refuse_internal, topic_name
 from goqueue.model.settings import SETTINGS, setting_text
 from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_configs import change_group, configured_groups, group_entries
 from goqueue.server.kafka.limits import in_turns
-from goqueue.server.kafka.topics import refuse_internal
 from goqueue.wire.messages import build
 
 TOPIC: Final = 2

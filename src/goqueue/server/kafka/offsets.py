@@ -24,9 +24,9 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
 
 from goqueue.broker import NO_OFFSET, Broker, Partition
 from goqueue.log import TimedOffset
-from goqueue.model.errors import GoQueueError, PolicyViolation, UnsupportedVersion
+from goqueue.model.errors import GoQueueError, UnsupportedVersion
 from goqueue.model.ids import Epoch, Offset, Timestamp
-from goqueue.model.names import is_internal
+from goqueue.model.names import refuse_internal
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch import READ_COMMITTED, check_epoch
@@ -141,8 +141,7 @@ async def _deleted(
     broker: Broker, topic: str, wanted: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     try:
-        if is_internal(topic):
-            raise PolicyViolation(f"{topic} is the broker's own topic")
+        refuse_internal(topic)
         partition = await broker.partition(topic, wanted.partition_index)
         start = await broker.delete_records(partition, Offset(wanted.offset))
     except GoQueueError as error:

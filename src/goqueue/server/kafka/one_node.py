@@ -35,7 +35,7 @@ from kio.schema.list_partition_reassignments.v0.request import ListPartitionReas
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 
 from goqueue.broker import LEADER_EPOCH, Broker
-from goqueue.model.errors import GoQueueError, InvalidReplicaAssignment, PartitionNotFound
+from goqueue.model.errors import GoQueueError, InvalidReplicaAssignment
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import in_turns
@@ -47,11 +47,7 @@ QUORUM_TOPIC: Final = "__cluster_metadata"  # Kafka's name of the log that the q
 
 
 def _check_partition(broker: Broker, topic: str, index: int) -> None:
-    found = broker.topic(topic)
-    if not found.has_partition(index):
-        raise PartitionNotFound(
-            f"topic {topic!r} has partitions 0 to {found.partitions - 1}, not {index}"
-        )
+    broker.topic(topic).check_partition(index)
 
 
 # --- reassignments ----------------------------------------------------------------------------

@@ -32,9 +32,8 @@ from goqueue.model.errors import (
     InvalidReplication,
     InvalidRequest,
     InvalidSetting,
-    PolicyViolation,
 )
-from goqueue.model.names import is_internal
+from goqueue.model.names import refuse_internal
 from goqueue.server.kafka.config_entries import topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
@@ -42,11 +41,6 @@ from goqueue.wire.messages import build
 
 UNSAID: Final = -1  # a count that is left to the broker
 REPLICATION_FACTOR: Final = 1  # of a node that has no peers
-
-
-def refuse_internal(name: str) -> None:
-    if is_internal(name):
-        raise PolicyViolation(f"{name!r} is the broker's own topic")
 
 
 # --- CreateTopics -----------------------------------------------------------------------------

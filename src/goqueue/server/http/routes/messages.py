@@ -34,9 +34,9 @@ from goqueue.broker import Broker, Partition
 from goqueue.broker.messages.merged_reader import Position, cursor_from_text
 from goqueue.broker.messages.publish import Acks, Outcome, OutgoingMessage, Published
 from goqueue.log import TimedOffset
-from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange, PolicyViolation
+from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange
 from goqueue.model.ids import Offset
-from goqueue.model.names import is_internal, topic_name
+from goqueue.model.names import refuse_internal, topic_name
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import (
     TheBroker,
@@ -461,8 +461,7 @@ async def delete_messages(
 ) -> RecordsDeleted:
     """Everything before an offset, for good."""
     name = topic_name(topic)
-    if is_internal(name):
-        raise PolicyViolation(f"{name!r} is the broker's own topic")
+    refuse_internal(name)
     found = await broker.partition(name, partition)
     target = await _start(broker, found, before)
     try:
