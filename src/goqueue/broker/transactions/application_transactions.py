@@ -125,10 +125,15 @@ class GroupTransactions:
         ending = [*members, *ended.aborted]
         for transactional_id in ending:
             self._transactions.note_decision(transactional_id, committed)
-        if committed is not None:
-            await asyncio.shield(committed)
-        else:  # the decision that is repeated may be on its way to disk
-            await self._transactions.host.settled()
+        try:
+            if committed is not None:
+                await asyncio.shield(committed)
+            else:  # the decision that is repeated may be on its way to disk
+                await self._transactions.host.settled()
+        except asyncio.CancelledError:
+            for transactional_id in ending:
+                self._transactions.complete_unattended(transactional_id)
+            raise
         await asyncio.gather(*(self._transactions.wait_completed(each) for each in ending))
         return ended
 

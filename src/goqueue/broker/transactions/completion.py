@@ -158,6 +158,11 @@ class TransactionCompletion:
             self._start_task(end)
         return end
 
+    def complete_unattended(self, transaction: Transaction) -> None:
+        """As `complete`, unless the broker stops: the next start completes what is left."""
+        if not self._stopped:
+            self.complete(transaction)
+
     def _underway(self, transaction: Transaction) -> TransactionEnd | None:
         """A COMPLETING one is of the transaction before, and the log keeps their order."""
         end = self._ends.get(transaction.transactional_id)

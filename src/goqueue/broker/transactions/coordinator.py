@@ -441,8 +441,18 @@ class Transactions:
     async def _decide(self, transactional_id: str, decide: Decide[ReplyT]) -> ReplyT:
         """The reply, once it and all that it rests on is durable."""
         reply, _ = self._log.submit(transactional_id, decide)
-        await self.wait_durable(transactional_id)
+        try:
+            await self.wait_durable(transactional_id)
+        except asyncio.CancelledError:
+            self.complete_unattended(transactional_id)
+            raise
         return reply
+
+    def complete_unattended(self, transactional_id: str) -> None:
+        """Complete what was decided for a caller that is gone, or it would hold back readers."""
+        transaction = self.machine.find(transactional_id)
+        if transaction is not None and transaction.state.is_prepared:
+            self._completion.complete_unattended(transaction)
 
     def note_decision(self, transactional_id: str, committed: Committed) -> None:
         """A decision about the id is on its way to disk; see `wait_durable`."""

@@ -124,3 +124,40 @@ async def test_waiting_for_a_state_ends_when_the_broker_stops():
     end.is_stopped = True
     end.wake()
     assert await waiting is False
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+def test_an_end_is_completed_although_its_client_is_gone(commits: bool):
+    """Else its records would hold back read_committed readers until somebody uses the id again."""
+    seen: list[list[bytes | None]] = []
+
+    async def write(doors: Doors) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            await broker.create_topic("orders", partitions=1)
+            partition = await broker.partition("orders", 0)
+            transactions = broker.transactions
+            who = await transactions.init("tx", timeout_ms=5_000)
+            transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
+            await partition.committed(
+                broker.append(partition, batch_of(broker, who, 0, b"paid")).last_offset
+            )
+            ending = asyncio.ensure_future(
+                transactions.end("tx", who, commits=commits, bumps_epoch=False)
+            )
+            for _ in range(1_000):
+                if transactions.machine.prepared:
+                    break
+                await doors.clock.sleep(0.001)
+            ending.cancel()
+            await doors.clock.sleep(5)
+            assert ending.cancelled()
+            assert not transactions.machine.prepared
+            page = await read_page(partition, Offset(0), limit=10, bytes_max=10_000)
+            assert page.next_offset == 2, "behind the record and its marker"
+            seen.append([record.value for record in page.records])
+
+    with World(1) as world:
+        world.disk("a").slow_syncs(0.1, 0.2)
+        world.start("a", write)
+        world.run_until(lambda: bool(seen))
+    assert seen == [[b"paid"] if commits else []]
