@@ -11,11 +11,8 @@ BACKLOG: Final = 1024
 class RealListener:
     def __init__(self, server: asyncio.Server) -> None:
         self._server = server
-
-    @property
-    def address(self) -> tuple[str, int]:
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return host, port
+        host, port = server.sockets[0].getsockname()[:2]
+        self.address: tuple[str, int] = (host, port)  # also when it is closed
 
     async def close(self) -> None:
         self._server.close()
