@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 import goqueue
@@ -74,6 +75,12 @@ def _seeds() -> Iterator[int]:
         yield int(one)
     else:
         yield from range(int(os.environ.get("GOQUEUE_SIM_SEEDS", SIM_SEEDS_DEFAULT)))
+
+
+@pytest.fixture(autouse=True)
+def _log_is_not_set_up() -> None:
+    """Whoever set up the log before, a test that looks at log lines sees all of them."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

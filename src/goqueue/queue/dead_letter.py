@@ -112,10 +112,6 @@ def dead_letter_topic(topic: str) -> str:
     return topic[: NAME_LENGTH_MAX - len(SUFFIX)] + SUFFIX
 
 
-def source_topic(topic: str) -> str:
-    return topic.removesuffix(SUFFIX)
-
-
 def letter_id(where: Where, offset: int) -> str:
     return f"{where.group_id}/{where.topic}/{where.partition}/{offset}"
 

@@ -1,7 +1,5 @@
 """One group that works topics off as queues."""
 
-from collections.abc import Iterator
-
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
@@ -40,9 +38,6 @@ class QueueGroup:
             self.settings.max_in_flight_consumer - in_flight,
             self.settings.max_in_flight_group - self.book.in_flight,
         )
-
-    def states_of(self, topic: TopicName) -> Iterator[PartitionState]:
-        return (state for (name, _), state in self.states.items() if name == topic)
 
     def put(self, place: TopicPartition, state: PartitionState) -> None:
         """Take a state in, for another one that may be there."""

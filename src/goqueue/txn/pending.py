@@ -34,6 +34,3 @@ class PendingOffsets:
 
     def has(self, group_id: str, partition: TopicPartition) -> bool:
         return partition in self._by_group.get(group_id, ())
-
-    def of_group(self, group_id: str) -> frozenset[TopicPartition]:
-        return frozenset(self._by_group.get(group_id, ()))

@@ -3,7 +3,6 @@
 import errno
 import io
 import sys
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -14,12 +13,6 @@ from goqueue.cli.logs import set_up
 class FullDisk(io.StringIO):
     def write(self, _text: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.fixture(autouse=True)
-def _structlog_as_it_was() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 def test_a_log_that_cannot_be_written_does_not_end_the_server(monkeypatch: pytest.MonkeyPatch):
