@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
+from goqueue.broker.host_upkeep import NEVER, HostUpkeep
 from goqueue.broker.journal import Journal
 from goqueue.model.errors import DiskFull, GoQueueError
 from goqueue.model.ids import Offset, Timestamp
@@ -30,17 +31,15 @@ MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # the re
 RecordT = TypeVar("RecordT")
 ReplyT = TypeVar("ReplyT")
 
-# A snapshot is due after so many records that are so large in relation to the last snapshot …
+# A snapshot is due after so many records that are so large in relation to the last snapshot.
 SNAPSHOT_RECORDS: Final = 10_000
 SNAPSHOT_GROWTH: Final = 0.5
-SNAPSHOT_SECONDS: Final = 300.0  # … or so much time, when there is anything new
 # So much of a snapshot is encoded without a pause, and one record more.
 SLICE_NANOSECONDS: Final = 1_000_000
 SLICE_RECORDS: Final = 250
 SLICE_BYTES: Final = 64 * 1024
 DEFERRED_MAX: Final = 1_000  # records
-RETRY_NANOSECONDS: Final = 1_000_000_000
-NEVER: Final = Timestamp(2**63 - 1)
+RETRY_MS: Final = 1_000
 
 
 Committed = asyncio.Future[None] | None  # None when there is nothing to wait for
@@ -58,19 +57,19 @@ class MachineHost(Generic[MachineT]):
         journal: Journal,
         clock: Clock,
         on_deadline_reply: Callable[[Any, Committed], None] | None = None,
+        upkeep: HostUpkeep | None = None,
     ) -> None:
         self.machine = machine
         self._journal = journal
         self._clock = clock
         self._on_deadline_reply = on_deadline_reply
+        self._upkeep = upkeep or HostUpkeep(clock)
         self._deferred: list[bytes] = []  # applied, and not in the log yet
-        self._deadline_moved = asyncio.Event()
-        self._awaited = Timestamp(0)  # the deadline that `run` sleeps towards
-        self._retry_at = 0  # monotonic nanoseconds; before that a failed deadline is not retried
-        self._records_since_snapshot = 0
+        self.awaited = NEVER  # the deadline that the upkeep watches
+        self._retry_at = Timestamp(0)  # before that a failed deadline is not retried
+        self.records_since_snapshot = 0
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0  # of the newest
-        self._snapshot_due = asyncio.Event()
         self._snapshot_lock = asyncio.Lock()  # a machine reads out one at a time
 
     # --- starting ---------------------------------------------------------------------------------
@@ -87,6 +86,8 @@ class MachineHost(Generic[MachineT]):
         async for piece in self._journal.read(offset):
             self._replay(piece.values)
             self._grown(len(piece.values), piece.bytes)
+        self._upkeep.add(self)
+        self.notice_deadline()
 
     def _replay(self, values: Iterable[bytes]) -> None:
         machine = self.machine
@@ -180,10 +181,12 @@ class MachineHost(Generic[MachineT]):
         return self._journal.committed(Offset(self._journal.end_offset - 1))
 
     def notice_deadline(self) -> None:
-        """Wake `run` when it sleeps for too long now, and only then: verbs are many."""
+        """Have it watched unless an earlier one is: verbs are many."""
         deadline = self.machine.next_deadline()
-        if deadline is not None and deadline < self._awaited:
-            self._deadline_moved.set()
+        if deadline is not None and deadline < self.awaited:
+            deadline = max(deadline, self._retry_at)
+            if deadline < self.awaited:
+                self._upkeep.watch(self, deadline)
 
     def _append(self, values: list[bytes]) -> Offset:
         if self._deferred:
@@ -196,18 +199,15 @@ class MachineHost(Generic[MachineT]):
     # --- running ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Fire deadlines and take snapshots, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._run_deadlines())
-            tasks.create_task(self._run_snapshots())
+        """Fire deadlines and take snapshots, until cancelled; not for who shares its upkeep."""
+        await self._upkeep.run()
 
-    async def _run_deadlines(self) -> None:
-        while True:
-            await self._wait_for_deadline()
-            now = self._clock.steady()
-            deadline = self.machine.next_deadline()
-            if deadline is not None and deadline <= now:
-                self._fire(now)
+    def fire(self, now: Timestamp) -> None:
+        """Do what is due by now, and watch the next deadline."""
+        deadline = self.machine.next_deadline()
+        if deadline is not None and deadline <= now:
+            self._fire(now)
+        self.notice_deadline()
 
     def _fire(self, now: Timestamp) -> None:
         try:
@@ -215,31 +215,14 @@ class MachineHost(Generic[MachineT]):
         except GoQueueError as error:
             # A full disk, say: what is due stays due, and is tried again a little later.
             _log.error("deadline not met", machine=self._journal.name, problem=str(error))
-            self._retry_at = self._clock.instant() + RETRY_NANOSECONDS
+            self._retry_at = Timestamp(now + RETRY_MS)
             return
         if self._on_deadline_reply is not None:
             self._on_deadline_reply(reply, committed)
 
-    async def _wait_for_deadline(self) -> None:
-        deadline = self.machine.next_deadline()
-        self._awaited = NEVER if deadline is None else deadline
-        seconds = None
-        if deadline is not None:
-            retry_in = (self._retry_at - self._clock.instant()) / 1e9
-            seconds = max(0.0, (deadline - self._clock.steady()) / 1e3, retry_in)
-        self._deadline_moved.clear()
-        await _set_within(self._deadline_moved, seconds)
-
     # --- snapshots --------------------------------------------------------------------------------
 
-    async def _run_snapshots(self) -> None:
-        while True:
-            await _set_within(self._snapshot_due, SNAPSHOT_SECONDS)
-            self._snapshot_due.clear()
-            if self._records_since_snapshot:
-                await self._try_snapshot()
-
-    async def _try_snapshot(self) -> None:
+    async def try_snapshot(self) -> None:
         try:
             await self.take_snapshot()
         except GoQueueError as error:
@@ -251,7 +234,7 @@ class MachineHost(Generic[MachineT]):
         async with self._snapshot_lock:
             self.write_deferred()
             offset = self._journal.end_offset
-            self._records_since_snapshot = self._bytes_since_snapshot = 0
+            self.records_since_snapshot = self._bytes_since_snapshot = 0
             with contextlib.closing(self.machine.snapshot()) as records:
                 slices = self._slices(records)
                 first = next(slices)  # what has begun can be closed
@@ -274,16 +257,10 @@ class MachineHost(Generic[MachineT]):
 
     def _grown(self, records: int, size: int) -> None:
         """The log has; see whether a snapshot is due."""
-        self._records_since_snapshot += records
+        self.records_since_snapshot += records
         self._bytes_since_snapshot += size
         if (
-            self._records_since_snapshot >= SNAPSHOT_RECORDS
+            self.records_since_snapshot >= SNAPSHOT_RECORDS
             and self._bytes_since_snapshot >= self._snapshot_bytes * SNAPSHOT_GROWTH
         ):
-            self._snapshot_due.set()
-
-
-async def _set_within(event: asyncio.Event, seconds: float | None) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
+            self._upkeep.want_snapshot(self)
