@@ -5,14 +5,18 @@ found again in the batches that recovery verifies, since each carries its epoch.
 """
 
 import bisect
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from goqueue.log import framed
 from goqueue.model.ids import NO_EPOCH, Epoch, Offset
+from goqueue.runtime import Disk
 
 KIND: Final = b"E"
 VERSION: Final = 1
+FILE: Final = "leader-epochs"
 
 
 class EpochStart(msgspec.Struct, frozen=True, array_like=True):
@@ -60,3 +64,13 @@ class LeaderEpochs:
             self.entries.pop(0)
         if self.entries and self.entries[0].start_offset < offset:
             self.entries[0] = EpochStart(self.entries[0].epoch, offset)
+
+
+def load(disk: Disk, directory: str) -> list[EpochStart]:
+    """Raises `CorruptData`."""
+    found = framed.load(disk, f"{directory}/{FILE}", KIND, VERSION, list[EpochStart])
+    return found or []
+
+
+def store(disk: Disk, directory: str, entries: Sequence[EpochStart]) -> None:
+    framed.store(disk, f"{directory}/{FILE}", KIND, VERSION, entries)

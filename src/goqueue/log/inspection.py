@@ -13,11 +13,9 @@ import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
-from goqueue.log.epochs import EpochStart, LeaderEpochs
-from goqueue.log.log import EPOCHS_FILE
+from goqueue.log.epochs import LeaderEpochs
 from goqueue.log.segment import LOG, Damage, Segment, Sound
 from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.model.errors import CorruptData
@@ -208,10 +206,8 @@ def _check_aborted(disk: Disk, directory: str, report: LogReport) -> None:
 
 
 def _epochs(disk: Disk, directory: str, report: LogReport) -> LeaderEpochs:
-    path = f"{directory}/{EPOCHS_FILE}"
     try:
-        found = framed.load(disk, path, epoch_file.KIND, epoch_file.VERSION, list[EpochStart])
+        return LeaderEpochs(epoch_file.load(disk, directory))
     except CorruptData as error:
         report.warnings.append(f"{error}: the server makes it anew")
-        found = None
-    return LeaderEpochs(found or [])
+        return LeaderEpochs([])

@@ -10,45 +10,34 @@ Only the owner's thread (the event loop) changes a log.  Blocking work is handed
 back on the loop.  Reads may run in either place.
 """
 
-import bisect
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
 
 import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed
-from goqueue.log.aborted import AbortedRange, AbortIndex
+from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.derived_state import note_marker
 from goqueue.log.epochs import EpochStart, LeaderEpochs
-from goqueue.log.producers import NOT_SEEN, Producers, WrittenBatch
-from goqueue.log.segment import RELATIVE_OFFSET_MAX, Damage, DamageFound, Segment
+from goqueue.log.producers import Producers, WrittenBatch
+from goqueue.log.reading import ReadableLog
+from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
 from goqueue.log.swap import announce, swap
 from goqueue.log.synced import MarkFile, SyncedMark
 from goqueue.model import batch as batches
 from goqueue.model import markers
-from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
+from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import (
-    CorruptBatch,
-    CorruptData,
     DiskFull,
-    GoQueueError,
     InvalidRecord,
     OffsetOutOfRange,
     StorageFailed,
     TopicNotFound,
-    UnsupportedBatch,
 )
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.settings import TopicSettings
-from goqueue.runtime import Disk, File
-
-CURSORS_MAX: Final = 64  # sequential readers that need no index look-up
-EPOCHS_FILE: Final = "leader-epochs"
-
-T = TypeVar("T")
-Reader = Callable[[File, int, int], Buffer | None]
+from goqueue.runtime import Disk
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -56,19 +45,6 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     last_offset: Offset
     append_time: Timestamp  # -1 when the records keep the producer's time stamps
     is_repeat: bool = False  # written earlier; nothing was written now
-
-
-class Chunk(msgspec.Struct, frozen=True):
-    """Whole, verified batches from the one that holds the offset asked for."""
-
-    data: Buffer
-    next_offset: Offset
-
-
-class TimedOffset(msgspec.Struct, frozen=True, gc=False):
-    offset: Offset
-    timestamp: Timestamp
-    leader_epoch: Epoch
 
 
 class SyncPoint(msgspec.Struct, frozen=True):
@@ -99,7 +75,7 @@ class Replacement(msgspec.Struct, frozen=True):
     new: tuple[Segment, ...]
 
 
-class Log:
+class Log(ReadableLog):
     def __init__(
         self,
         disk: Disk,
@@ -112,21 +88,13 @@ class Log:
         producers: Producers,
         aborted: AbortIndex,
     ) -> None:
-        assert segments, "a log has at least its active segment"
-        self.directory = directory
-        self.settings = settings
-        self.segments = segments  # by base offset; the last one is active
-        self.epochs = epochs
+        super().__init__(directory, settings, segments, start_offset, epochs, cleaned_offset)
         self.producers = producers
         self.aborted = aborted
-        self.start_offset = start_offset  # invariant: segments[0].base <= start <= end
-        self.cleaned_offset = cleaned_offset  # compaction has seen everything below
         self.synced_offset = self.end_offset  # invariant: everything below is on the device
         self.high_watermark = self.end_offset  # invariant: only rises; readers stop here
         self.failed: str | None = None  # why the log is read-only
         self.rewriting = False  # compaction reads and replaces segments: none may be removed
-        self.abandoned = False  # deleted: its files may be gone at any time
-        self.damaged: dict[Offset, Offset] = {}  # first to last offset of batches with a bad CRC
         self._disk = disk
         self._mark = MarkFile(disk, directory)
         self._unsynced: list[Segment] = []
@@ -134,7 +102,6 @@ class Log:
         self._new_files = True
         self._epochs_changed = False
         self._checkpoint_due = False  # though nothing was written since
-        self._cursors: dict[Offset, tuple[Segment, int]] = {}  # the oldest first
 
     def settle(self, touched: list[Segment]) -> None:
         """Make what recovery verified or changed durable, and say so in a checkpoint.  Blocking."""
@@ -148,22 +115,10 @@ class Log:
             self.put_back(point)  # all is synced; it can be read, and verified again if need be
 
     @property
-    def active(self) -> Segment:
-        return self.segments[-1]
-
-    @property
-    def end_offset(self) -> Offset:
-        return self.segments[-1].next_offset
-
-    @property
     def stable_offset(self) -> Offset:
         """Below it every transaction is decided.  Without open ones it is the high watermark."""
         unstable = self.producers.first_unstable()
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
-
-    @property
-    def size(self) -> int:
-        return sum(segment.size for segment in self.segments)
 
     # --- append -----------------------------------------------------------------------------------
 
@@ -328,232 +283,6 @@ class Log:
         self.segments.append(fresh)
         self._new_files = True
 
-    # --- read -------------------------------------------------------------------------------------
-
-    def read_cached(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk | None:
-        """As `read`, or None when that would have to wait for the device."""
-        return self._read(offset, bytes_max, limit, _read_cached)
-
-    def read(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk:
-        """Batches from `offset` up to `limit`, about `bytes_max` of them but at least one.
-
-        Raises `OffsetOutOfRange`, or `CorruptData` when the batch that holds `offset` is damaged.
-        """
-        chunk = self._undisturbed(lambda: self._read(offset, bytes_max, limit, _read_blocking))
-        assert chunk is not None
-        return chunk
-
-    def _undisturbed(self, look: Callable[[], T]) -> T:
-        """Look again when segments were removed or replaced meanwhile: files change after that."""
-        while True:
-            segments = self.segments
-            try:
-                found = look()
-            except CorruptData:
-                if self.abandoned:
-                    raise TopicNotFound(f"{self.directory} was deleted") from None
-                if segments is self.segments:
-                    raise
-            else:
-                if segments is self.segments:
-                    return found
-
-    def _read(self, offset: Offset, bytes_max: int, limit: Offset, reader: Reader) -> Chunk | None:
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} is outside {self.start_offset} to {self.end_offset}"
-            )
-        if offset >= limit:
-            return Chunk(b"", offset)
-        is_cached = reader is _read_cached
-        place = self._cursor(offset) or self._find(offset, careful=not is_cached)
-        if place is None:
-            return None if is_cached else Chunk(b"", limit)
-        segment, position = place
-        found = self._read_at(segment, position, offset, bytes_max, limit, reader)
-        if self.abandoned:
-            raise TopicNotFound(f"{self.directory} was deleted")
-        if segment.gone:
-            return self._read(offset, bytes_max, limit, reader)
-        if found is None and is_cached:
-            return None  # not in memory, or in need of a closer look
-        if found is None:
-            position = self._surveyed(segment, offset)
-            found = self._read_at(segment, position, offset, bytes_max, limit, reader)
-        if found is None:
-            raise CorruptData(
-                f"{segment.log.path}: position {position} reads differently each time"
-            )
-        if is_cached:  # the only reader that surely runs on the loop's thread
-            self._keep_cursor(found.next_offset, segment, position + len(found.data))
-        return found
-
-    def _read_at(
-        self,
-        segment: Segment,
-        position: int,
-        offset: Offset,
-        bytes_max: int,
-        limit: Offset,
-        reader: Reader,
-    ) -> Chunk | None:
-        """What `_read` gives; None when it is not in memory, or there is no sound batch."""
-        wanted = min(max(bytes_max, HEADER_BYTES), segment.size - position)
-        data = reader(segment.log, position, wanted)
-        if data is not None and len(data) >= HEADER_BYTES:
-            size = batches.batch_size_at(data, 0)
-            if len(data) < size <= segment.size - position:
-                data = reader(segment.log, position, size)
-        if data is None:
-            return None
-        is_start = self._cursors.get(offset) == (segment, position)
-        return self._verified(data, segment, offset, limit, is_start=is_start)
-
-    def _verified(
-        self, data: Buffer, segment: Segment, offset: Offset, limit: Offset, *, is_start: bool
-    ) -> Chunk | None:
-        """The sound batches below `limit` at the start of `data`; None when there is none."""
-        position, next_offset = 0, offset
-        while len(data) - position >= HEADER_BYTES:
-            try:
-                header = batches.verified_header_at(data, position)
-            except (CorruptBatch, UnsupportedBatch):
-                break
-            expected = next_offset if position or is_start else min(offset, header.base_offset)
-            if header.last_offset < offset or not segment.fits(header, expected, self):
-                break
-            if header.base_offset >= limit:
-                return Chunk(memoryview(data)[:position], limit)
-            position, next_offset = header.end, header.next_offset
-        if position == 0:
-            return None
-        return Chunk(data if position == len(data) else memoryview(data)[:position], next_offset)
-
-    def _find(self, offset: Offset, *, careful: bool) -> tuple[Segment, int] | None:
-        """The first batch that ends at or after `offset`: compaction may have left a gap there.
-
-        None when there is none; without `careful`, also when that would take a closer look.
-        """
-        segments = self.segments  # one list throughout: another thread may replace it
-        for segment in segments[_segment_index(segments, offset) :]:
-            try:
-                position = segment.position_of(offset, self, careful=careful)
-            except DamageFound as error:
-                raise self._noted(error) from None
-            if position is None:
-                return None
-            if position < segment.size:
-                return segment, position
-        return None
-
-    def _surveyed(self, segment: Segment, offset: Offset) -> int:
-        try:
-            return segment.surveyed_position(offset, self)
-        except DamageFound as error:
-            raise self._noted(error) from None
-
-    def _noted(self, error: DamageFound) -> DamageFound:
-        """Remember damage, so that it can be told and counted."""
-        self.damaged[error.damage.first_offset] = Offset(error.damage.next_offset - 1)
-        return error
-
-    def may_skip(self, offset: Offset) -> bool:
-        """Whether there may be a gap at `offset`: only compaction leaves any."""
-        return self.settings.is_compacted or offset < self.cleaned_offset
-
-    def epoch_at(self, offset: Offset) -> Epoch:
-        entries = self.epochs.entries
-        if entries and offset >= entries[-1].start_offset:  # nearly always, and on every read
-            return entries[-1].epoch
-        return self.epochs.epoch_of(offset)
-
-    def _cursor(self, offset: Offset) -> tuple[Segment, int] | None:
-        cursor = self._cursors.get(offset)
-        if cursor is not None and cursor[1] < cursor[0].size:
-            return cursor
-        return None  # none, or at the end of a segment that was sealed since
-
-    def _keep_cursor(self, offset: Offset, segment: Segment, position: int) -> None:
-        if position < segment.size or segment is self.active:
-            self._cursors[offset] = (segment, position)
-            if len(self._cursors) > CURSORS_MAX:
-                del self._cursors[next(iter(self._cursors))]
-
-    def forget_cursors(self) -> None:
-        """After segments were removed or replaced."""
-        self._cursors.clear()
-
-    # --- time -------------------------------------------------------------------------------------
-
-    def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
-        """The first record below `limit` whose timestamp is `timestamp` or later.  May block."""
-        return self._undisturbed(lambda: self._offset_for_time(timestamp, limit))
-
-    def _offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
-        for segment in list(self.segments):
-            if segment.next_offset <= self.start_offset or segment.newest() < timestamp:
-                continue
-            found = self._first_record(segment, timestamp, limit)
-            if found is not None:
-                return found
-        return None
-
-    def _first_record(
-        self, segment: Segment, timestamp: Timestamp, limit: Offset
-    ) -> TimedOffset | None:
-        for header, data in self._readable(segment, segment.place_before_time(timestamp), limit):
-            if header.max_timestamp >= timestamp:
-                for record in _timed_records(header, data):
-                    if record.timestamp >= timestamp and self.start_offset <= record.offset:
-                        return record
-        return None
-
-    def newest_record(self, limit: Offset) -> TimedOffset | None:
-        """The first of the records with the largest timestamp.  May block."""
-        return self._undisturbed(lambda: self._newest_record(limit))
-
-    def _newest_record(self, limit: Offset) -> TimedOffset | None:
-        newest: TimedOffset | None = None
-        for segment in sorted(self.segments, key=lambda segment: -segment.newest()):
-            if segment.newest() < 0 or (newest and segment.newest() < newest.timestamp):
-                break
-            found = self._newest_in(segment, limit)
-            if found and (
-                newest is None
-                or found.timestamp > newest.timestamp
-                or (found.timestamp == newest.timestamp and found.offset < newest.offset)
-            ):
-                newest = found
-        return newest
-
-    def _newest_in(self, segment: Segment, limit: Offset) -> TimedOffset | None:
-        if self.start_offset <= segment.base_offset and segment.next_offset <= limit:
-            found = self._first_record(segment, segment.newest(), limit)
-            if found is not None:  # a batch may count as newer than its records are
-                return found
-        newest: TimedOffset | None = None  # the time index speaks of more than is readable
-        for header, data in self._readable(segment, (0, segment.base_offset), limit):
-            if header.max_timestamp > (newest.timestamp if newest else -1):
-                for record in _timed_records(header, data):
-                    if record.offset >= self.start_offset and (
-                        newest is None or record.timestamp > newest.timestamp
-                    ):
-                        newest = record
-        return newest
-
-    def _readable(
-        self, segment: Segment, place: tuple[int, Offset], limit: Offset
-    ) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches from `place` on that are neither deleted nor at or after `limit`."""
-        for found in segment.survey(*place, self, limit):
-            if isinstance(found, Damage):
-                if found.next_offset > self.start_offset and found.first_offset < limit:
-                    raise self._noted(DamageFound(segment.log.path, found))
-            elif found.header.base_offset >= limit:
-                return
-            elif found.header.last_offset >= self.start_offset:
-                yield found.header, found.data
-
     # --- sync -------------------------------------------------------------------------------------
 
     @property
@@ -639,8 +368,7 @@ class Log:
             segment.sync_indexes()
         self.aborted.file.sync()
         if point.epochs is not None:
-            path = f"{self.directory}/{EPOCHS_FILE}"
-            framed.store(self._disk, path, epoch_file.KIND, epoch_file.VERSION, point.epochs)
+            epoch_file.store(self._disk, self.directory, point.epochs)
         checkpoints.store(self._disk, self.directory, point.checkpoint)
 
     # --- retention and removal --------------------------------------------------------------------
@@ -773,54 +501,3 @@ class Log:
             segment.close()
         self.aborted.file.close()
         self._mark.close()
-
-
-def note_marker(
-    producers: Producers,
-    aborted: AbortIndex,
-    header: BatchHeader,
-    *,
-    commits: bool,
-    coordinator_epoch: int,
-    now: Timestamp = NOT_SEEN,
-) -> None:
-    """Take a written marker into the producers' state and the abort index."""
-    ended = producers.ended(
-        header.producer_id,
-        header.producer_epoch,
-        coordinator_epoch,
-        header.base_offset,
-        now,
-    )
-    if ended is not None and not commits:
-        first_open = producers.first_open()
-        stable = Offset(header.next_offset) if first_open is None else first_open
-        aborted.append(
-            AbortedRange(header.producer_id, ended.first_offset, header.base_offset, stable)
-        )
-
-
-def _timed_records(header: BatchHeader, data: Buffer) -> Iterator[TimedOffset]:
-    """The records' offsets and timestamps; the batch's own when they cannot be decoded."""
-    try:
-        for some in batches.decode_slices(data, header):
-            for record in some:
-                yield TimedOffset(
-                    Offset(record.offset), Timestamp(record.timestamp), header.leader_epoch
-                )
-    except GoQueueError:
-        yield TimedOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
-
-
-def _segment_index(segments: Sequence[Segment], offset: Offset) -> int:
-    """Of the segment that holds `offset`, or would."""
-    after = bisect.bisect_right(segments, offset, key=lambda segment: segment.base_offset)
-    return max(0, after - 1)
-
-
-def _read_cached(file: File, position: int, length: int) -> Buffer | None:
-    return file.read_cached(position, length)
-
-
-def _read_blocking(file: File, position: int, length: int) -> Buffer | None:
-    return file.read(position, length)

@@ -29,17 +29,16 @@ import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.derived_state import note_batch
 from goqueue.log.epochs import EpochStart, LeaderEpochs
-from goqueue.log.log import EPOCHS_FILE, Log, note_marker
+from goqueue.log.log import Log
 from goqueue.log.producers import Producers
 from goqueue.log.segment import LOG, Damage, DamageFound, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.model import batch as batches
-from goqueue.model import markers
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Epoch, Offset
@@ -122,13 +121,12 @@ def _load_checkpoint(disk: Disk, directory: str, report: Recovery) -> Checkpoint
 
 
 def _load_epochs(disk: Disk, directory: str, report: Recovery) -> LeaderEpochs:
-    path = f"{directory}/{EPOCHS_FILE}"
     try:
-        entries = framed.load(disk, path, epoch_file.KIND, epoch_file.VERSION, list[EpochStart])
+        entries = epoch_file.load(disk, directory)
     except CorruptData as error:
         report.problems.append(str(error))
-        entries = None
-    return LeaderEpochs(entries or [])
+        entries = []
+    return LeaderEpochs(entries)
 
 
 def _verify_tail(
@@ -256,13 +254,8 @@ class _TakenIn:
 
     def take(self, data: Buffer, header: BatchHeader) -> None:
         self._take_epoch(header)
-        if not header.has_producer or header.base_offset < self._known_end:
-            return
-        if header.is_control:
-            self._take_marker(data, header)
-        else:  # also what compaction emptied: it stayed for its sequence
-            append_time = header.max_timestamp if header.uses_append_time else -1
-            self._producers.wrote(header, header.base_offset, header.last_offset, append_time)
+        if header.base_offset >= self._known_end:
+            note_batch(self._producers, self._aborted, data, header)
 
     def _take_epoch(self, header: BatchHeader) -> None:
         """Epochs never fall, and lie outside the checksum: one that is followed by a smaller one
@@ -278,19 +271,6 @@ class _TakenIn:
         """No batch follows."""
         if self._raised is not None:
             self._epochs.assign(self._raised.epoch, self._raised.start_offset)
-
-    def _take_marker(self, data: Buffer, header: BatchHeader) -> None:
-        marker = markers.decode(data, header)
-        if marker is None:
-            return
-        commits, coordinator_epoch = marker
-        note_marker(
-            self._producers,
-            self._aborted,
-            header,
-            commits=commits,
-            coordinator_epoch=coordinator_epoch,
-        )
 
 
 def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Recovery) -> bool:

@@ -30,10 +30,8 @@ from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
-from goqueue.log import framed
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart
-from goqueue.log.log import EPOCHS_FILE
 from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest, ShuttingDown
 from goqueue.model.ids import Offset
 from goqueue.model.names import is_internal
@@ -217,8 +215,7 @@ def _write_log(disk: Disk, data_dir: str, path: str, log: LogAt) -> None:
     for file in log.files:
         _link_or_copy(disk, f"{log.directory}/{file.name}", f"{target}/{file.name}", file)
     if log.epochs:
-        epochs = f"{target}/{EPOCHS_FILE}"
-        framed.store(disk, epochs, epoch_file.KIND, epoch_file.VERSION, log.epochs)
+        epoch_file.store(disk, target, log.epochs)
     checkpoints.store(disk, target, log.checkpoint)
     if is_internal(log.topic):
         _copy_snapshots(disk, data_dir, path, log)
