@@ -38,10 +38,9 @@ from goqueue.log import open_log
 from goqueue.model.ids import GroupId, Offset, PartitionId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.settings import topic_settings
-from goqueue.queue import QueueMachine, QueueSettings, Where
+from goqueue.queue import QueueMachine, Where
 from goqueue.queue.lanes import LANES
-from goqueue.queue.records import Extended, Finished, Leased, Opened, Returned
-from goqueue.queue.records import GroupConfigured as QueueConfigured
+from goqueue.queue.records import Extended, Finished, GroupCreated, Leased, Opened, Returned
 from goqueue.runtime import RealClock, RealDisk
 
 GROUP_PARTITIONS = 1_000
@@ -121,7 +120,7 @@ def _where(number: int) -> Where:
 
 
 def _queues() -> Iterable[Any]:
-    yield QueueConfigured(WORKERS, QueueSettings())
+    yield GroupCreated(WORKERS)
     for number in range(QUEUE_PARTITIONS):
         yield Opened(_where(number), TopicId(UUID(int=1)), Offset(0))
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import structlog
 
+from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.admin import QueueGroups
@@ -88,6 +89,7 @@ class Broker:
             lambda: self.config.storage.free_bytes_min,
         )
         self._metadata: MachineHost[Metadata] | None = None
+        self.group_configs = GroupConfigs()
         self.groups = Groups(doors.clock, doors.random)
         self.queues = Queues(self)
         self.transactions = Transactions(
@@ -152,6 +154,7 @@ class Broker:
         await self.partitions.room.look()
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
         self._metadata = await self._hosted(METADATA_TOPIC, machine)
+        self.group_configs.attach(self._metadata)
         self.partitions.topic_exists = machine.has_id
         self.partitions.topic_was_deleted = machine.deleted.__contains__
         self.partitions.topic_settled = self._topic_settled
@@ -159,16 +162,21 @@ class Broker:
             await disk.in_background(self.partitions.refuse_unknown_topics)
             cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
             await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
-        groups = GroupMachine(self.config.groups, view_of(machine.topics.values()))
+        groups = GroupMachine(
+            self.config.groups,
+            view_of(machine.topics.values()),
+            settings_of=self.group_configs.consumer_settings,
+        )
         release = self.groups.release_when_committed
         self.groups.attach(await self._hosted(GROUPS_TOPIC, groups, release))
         on_deadline = self.transactions.on_deadline
         self.transactions.attach(
             await self._hosted(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
         )
-        await self.queues.attach(
-            await self._hosted(LEDGERS_TOPIC, QueueMachine(), self.queues.on_deadline)
-        )
+        queues = QueueMachine(self.group_configs.queue_settings)
+        host = await self._hosted(LEDGERS_TOPIC, queues, self.queues.on_deadline)
+        await self.group_configs.take_over(groups, queues)
+        await self.queues.attach(host)
 
     async def _hosted(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
@@ -16,6 +17,7 @@ class BrokerServices(Protocol):
     config: Config
     doors: Doors
     groups: Groups
+    group_configs: GroupConfigs
 
     def topic(self, name: str) -> Topic: ...
 

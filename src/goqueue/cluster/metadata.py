@@ -1,10 +1,11 @@
-"""The metadata machine: which topics there are, and what they are set to.
+"""The metadata machine: which topics there are, and what they and the groups are set to.
 
 Its log is `__metadata`.  Everything that must agree across a cluster and survive a restart, and
 is not some group's or partition's own, is a record here.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -16,7 +17,7 @@ from goqueue.model.errors import (
     TopicIdNotFound,
     TopicNotFound,
 )
-from goqueue.model.ids import Timestamp, TopicId, TopicName
+from goqueue.model.ids import GroupId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings, stored_text, topic_settings
@@ -60,6 +61,20 @@ class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids"):
     next_producer_id: int
 
 
+class ConfigChanged(msgspec.Struct, frozen=True, tag="config"):
+    """All that is set for the resource from now on; what is not named has its default."""
+
+    resource: Literal["group"]
+    name: str
+    configs: dict[str, str]
+
+
+class GroupConfigsTakenOver(msgspec.Struct, frozen=True, tag="group-configs-taken-over"):
+    """What the logs of groups and queues said until then; they have no say any more."""
+
+    configs: dict[GroupId, dict[str, str]]
+
+
 MetadataRecord = (
     ClusterNamed
     | TopicCreated
@@ -68,6 +83,8 @@ MetadataRecord = (
     | TopicDeleted
     | TopicDataRemoved
     | ProducerIdsReserved
+    | ConfigChanged
+    | GroupConfigsTakenOver
 )
 
 _encoder = msgspec.json.Encoder()
@@ -106,6 +123,8 @@ class Metadata:
         self._by_id: dict[TopicId, Topic] = {}
         self._by_folded_name: dict[str, TopicName] = {}
         self._deleted: dict[TopicId, None] = {}  # whose data may still be there; in order
+        self._group_configs: dict[GroupId, dict[str, str]] = {}  # of whom anything is set
+        self._group_configs_taken_over = False
         self._cluster_id = ""
         self._next_producer_id = 0
 
@@ -122,6 +141,11 @@ class Metadata:
     @property
     def topics(self) -> Mapping[TopicName, Topic]:
         return self._by_name
+
+    @property
+    def group_configs(self) -> Mapping[GroupId, Mapping[str, str]]:
+        """What is set for groups, which need not be there; a change makes a new mapping."""
+        return self._group_configs
 
     def find(self, name: str) -> Topic | None:
         return self._by_name.get(TopicName(name))
@@ -188,18 +212,35 @@ class Metadata:
     ) -> Decision[MetadataRecord, Topic]:
         """Set or, with None, unset; with `replace` whatever is not named is unset too."""
         topic = self.topic(name)
-        settings = {} if replace else dict(topic.overrides)
-        for key, value in changes.items():
-            if value is None:
-                settings.pop(key, None)
-            else:
-                settings[key] = stored_text(key, value)
+        kept = {
+            key: None if value is None else stored_text(key, value)
+            for key, value in changes.items()
+        }
+        settings = _changed({} if replace else topic.overrides, kept)
         changed = msgspec.structs.replace(
             topic, overrides=settings, settings=topic_settings({**self._defaults, **settings})
         )
         if settings == topic.overrides:
             return Decision((), topic)
         return Decision((SettingsChanged(topic.topic_id, settings),), changed)
+
+    def change_group_config(
+        self, group_id: GroupId, changes: Mapping[str, str | None]
+    ) -> Decision[MetadataRecord, None]:
+        """Set or, with None, unset; whoever reads the settings has checked them."""
+        before = self._group_configs.get(group_id, {})
+        configs = _changed(before, changes)
+        records = () if configs == before else (ConfigChanged("group", group_id, configs),)
+        return Decision(records, None)
+
+    def take_over_group_configs(
+        self, configs: Mapping[GroupId, Mapping[str, str]]
+    ) -> Decision[MetadataRecord, None]:
+        """Of logs that kept settings themselves; only the first time, for they do not change."""
+        if self._group_configs_taken_over or not configs:
+            return Decision((), None)
+        taken = {group_id: dict(each) for group_id, each in configs.items()}
+        return Decision((GroupConfigsTakenOver(taken),), None)
 
     def delete_topic(self, name: str) -> Decision[MetadataRecord, Topic]:
         topic = self.topic(name)
@@ -255,10 +296,28 @@ class Metadata:
                 self._deleted.pop(record.topic_id, None)
             case ProducerIdsReserved():
                 self._next_producer_id = record.next_producer_id
+            case ConfigChanged(name=name, configs=configs):
+                self._set_group_config(GroupId(name), configs)
+            case GroupConfigsTakenOver(configs=configs):
+                self._group_configs_taken_over = True
+                for group_id, each in configs.items():
+                    self._set_group_config(group_id, each)
+
+    def _set_group_config(self, group_id: GroupId, configs: dict[str, str]) -> None:
+        if configs:
+            self._group_configs[group_id] = configs
+        else:
+            self._group_configs.pop(group_id, None)
 
     def snapshot(self) -> Generator[MetadataRecord, None, None]:
+        head: list[MetadataRecord] = [
+            ClusterNamed(self._cluster_id),
+            ProducerIdsReserved(self._next_producer_id),
+        ]
+        if self._group_configs_taken_over:
+            head.append(GroupConfigsTakenOver({}))
         topics, deleted = list(self._by_name.values()), list(self._deleted)
-        return _snapshot(self._cluster_id, self._next_producer_id, topics, deleted)
+        return _snapshot(head, topics, deleted, list(self._group_configs.items()))
 
     def encode(self, record: MetadataRecord) -> bytes:
         return _encoder.encode(record)
@@ -289,14 +348,24 @@ class Metadata:
 
 
 def _snapshot(
-    cluster_id: str, next_producer_id: int, topics: list[Topic], deleted: list[TopicId]
+    head: list[MetadataRecord],
+    topics: list[Topic],
+    deleted: list[TopicId],
+    group_configs: list[tuple[GroupId, dict[str, str]]],
 ) -> Generator[MetadataRecord, None, None]:
-    yield ClusterNamed(cluster_id)
-    yield ProducerIdsReserved(next_producer_id)
+    yield from head
     for t in topics:
         yield TopicCreated(t.topic_id, t.name, t.partitions, t.overrides, t.created_at)
     for topic_id in deleted:
         yield TopicDeleted(topic_id)
+    for group_id, configs in group_configs:
+        yield ConfigChanged("group", group_id, configs)
+
+
+def _changed(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """What is set afterwards; None unsets."""
+    merged = {**before, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def _folded(name: str) -> str:

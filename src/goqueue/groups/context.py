@@ -1,8 +1,8 @@
 """The state of the coordinator, which the requests of all protocols share.
 
-`groups`, `settings` and `offsets` are durable and change by `apply` alone.  The rest is in memory
-only, and a restart may forget it: deadlines, parked requests, counters, the newest view of the
-topics.
+`groups` and `offsets` are durable and change by `apply` alone.  What is set for a group is durable
+elsewhere: `settings_of` knows it.  The rest is in memory only, and a restart may forget it:
+deadlines, parked requests, counters, the newest view of the topics.
 """
 
 from goqueue.groups.classic import ClassicGroup
@@ -12,7 +12,7 @@ from goqueue.groups.errors import InvalidGroupRequest
 from goqueue.groups.offsets import OffsetStore
 from goqueue.groups.parked_requests import ParkedRequests
 from goqueue.groups.replies import Token
-from goqueue.groups.settings import UNSET, GroupSettings
+from goqueue.groups.settings import SettingsOf
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.timers import Timer, TimerKind, Timers
 from goqueue.groups.topics import TopicsView
@@ -22,20 +22,23 @@ Group = ClassicGroup | ConsumerGroup
 
 
 class CoordinatorContext:
-    def __init__(self, config: GroupsConfig, topics: TopicsView, pace: AssignmentPace) -> None:
+    def __init__(
+        self,
+        config: GroupsConfig,
+        topics: TopicsView,
+        pace: AssignmentPace,
+        settings_of: SettingsOf,
+    ) -> None:
         self.config = config
         self.pace = pace
         self.topics = topics
+        self.settings_of = settings_of
         self.groups: dict[GroupId, Group] = {}
-        self.settings: dict[GroupId, GroupSettings] = {}  # of groups for which something is set
         self.offsets = OffsetStore()
         self.timers = Timers()
         self.parked_requests = ParkedRequests()
         self.statistics = Statistics()
         self.target_set_at: dict[GroupId, Timestamp] = {}  # of large groups
-
-    def settings_of(self, group_id: GroupId) -> GroupSettings:
-        return self.settings.get(group_id, UNSET)
 
     def check_member_bytes(self, size: int) -> None:
         """Refuse a member whose metadata is too large: all of it is kept in memory and on disk."""

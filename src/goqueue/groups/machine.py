@@ -62,7 +62,7 @@ from goqueue.groups.replies import (
     Token,
     Wakeup,
 )
-from goqueue.groups.settings import UNSET, GroupSettings
+from goqueue.groups.settings import UNSET, GroupSettings, SettingsOf
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
@@ -83,10 +83,12 @@ class GroupMachine:
         config: GroupsConfig | None = None,
         topics: TopicsView | None = None,
         pace: AssignmentPace | None = None,
+        settings_of: SettingsOf = lambda _: UNSET,
     ) -> None:
         self._context = CoordinatorContext(
-            config or GroupsConfig(), topics or Topics(), pace or AssignmentPace()
+            config or GroupsConfig(), topics or Topics(), pace or AssignmentPace(), settings_of
         )
+        self._former_settings: dict[GroupId, GroupSettings] = {}  # of a log that kept them itself
         self._is_awake = False
         self._unapplied = 0  # records of the last decision that were not applied
         self._last: Outcome[Any] = Outcome(None)
@@ -268,23 +270,10 @@ class GroupMachine:
         descriptions.delete(change)
         return self._finish(change, None)
 
-    def settings(self, group_id: GroupId) -> GroupSettings:
-        """What is set for the group, whether it is there or not."""
-        return self._context.settings_of(group_id)
-
-    def configured_groups(self) -> Iterable[GroupId]:
-        """The groups for which something is set."""
-        return self._context.settings
-
-    def configure(
-        self, now: Timestamp, group_id: GroupId, settings: GroupSettings
-    ) -> GroupDecision[None]:
-        """Members learn of it at their next heartbeats; raises `InvalidSetting`."""
-        self._wake(now)
-        settings.check(self._context.config)
-        is_new = settings != self._context.settings_of(group_id)
-        records = (GroupConfigured(group_id, settings),) if is_new else ()
-        return self._decide(Decision(records, Outcome(None)))
+    def take_former_settings(self) -> dict[GroupId, GroupSettings]:
+        """What the log said of settings, when it kept them; a snapshot has them up to this call."""
+        taken, self._former_settings = self._former_settings, {}
+        return taken
 
     @property
     def statistics(self) -> Statistics:
@@ -303,7 +292,7 @@ class GroupMachine:
             self._context.offsets.apply(record)
             return
         if isinstance(record, GroupConfigured):
-            self._configure(record)
+            self._former_settings[record.group_id] = record.settings
             return
         if self._walk is not None:
             self._walk.keep(record.group_id)
@@ -316,18 +305,12 @@ class GroupMachine:
         else:
             self._context.groups[record.group_id] = group
 
-    def _configure(self, record: GroupConfigured) -> None:
-        if record.settings == UNSET:
-            self._context.settings.pop(record.group_id, None)
-        else:
-            self._context.settings[record.group_id] = record.settings
-
     def snapshot(self) -> Generator[GroupRecord, None, None]:
         """Records that rebuild this state in a new machine."""
         groups = self._context.groups
         walk = self._walk = Walk(list(groups), lambda group_id: _copy(groups.get(group_id)))
         return self._snapshot(
-            walk, list(self._context.settings.items()), self._context.offsets.snapshot()
+            walk, list(self._former_settings.items()), self._context.offsets.snapshot()
         )
 
     def _snapshot(

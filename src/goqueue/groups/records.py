@@ -188,7 +188,7 @@ class MemberMoved(msgspec.Struct, frozen=True, tag="member_moved"):
 
 
 class GroupConfigured(msgspec.Struct, frozen=True, tag="group_configured"):
-    """An administrator set these for the group, whether it is there or not."""
+    """What was set for the group, written here before the metadata had it."""
 
     group_id: GroupId
     settings: GroupSettings

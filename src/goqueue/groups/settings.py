@@ -3,10 +3,13 @@
 Settings stand by themselves: they may be there before the group is, and outlive it.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from goqueue.groups.config import GroupsConfig
 from goqueue.model.errors import InvalidSetting
+from goqueue.model.ids import GroupId
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -44,3 +47,4 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
 
 UNSET = GroupSettings()
+SettingsOf = Callable[[GroupId], GroupSettings]

@@ -1,5 +1,7 @@
 """One group that works topics off as queues."""
 
+from collections.abc import Callable
+
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
@@ -8,17 +10,24 @@ from goqueue.queue.replies import Totals
 from goqueue.queue.settings import QueueSettings
 from goqueue.queue.totals import sum_of
 
+SettingsOf = Callable[[GroupId], QueueSettings]  # the same object until they change
+
 
 class QueueGroup:
-    def __init__(self, group_id: GroupId, settings: QueueSettings) -> None:
+    def __init__(self, group_id: GroupId, settings_of: SettingsOf) -> None:
         self.group_id = group_id
-        self.settings = settings
+        self._settings_of = settings_of
+        self.former_settings: QueueSettings | None = None  # of a log that kept them itself
         self.states: dict[TopicPartition, PartitionState] = {}
         self.book = LeaseBook()
         self.topic_totals: dict[TopicName, Totals] = {}
         self.members: dict[str, QueueMember] = {}
         self.generation = 0  # how often members came or went
         self.has_begun = False  # in a topic, which may be gone since: it is more than settings
+
+    @property
+    def settings(self) -> QueueSettings:
+        return self._settings_of(self.group_id)
 
     @property
     def totals(self) -> Totals:
@@ -33,10 +42,10 @@ class QueueGroup:
 
     def room(self, consumer: str) -> int:
         """How many messages the consumer may still be handed; 0 or less when it has too many."""
-        in_flight = self.book.consumers.get(consumer, 0)
+        settings = self.settings
         return min(
-            self.settings.max_in_flight_consumer - in_flight,
-            self.settings.max_in_flight_group - self.book.in_flight,
+            settings.max_in_flight_consumer - self.book.consumers.get(consumer, 0),
+            settings.max_in_flight_group - self.book.in_flight,
         )
 
     def put(self, place: TopicPartition, state: PartitionState) -> None:

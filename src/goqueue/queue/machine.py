@@ -4,7 +4,8 @@
     apply(record)                                   changes it
     next_deadline() / on_deadline(now)              leases run out, waiting messages become ready
 
-Messages themselves stay in their topics.  The host of the machine reads them, chooses
+Messages themselves stay in their topics, and what is set for a group in the metadata: the machine
+is handed a function that knows.  The host of the machine reads them, chooses
 (`Selection`), and has the choice decided by `lease`.  It also writes each message of `dead` to the
 dead letters, and reports that by `dead_letter`; both may be repeated, before and after a crash.
 """
@@ -29,7 +30,7 @@ from goqueue.queue import settling, snapshot
 from goqueue.queue.dead_letter import DeadLetterIndex
 from goqueue.queue.delivery import Delivery, Selection, decide_lease
 from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
-from goqueue.queue.group import QueueGroup
+from goqueue.queue.group import QueueGroup, SettingsOf
 from goqueue.queue.lease import Lease
 from goqueue.queue.partition_state import DEAD, PartitionState
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
@@ -43,7 +44,7 @@ from goqueue.queue.records import (
     Extended,
     Finished,
     Forgotten,
-    GroupConfigured,
+    GroupCreated,
     GroupForgotten,
     Leased,
     LogShortened,
@@ -73,6 +74,7 @@ from goqueue.queue.snapshot import QueueSnapshot
 from goqueue.queue.totals import count_dead, count_finished, count_returned
 
 EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
+DEFAULTS: Final = QueueSettings()
 LEASES_SKIPPED: Final = 1_000_000  # more than are made between two syncs
 
 Records = Sequence[QueueRecord]
@@ -89,7 +91,8 @@ class Due(msgspec.Struct, frozen=True):
 class QueueMachine:
     """All queue groups of a broker.  Verbs raise `QueueError` to refuse; then nothing changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings_of: SettingsOf = lambda _: DEFAULTS) -> None:
+        self._settings_of = settings_of
         self.groups: dict[GroupId, QueueGroup] = {}
         self.dead_letter_indexes: dict[TopicPartition, DeadLetterIndex] = {}
         self.next_lease_id = 1
@@ -149,14 +152,14 @@ class QueueMachine:
 
     # --- groups and states -----------------------------------------------------------------------
 
-    def configure(
-        self, group_id: GroupId, settings: QueueSettings
-    ) -> Decision[QueueRecord, QueueSettings]:
-        settings.check()
-        group = self.groups.get(group_id)
-        if group is not None and group.settings == settings:
-            return Decision((), settings)
-        return Decision((GroupConfigured(group_id, settings),), settings)
+    def take_former_settings(self) -> dict[GroupId, QueueSettings]:
+        """What the log said of settings, when it kept them; a snapshot has them up to this call."""
+        taken: dict[GroupId, QueueSettings] = {}
+        for group in self.groups.values():
+            if group.former_settings is not None:
+                taken[group.group_id] = group.former_settings
+                group.former_settings = None
+        return taken
 
     def open(
         self,
@@ -171,7 +174,7 @@ class QueueMachine:
             return Decision((), None)
         records: list[QueueRecord] = []
         if where.group_id not in self.groups:
-            records.append(GroupConfigured(where.group_id, QueueSettings()))
+            records.append(GroupCreated(where.group_id))
         return Decision((*records, Opened(where, topic_id, floor, adopted_at)), None)
 
     def move_ack_floor(
@@ -217,15 +220,16 @@ class QueueMachine:
         )
         return Decision((Forgotten(topic),) if is_known else (), None)
 
-    def resume(self, now: Timestamp) -> Decision[QueueRecord, None]:
+    def resume(self, now: Timestamp, *, skips_leases: bool) -> Decision[QueueRecord, None]:
         """After a restart: what ran out while nobody could ack it has not failed.
 
         Deliveries that were not synced may be forgotten: their receipts must not become another's.
+        So a new number is given to leases when there may have been such deliveries.
         """
         records: list[QueueRecord] = []
         if any(state.has_deadlines for state in self.states()):
             records.append(Resumed(now))
-        if any(group.settings.delivery_durability == "async" for group in self.groups.values()):
+        if skips_leases:
             records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))
         return Decision(records, None)
 
@@ -519,9 +523,9 @@ class QueueMachine:
                 self._apply_to_state(record)
             case Reserved() | ReservationsEnded():
                 self._apply_reservation(record)
-            case GroupConfigured(group_id=group_id, settings=settings):
-                group = self.groups.setdefault(group_id, QueueGroup(group_id, settings))
-                group.settings = settings
+            case GroupCreated(group_id=group_id):
+                group = self.groups.setdefault(group_id, QueueGroup(group_id, self._settings_of))
+                group.former_settings = record.settings
                 group.generation = max(group.generation, record.generation)
                 group.has_begun = group.has_begun or record.has_begun
             case MemberJoined(group_id=group_id, member=member):

@@ -64,9 +64,9 @@ class DeadMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     timeouts: int = 0  # letters of before counted them as failures
 
 
-class GroupConfigured(msgspec.Struct, frozen=True, tag="group"):
+class GroupCreated(msgspec.Struct, frozen=True, tag="group"):
     group_id: GroupId
-    settings: QueueSettings
+    settings: QueueSettings | None = None  # written here before the metadata had them
     generation: int = 0  # of its members; in a snapshot
     has_begun: bool = False  # in a topic, which may be gone since; in a snapshot
 
@@ -330,7 +330,7 @@ class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
 
 
 QueueRecord: TypeAlias = (
-    GroupConfigured
+    GroupCreated
     | GroupForgotten
     | MemberJoined
     | MemberLeft
@@ -377,12 +377,12 @@ def decode(data: bytes) -> QueueRecord:
         return former
 
 
-def _decode_former_settings(body: memoryview) -> GroupConfigured | None:
+def _decode_former_settings(body: memoryview) -> GroupCreated | None:
     """Of a group whose `delivery_durability` was written as `hand_outs`; None for anything else."""
     try:
         fields = msgspec.msgpack.decode(body, type=dict[str, Any])
         durability = FORMER_DURABILITY[fields["settings"].pop("hand_outs")]
         fields["settings"]["delivery_durability"] = durability
-        return msgspec.convert(fields, GroupConfigured)
+        return msgspec.convert(fields, GroupCreated)
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return None

@@ -28,7 +28,7 @@ from goqueue.queue.records import (
     Extended,
     Finished,
     Forgotten,
-    GroupConfigured,
+    GroupCreated,
     GroupForgotten,
     HistorySnapshot,
     Leased,
@@ -88,7 +88,9 @@ class QueueSnapshot:
         group = self._groups.get(group_id)
         if group is None:
             return []
-        head = GroupConfigured(group.group_id, group.settings, group.generation, group.has_begun)
+        head = GroupCreated(
+            group.group_id, group.former_settings, group.generation, group.has_begun
+        )
         return [head, *(MemberJoined(group.group_id, each) for each in group.members.values())]
 
     def _index_kept(self, place: TopicPartition) -> list[QueueRecord]:
@@ -148,7 +150,7 @@ class QueueSnapshot:
 
     def _before_group(
         self,
-        record: GroupConfigured
+        record: GroupCreated
         | MemberJoined
         | MemberLeft
         | GroupForgotten
@@ -158,7 +160,7 @@ class QueueSnapshot:
         | MessagesSnapshot,
     ) -> None:
         match record:
-            case GroupConfigured() | MemberJoined() | MemberLeft():
+            case GroupCreated() | MemberJoined() | MemberLeft():
                 self._group_walk.keep(record.group_id)
             case GroupForgotten(group_id=group_id):
                 self._group_walk.keep(group_id)

@@ -18,7 +18,7 @@ from goqueue.model.errors import (
     TopicIdNotFound,
     TopicNotFound,
 )
-from goqueue.model.ids import Timestamp, TopicId, TopicName
+from goqueue.model.ids import GroupId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
 
@@ -38,6 +38,9 @@ changes = st.dictionaries(
     st.sampled_from([None, "5", "2048", "never"]),
     max_size=2,
 )
+groups = st.sampled_from(["g", "h"]).map(GroupId)
+group_texts = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]), max_size=2)
+group_changes = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from([None, "1", "2"]))
 commands = st.one_of(
     st.tuples(st.just("create"), names, st.integers(-1, 12), settings),
     st.tuples(st.just("grow"), names, st.integers(-1, 12)),
@@ -45,6 +48,8 @@ commands = st.one_of(
     st.tuples(st.just("delete"), names),
     st.tuples(st.just("removed"), st.integers(0, 2)),
     st.tuples(st.just("ids"), st.integers(1, 2000)),
+    st.tuples(st.just("group"), groups, group_changes),
+    st.tuples(st.just("take over"), st.dictionaries(groups, group_texts, max_size=2)),
     st.tuples(st.just("name"), st.text(min_size=1, max_size=3)),
 )
 
@@ -73,6 +78,10 @@ def decided(machine: Metadata, command: Command, number: int) -> Decision[Metada
             return machine.note_data_removed(list(machine.deleted)[which : which + 1])
         case ("ids", count):
             return machine.reserve_producer_ids(count)
+        case ("group", group, chosen):
+            return machine.change_group_config(group, chosen)
+        case ("take over", chosen):
+            return machine.take_over_group_configs(chosen)
         case ("name", text):
             return machine.name_cluster(text)
         case _:
@@ -80,8 +89,15 @@ def decided(machine: Metadata, command: Command, number: int) -> Decision[Metada
 
 
 def state_of(machine: Metadata) -> object:
-    deleted = list(machine.deleted)
-    return (machine.cluster_id, machine.next_producer_id, dict(machine.topics), deleted)
+    again = machine.take_over_group_configs({GroupId("late"): {"x": "1"}})
+    return (
+        machine.cluster_id,
+        machine.next_producer_id,
+        dict(machine.topics),
+        list(machine.deleted),
+        dict(machine.group_configs),
+        bool(again.records),
+    )
 
 
 def replayed(machine: Metadata, records: list[bytes]) -> Metadata:

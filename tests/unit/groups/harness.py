@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from goqueue.groups import (
+    UNSET,
     AssignmentPace,
     CommitRequest,
     FetchRequest,
     GroupDecision,
     GroupMachine,
     GroupsConfig,
+    GroupSettings,
     HeartbeatRequest,
     JoinRequest,
     MemberIdentity,
@@ -65,12 +67,19 @@ class Host:
         self.config = config
         self.pace = pace
         self.view = Topics(topics)
-        self.machine = GroupMachine(config, self.view, pace)
+        self.settings: dict[GroupId, GroupSettings] = {}
+        self.machine = self.new_machine()
         self.now = Timestamp(1_000_000)
         self.log: list[bytes] = []
         self.woken: dict[int, Any] = {}
         self._ids = 0
         self.disk_is_full = False
+
+    def new_machine(self) -> GroupMachine:
+        return GroupMachine(self.config, self.view, self.pace, self._settings_of)
+
+    def _settings_of(self, group_id: GroupId) -> GroupSettings:
+        return self.settings.get(group_id, UNSET)
 
     def run(self, decision: GroupDecision[ReplyT]) -> ReplyT:
         if self.disk_is_full and decision.records:
@@ -89,7 +98,7 @@ class Host:
     def check_replay(self) -> None:
         live = list(self.machine.snapshot())
         assert list(self.replayed().snapshot()) == live
-        copy = GroupMachine(self.config, self.view, self.pace)
+        copy = self.new_machine()
         for record in live:
             copy.apply(record)
         assert list(copy.snapshot()) == live
@@ -98,7 +107,7 @@ class Host:
         """As `check_replay`, for snapshots that are read while records are applied."""
         for eighths in range(0, 8, 3):
             check_sliced_snapshot(
-                lambda: GroupMachine(self.config, self.view, self.pace),
+                self.new_machine,
                 self.log,
                 lambda machine: list(machine.snapshot()),
                 begins_at=len(self.log) * eighths // 8,
@@ -106,7 +115,7 @@ class Host:
             )
 
     def replayed(self) -> GroupMachine:
-        machine = GroupMachine(self.config, self.view, self.pace)
+        machine = self.new_machine()
         for data in self.log:
             machine.apply(machine.decode(data))
         return machine

@@ -3,6 +3,7 @@
 import pytest
 
 from goqueue.groups import UNSET, GroupsConfig, GroupSettings
+from goqueue.groups.records import GroupConfigured
 from goqueue.model.errors import InvalidSetting
 from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
 
@@ -16,17 +17,11 @@ def host() -> Host:
 
 
 def configure(host: Host, settings: GroupSettings) -> None:
-    host.run(host.machine.configure(host.now, GROUP, settings))
-
-
-def from_snapshot(host: Host) -> None:
-    host.log = [host.machine.encode(record) for record in host.machine.snapshot()]
-    host.restart()
+    host.settings[GROUP] = settings
 
 
 def test_a_group_has_a_session_of_its_own_also_after_a_restart(host: Host) -> None:
     configure(host, GroupSettings(session_timeout_ms=90_000))
-    from_snapshot(host)
     member = ConsumerClient(host)
     member.heartbeat()
     host.advance(89_999)
@@ -66,18 +61,17 @@ def test_members_are_told_the_groups_heartbeat_interval(host: Host) -> None:
     assert member.heartbeat().heartbeat_interval_ms == 7_000
     configure(host, UNSET)
     assert member.heartbeat().heartbeat_interval_ms == CONFIG.heartbeat_interval_ms_min
-    assert not list(host.machine.configured_groups())
 
 
-def test_settings_outlive_the_group(host: Host) -> None:
-    wanted = GroupSettings(session_timeout_ms=45_000, heartbeat_interval_ms=5_000)
-    configure(host, wanted)
-    member = ConsumerClient(host)
-    member.heartbeat()
-    member.leave()
-    host.run(host.machine.delete_group(host.now, GROUP))
+def test_settings_of_a_log_that_kept_them_are_there_until_they_are_taken_over(host: Host) -> None:
+    for settings in (GroupSettings(45_000), GroupSettings(60_000, 5_000)):
+        host.log.append(host.machine.encode(GroupConfigured(GROUP, settings)))
     host.restart()
-    assert host.machine.settings(GROUP) == wanted
+    host.log = [host.machine.encode(record) for record in host.machine.snapshot()]
+    host.restart()
+    assert host.machine.take_former_settings() == {GROUP: GroupSettings(60_000, 5_000)}
+    assert host.machine.take_former_settings() == {}
+    assert not list(host.machine.snapshot())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +84,6 @@ def test_settings_outlive_the_group(host: Host) -> None:
         GroupSettings(session_timeout_ms=6_000, heartbeat_interval_ms=6_000),
     ],
 )
-def test_what_cannot_work_is_refused(host: Host, settings: GroupSettings) -> None:
+def test_what_cannot_work_is_refused(settings: GroupSettings) -> None:
     with pytest.raises(InvalidSetting):
-        configure(host, settings)
-    assert host.machine.settings(GROUP) == UNSET
+        settings.check(CONFIG)

@@ -25,11 +25,11 @@ class Bench:
     """Applies what is decided and keeps it as bytes, so that it can be replayed."""
 
     def __init__(self, settings: QueueSettings | None = None) -> None:
-        self.machine = QueueMachine()
+        self.settings = settings or QueueSettings()
+        self.machine = self._replayed([])
         self.log: list[bytes] = []
         self.lanes: list[int] = []  # of the messages that were published
         self.now = Timestamp(1_000_000)
-        self.submit(lambda machine: machine.configure(GROUP, settings or QueueSettings()))
         self.submit(lambda machine: machine.open(WHERE, TOPIC_ID, Offset(0)))
 
     # --- the host ---------------------------------------------------------------------------------
@@ -44,10 +44,16 @@ class Bench:
 
     def replay(self) -> QueueMachine:
         """What a crash would leave."""
-        return _replayed(self.log)
+        return self._replayed(self.log)
 
     def replay_snapshot(self) -> QueueMachine:
-        return _replayed([self.machine.encode(each) for each in self.machine.snapshot()])
+        return self._replayed([self.machine.encode(each) for each in self.machine.snapshot()])
+
+    def _replayed(self, log: list[bytes]) -> QueueMachine:
+        machine = QueueMachine(lambda _: self.settings)
+        for data in log:
+            machine.apply(machine.decode(data))
+        return machine
 
     @property
     def state(self) -> PartitionState:
@@ -173,7 +179,6 @@ def picture(machine: QueueMachine) -> dict[str, Any]:
     """Everything that must be the same after a replay."""
     return {
         "next_lease_id": machine.next_lease_id,
-        "settings": {group_id: group.settings for group_id, group in machine.groups.items()},
         "held": {g: dict(group.book.consumers) for g, group in machine.groups.items()},
         "members": {
             g: (group.generation, group.has_begun, group.members)
@@ -224,13 +229,6 @@ def ledger_picture(state: PartitionState) -> dict[str, Any]:
             for transactional_id in sorted(state.reserved)
         },
     }
-
-
-def _replayed(log: list[bytes]) -> QueueMachine:
-    machine = QueueMachine()
-    for data in log:
-        machine.apply(machine.decode(data))
-    return machine
 
 
 def _record(offset: int) -> Record:

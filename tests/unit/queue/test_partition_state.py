@@ -66,7 +66,7 @@ def test_after_a_restart_every_consumer_has_its_whole_time_again():
     receipts = queue.lease("ann", 2)
     queue.machine = queue.replay()
     queue.now = Timestamp(queue.now + 60_000)  # the broker was down for a minute
-    queue.submit(lambda machine: machine.resume(queue.now))
+    queue.submit(lambda machine: machine.resume(queue.now, skips_leases=False))
     queue.pass_time(9_000)
     queue.ack(receipts[:1])
     queue.pass_time(2_000)

@@ -101,7 +101,7 @@ def test_pins_survive_a_restart_and_a_snapshot(bench):
         assert picture(machine) == picture(bench.machine)
         assert machine.reservations.keys() == {"tx", "ty"}
     bench.machine = bench.replay_snapshot()
-    bench.submit(lambda machine: machine.resume(bench.now))
+    bench.submit(lambda machine: machine.resume(bench.now, skips_leases=False))
     bench.pass_time(LATER)
     assert sum(bench.state.in_flight) == 10
     bench.end_reservations("tx", commits=True)

@@ -5,7 +5,7 @@ import typing
 import pytest
 
 from goqueue.model.errors import CorruptData
-from goqueue.queue.records import GroupConfigured, QueueRecord, decode, encode
+from goqueue.queue.records import GroupCreated, QueueRecord, decode, encode
 
 # One record of each kind with all its fields, as a data directory has it.
 STORED = {
@@ -124,11 +124,13 @@ def test_every_kind_of_record_is_covered():
 def test_settings_with_the_former_name_of_delivery_durability_are_read():
     data = bytes.fromhex(WITH_HAND_OUTS)
     record = decode(data)
-    assert isinstance(record, GroupConfigured)
+    assert isinstance(record, GroupCreated)
+    assert record.settings is not None
     assert (record.settings.delivery_durability, record.settings.max_failures) == ("async", 7)
     assert (record.generation, record.has_begun) == (2, True)
     synced = decode(data.replace(b"\xa7written", b"\xa6synced"))
-    assert isinstance(synced, GroupConfigured)
+    assert isinstance(synced, GroupCreated)
+    assert synced.settings is not None
     assert synced.settings.delivery_durability == "sync"
 
 

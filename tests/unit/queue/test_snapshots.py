@@ -86,7 +86,6 @@ def many_queues() -> Bench:
     """Two groups, two topics, dead letters: whatever a record may change."""
     bench = Bench()
     other, more = GroupId("others"), TopicName("more")
-    bench.submit(lambda machine: machine.configure(other, QueueSettings()))
     for group_id, topic in itertools.product((GROUP, other), (TOPIC, more)):
         where = Where(group_id, topic, 0)
         if where != WHERE:
@@ -106,7 +105,7 @@ LETTERS = TopicName("jobs.dlq")
 MOVE = Move(((0, 0),), TOPIC, TOPIC_ID, 0, 1, 0, Offset(0))
 LATER = Timestamp(10_000_000)
 FOLLOWERS: dict[str, Callable[[QueueMachine], Any]] = {
-    "resume": lambda m: m.resume(LATER),
+    "resume": lambda m: m.resume(LATER, skips_leases=True),
     "a log is shortened": lambda m: m.shorten_log(TOPIC, 0, TOPIC_ID, Offset(4)),
     "a floor is moved": lambda m: m.move_ack_floor(WHERE, Offset(8)),
     "a floor is moved back": lambda m: m.move_ack_floor(WHERE, Offset(1)),
@@ -114,7 +113,7 @@ FOLLOWERS: dict[str, Callable[[QueueMachine], Any]] = {
     "partitions are forgotten": lambda m: m.forget_partitions(GROUP, TOPIC),
     "a topic is forgotten": lambda m: m.forget_topic(TOPIC),
     "a group is forgotten": lambda m: m.forget_group(GROUP),
-    "a group is configured": lambda m: m.configure(GROUP, QueueSettings(visibility_ms=5)),
+    "a group is created": lambda m: m.open(Where(GroupId("new"), TOPIC, 0), TOPIC_ID, Offset(0)),
     "letters are moved": lambda m: m.start_redrive(LETTERS, 0, (MOVE,)),
     "letters are taken": lambda m: m.remove_dead_letters(LETTERS, 0, ((0, 0),), Offset(0)),
     "a transaction commits": lambda m: m.end_reservations(LATER, "tx", commits=True),

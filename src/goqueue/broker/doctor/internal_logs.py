@@ -49,7 +49,7 @@ PRODUCER_IDS_SKIPPED: Final = 1_000 * PRODUCER_ID_BLOCK  # none of them may be g
 MEANING: Final = {
     METADATA_TOPIC: (
         "topics created, changed or deleted then; topics that have data come back with default"
-        " settings: check their partitions and settings"
+        " settings: check their partitions and settings, and those of groups"
     ),
     GROUPS_TOPIC: "offsets committed then: those groups read again from what they had committed",
     TRANSACTIONS_TOPIC: "transactions that began or ended then may be aborted by their time-out",

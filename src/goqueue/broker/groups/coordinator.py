@@ -23,7 +23,6 @@ from goqueue.groups import (
     GroupDescription,
     GroupListing,
     GroupMachine,
-    GroupSettings,
     HeartbeatRequest,
     HeartbeatResponse,
     Joined,
@@ -163,19 +162,6 @@ class Groups:
                 f"the members of group {group_id!r} read its topics as streams: take another group"
                 " to work them off as queues, or stop those members first"
             )
-
-    def settings(self, group_id: GroupId) -> GroupSettings:
-        """What is set for the group, whether it is there or not."""
-        return self.host.machine.settings(group_id)
-
-    def configured_groups(self) -> Iterable[GroupId]:
-        """The groups for which something is set."""
-        return self.host.machine.configured_groups()
-
-    async def configure(self, group_id: GroupId, settings: GroupSettings) -> None:
-        await self._decide(
-            lambda machine: machine.configure(self._clock.steady(), group_id, settings)
-        )
 
     async def delete_group(self, group_id: GroupId) -> None:
         await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))

@@ -113,7 +113,7 @@ class QueueGroups:
     def describe(self, group_id: GroupId) -> QueueGroupDescription:
         """Also of a group that only has settings; raises `GroupNotFound`."""
         queue, shares = self._queues.machine.groups.get(group_id), self._shares.groups
-        if queue is None and group_id not in shares:
+        if not self._is_known(group_id):
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
         workers = [self._joined(each) for each in self._members.members(group_id).values()]
         generation = 0 if queue is None else queue.generation
@@ -159,15 +159,16 @@ class QueueGroups:
     async def delete(self, group_id: GroupId) -> None:
         """A group of either mode, with its offsets, states and settings; not one with members."""
         self.refuse_members(group_id)
-        is_known = group_id in self._queues.machine.groups or group_id in self._shares.groups
-        if not is_known or self._services.groups.host.machine.has_members(group_id):
+        if not self._is_known(group_id) or self._services.groups.host.machine.has_members(group_id):
             await self._services.groups.delete_group(group_id)  # or raises that it has members
             return
         self._shares.groups.pop(group_id, None)
-        if group_id in self._queues.machine.groups:
-            await self._queues.forget(group_id)
+        await self._queues.forget(group_id)
         with contextlib.suppress(GroupNotFound):
             await self._services.groups.delete_group(group_id)
+
+    def _is_known(self, group_id: GroupId) -> bool:
+        return self._queues.is_known(group_id) or group_id in self._shares.groups
 
     async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
         """Let the group begin anew in the topic; whether it had begun.  Not one with members."""

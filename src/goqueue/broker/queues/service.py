@@ -88,6 +88,7 @@ class Queues:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
         self._clock = services.doors.clock
+        self._configs = services.group_configs
         self._state = QueueState()
         self._dispatchers: dict[GroupId, Dispatcher] = {}
         self._dead_letter_writer = DeadLetterWriter(services, self._state)
@@ -105,7 +106,8 @@ class Queues:
         self._state.attach(host)
         for group in host.machine.groups.values():
             group.topic_totals.clear()  # counters restart with the process
-        await host.submit_or_defer(lambda machine: machine.resume(self._clock.steady()))
+        now, skips_leases = self._clock.steady(), self._configs.has_async_deliveries()
+        await host.submit_or_defer(lambda machine: machine.resume(now, skips_leases=skips_leases))
         self._redriver.inherit()
 
     @property
@@ -177,10 +179,10 @@ class Queues:
     # --- groups -----------------------------------------------------------------------------------
 
     async def configure(self, group: str, settings: QueueSettings) -> QueueSettings:
-        """Set how the group works its topics off, from now on; makes the group if need be."""
+        """Set how the group works its topics off, from now on; it need not be there."""
         group_id = _group_id(group)
         self.check(settings)
-        await self.host.submit(lambda machine: machine.configure(group_id, settings))
+        await self._configs.set_queue_settings(group_id, settings)
         self._notify(group_id)
         return settings
 
@@ -192,20 +194,22 @@ class Queues:
 
     def settings(self, group: str) -> QueueSettings:
         """Of a group that does not exist yet: the defaults."""
-        return self._state.settings(group)
+        return self._configs.queue_settings(GroupId(group))
 
     async def begin(self, group: str, topics: Sequence[str], settings: QueueSettings) -> None:
-        """Make the group, with these settings if it is new, and let it begin in the topics."""
+        """Let the group begin in the topics, with these settings if it is new and none are set."""
         group_id = _group_id(group)
-        if group_id not in self.machine.groups:
+        if settings != QueueSettings() and not self.is_known(group_id):
             await self.configure(group, settings)
         await self._subscriptions.find(topics, group_id)
 
     async def forget(self, group: str) -> None:
         """Delete the group's states and settings; what was in flight is void."""
         group_id = _group_id(group)
-        await self.host.submit(lambda machine: machine.forget_group(group_id))
-        self._dispatchers.pop(group_id, None)
+        if group_id in self.machine.groups:
+            await self.host.submit(lambda machine: machine.forget_group(group_id))
+            self._dispatchers.pop(group_id, None)
+        await self._configs.unset_queue_settings(group_id)
 
     async def forget_partitions(self, group: str, topic: str) -> list[int]:
         """Let the group begin anew in a topic; gives the partitions it had begun in."""
@@ -435,7 +439,7 @@ class Queues:
         sources = await self._subscriptions.peek(self._services.topic(topic), group_id)
         if all(self.machine.state(state.where) is state for state, _ in sources):
             return await self._dispatcher(group_id).peek(sources, count)
-        visitor = QueueGroup(group_id, self.settings(group))  # it has not begun there
+        visitor = QueueGroup(group_id, self._configs.queue_settings)  # it has not begun there
         return await Dispatcher(self._clock, self.host, visitor).peek(sources, count)
 
     # --- settling: an outcome for each receipt, in order ------------------------------------------
@@ -630,7 +634,13 @@ class Queues:
 
     # --- helpers ----------------------------------------------------------------------------------
 
+    def is_known(self, group_id: GroupId) -> bool:
+        """Whether the group has begun in a topic, or something is set for its queues."""
+        return group_id in self.machine.groups or self._configs.has_queue_settings(group_id)
+
     def _group(self, group_id: GroupId) -> QueueGroup:
+        if group_id not in self.machine.groups and self._configs.has_queue_settings(group_id):
+            return QueueGroup(group_id, self._configs.queue_settings)  # it has not begun
         return self.machine.group(group_id)
 
     def _dispatcher(self, group_id: GroupId) -> Dispatcher:

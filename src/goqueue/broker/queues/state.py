@@ -1,8 +1,7 @@
 """The queue machine and its host: what the parts of queues and dead letters share."""
 
 from goqueue.broker.machine_host import MachineHost
-from goqueue.model.ids import GroupId
-from goqueue.queue import QueueMachine, QueueSettings
+from goqueue.queue import QueueMachine
 
 
 class QueueState:
@@ -22,8 +21,3 @@ class QueueState:
     @property
     def machine(self) -> QueueMachine:
         return self.host.machine
-
-    def settings(self, group: str) -> QueueSettings:
-        """Of a group that does not exist yet: the defaults."""
-        found = self.machine.groups.get(GroupId(group))
-        return QueueSettings() if found is None else found.settings

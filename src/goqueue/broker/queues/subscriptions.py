@@ -40,6 +40,7 @@ class Subscriptions:
         self._services = services
         self._queues = queues
         self._offset_sync = floors
+        self._settings_of = services.group_configs.queue_settings
         self._clock = services.doors.clock
         self._readers: dict[ReaderKey, PartitionReader] = {}
         self._delivered: dict[PartitionState, Rates] = {}  # of those that delivered anything
@@ -118,7 +119,7 @@ class Subscriptions:
         committed = self._offset_sync.committed_offset(
             where.group_id, TopicPartition(where.topic, where.partition)
         )
-        adopted_at, settings = NO_TIMESTAMP, self._queues.settings(where.group_id)
+        adopted_at, settings = NO_TIMESTAMP, self._settings_of(where.group_id)
         if committed is not None:
             floor, adopted_at = committed.offset, committed.committed_at
         elif settings.start == "latest":
@@ -131,7 +132,7 @@ class Subscriptions:
 
     def _reader(self, partition: Partition, group_id: GroupId) -> PartitionReader:
         """The partition as the group's isolation lets it be seen."""
-        committed_only = _committed_only(self._queues.settings(group_id))
+        committed_only = _committed_only(self._settings_of(group_id))
         key = partition.topic, partition.index, committed_only
         reader = self._readers.get(key)
         if reader is None or reader.partition is not partition:

@@ -35,7 +35,7 @@ from goqueue.model.settings import SETTINGS, setting_text
 from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
-from goqueue.server.kafka.group_configs import change_group, configured_groups, group_entries
+from goqueue.server.kafka.group_configs import change_group, group_entries
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 
@@ -143,7 +143,7 @@ async def handle_list_config_resources(
         BROKER: [str(broker.config.node_id)],
         BROKER_LOGGER: [],
         CLIENT_METRICS: [],
-        GROUP: list(map(str, sorted(configured_groups(broker)))),
+        GROUP: list(map(str, sorted(broker.group_configs.groups()))),
     }
     wanted: Collection[int] = request.resource_types or names.keys()
     if context.header.api_version == 0:

@@ -1,4 +1,4 @@
-"""Settings of groups by Kafka's names, in two families that are kept in two places.
+"""Settings of groups by Kafka's names, in two families.
 
 `share.*` are settings of the queue group; what Kafka has no name for (backoff, ordering,
 priorities) is left as it is.  `consumer.*` are settings of the consumer group.  A group may have
@@ -97,7 +97,7 @@ SettingsT = TypeVar("SettingsT", QueueSettings, GroupSettings)
 def group_entries(broker: Broker, name: str) -> list[Entry]:
     """Of a group that may not be there yet: those that it would begin with."""
     group_id = named_group(name)
-    share, consumer = _share_settings(broker, group_id), broker.groups.settings(group_id)
+    share, consumer = _share_settings(broker, group_id), _consumer(broker, group_id)
     entries = []
     for name, setting in _SHARE.items():
         default = getattr(DEFAULTS, setting.field)
@@ -110,26 +110,12 @@ def group_entries(broker: Broker, name: str) -> list[Entry]:
     return entries
 
 
-def configured_groups(broker: Broker) -> set[GroupId]:
-    """The groups for which something is set."""
-    queues = broker.queues.machine.groups
-    return {
-        *broker.groups.configured_groups(),
-        *(group_id for group_id in queues if _is_configured(broker, group_id)),
-    }
-
-
-def _is_configured(broker: Broker, group_id: GroupId) -> bool:
-    settings = _share_settings(broker, group_id)
-    return any(
-        getattr(settings, setting.field) != getattr(DEFAULTS, setting.field)
-        for setting in _SHARE.values()
-    )
-
-
 def _share_settings(broker: Broker, group_id: GroupId) -> QueueSettings:
-    group = broker.queues.machine.groups.get(group_id)
-    return DEFAULTS if group is None else group.settings
+    return broker.queues.settings(group_id) if broker.queues.is_known(group_id) else DEFAULTS
+
+
+def _consumer(broker: Broker, group_id: GroupId) -> GroupSettings:
+    return broker.group_configs.consumer_settings(group_id)
 
 
 def _entry(name: str, setting: _Setting, value: object, default: object) -> Entry:
@@ -169,14 +155,14 @@ async def change_group(
     wanted = unset | dict(changes)
     share = _changed(_share_settings(broker, group_id), _SHARE, wanted, DEFAULTS)
     broker.queues.check(share)
-    consumer = _changed(broker.groups.settings(group_id), _CONSUMER, wanted, UNSET)
+    consumer = _changed(_consumer(broker, group_id), _CONSUMER, wanted, UNSET)
     consumer.check(broker.config.groups)
     if validate_only:
         return
     if wanted.keys() & _SHARE.keys():
         await broker.queues.configure(group_id, share)
     if wanted.keys() & _CONSUMER.keys():
-        await broker.groups.configure(group_id, consumer)
+        await broker.group_configs.set_consumer_settings(group_id, consumer)
 
 
 def _changed(

@@ -181,11 +181,13 @@ async def test_a_consumer_groups_sessions_and_heartbeats_are_set_by_kafkas_names
         "consumer.session.timeout.ms": ("60000", Source.GROUP),
         "consumer.heartbeat.interval.ms": ("5000", Source.GROUP),
     }
-    assert broker.groups.settings(GroupId("readers")) == GroupSettings(60_000, 5_000)
+    assert broker.group_configs.consumer_settings(GroupId("readers")) == GroupSettings(
+        60_000, 5_000
+    )
     assert await alter_group(consumer_session_timeout_ms="soon") is ErrorCode.invalid_config
     assert await alter_group(consumer_session_timeout_ms="5") is ErrorCode.invalid_config
     assert await alter_group(consumer_session_timeout_ms=None) is ErrorCode.none
-    assert broker.groups.settings(GroupId("readers")) == GroupSettings(None, 5_000)
+    assert broker.group_configs.consumer_settings(GroupId("readers")) == GroupSettings(None, 5_000)
     assert not broker.queues.machine.groups, "no queue group is made of it"
 
 

@@ -1,0 +1,145 @@
+"""What is set for groups: texts by Kafka's names in the metadata, and ready for use here.
+
+    share.*, goqueue.*   how a group works its topics off as queues: `QueueSettings`
+    consumer.*           sessions and heartbeats of the consumer protocol: `GroupSettings`
+
+Settings may be there before the group is: its first member decides which of them count.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.broker.machine_host import MachineHost
+from goqueue.cluster import Metadata
+from goqueue.groups import UNSET, GroupMachine, GroupSettings
+from goqueue.model.ids import GroupId
+from goqueue.queue import QueueMachine, QueueSettings
+
+_KAFKA_NAMES: Final = {
+    "start": "share.auto.offset.reset",
+    "visibility_ms": "share.record.lock.duration.ms",
+    "max_deliveries": "share.delivery.count.limit",
+    "isolation": "share.isolation.level",
+    "session_timeout_ms": "share.session.timeout.ms",
+    "heartbeat_interval_ms": "share.heartbeat.interval.ms",
+}
+_QUEUE: Final = {  # fields of QueueSettings, and their names in the metadata
+    field: _KAFKA_NAMES.get(field, f"goqueue.{field.replace('_', '.')}")
+    for field in QueueSettings.__struct_fields__
+}
+_CONSUMER: Final = {
+    "session_timeout_ms": "consumer.session.timeout.ms",
+    "heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
+}
+_DURABILITY: Final = _QUEUE["delivery_durability"]
+_DEFAULTS: Final = QueueSettings()
+_UNSET_QUEUE: Final[dict[str, str | None]] = dict.fromkeys(_QUEUE.values())
+
+Texts = Mapping[str, str]
+_NO_TEXTS: Final[Texts] = {}
+
+
+class GroupConfigs:
+    """Made before the metadata is replayed, so that its users can be made too."""
+
+    def __init__(self) -> None:
+        self._host: MachineHost[Metadata] | None = None
+        self._queue: dict[GroupId, tuple[Texts, QueueSettings]] = {}  # what came of which texts
+
+    def attach(self, host: MachineHost[Metadata]) -> None:
+        self._host = host
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def groups(self) -> Iterable[GroupId]:
+        """Those for which something is set."""
+        return self._metadata.group_configs
+
+    def has_queue_settings(self, group_id: GroupId) -> bool:
+        return not self._texts(group_id).keys().isdisjoint(_UNSET_QUEUE)
+
+    def has_async_deliveries(self) -> bool:
+        """Whether some group does not wait for the sync of its deliveries, or did not once."""
+        return any(_DURABILITY in texts for texts in self._metadata.group_configs.values())
+
+    def queue_settings(self, group_id: GroupId) -> QueueSettings:
+        """The same object until they change."""
+        texts = self._metadata.group_configs.get(group_id)
+        if texts is None:
+            return _DEFAULTS
+        known = self._queue.get(group_id)
+        if known is None or known[0] is not texts:
+            known = self._queue[group_id] = texts, _parse_queue(texts)
+        return known[1]
+
+    def consumer_settings(self, group_id: GroupId) -> GroupSettings:
+        texts = self._texts(group_id)
+        given = {field: texts[name] for field, name in _CONSUMER.items() if name in texts}
+        return msgspec.convert(given, GroupSettings, strict=False) if given else UNSET
+
+    # --- changing: whoever calls has checked them -------------------------------------------------
+
+    async def set_queue_settings(self, group_id: GroupId, settings: QueueSettings) -> None:
+        wanted = {**_UNSET_QUEUE, **_queue_texts(settings)}
+        if _DURABILITY in self._texts(group_id):  # a restart must know that it was another one
+            wanted[_DURABILITY] = settings.delivery_durability
+        await self._change(group_id, wanted)
+
+    async def unset_queue_settings(self, group_id: GroupId) -> None:
+        await self._change(group_id, _UNSET_QUEUE)
+
+    async def set_consumer_settings(self, group_id: GroupId, settings: GroupSettings) -> None:
+        await self._change(group_id, {**dict.fromkeys(_CONSUMER.values()), **_texts_of(settings)})
+
+    async def take_over(self, groups: GroupMachine, queues: QueueMachine) -> None:
+        """The settings that the logs of groups and queues kept, when they did; once."""
+        found: dict[GroupId, Texts] = {
+            group_id: _texts_of(settings)
+            for group_id, settings in groups.take_former_settings().items()
+            if settings != UNSET
+        }
+        for group_id, settings in queues.take_former_settings().items():
+            if settings != _DEFAULTS:
+                found[group_id] = {**found.get(group_id, _NO_TEXTS), **_queue_texts(settings)}
+        assert self._host is not None
+        await self._host.submit_or_defer(lambda metadata: metadata.take_over_group_configs(found))
+
+    async def _change(self, group_id: GroupId, changes: Mapping[str, str | None]) -> None:
+        assert self._host is not None
+        await self._host.submit(lambda metadata: metadata.change_group_config(group_id, changes))
+
+    @property
+    def _metadata(self) -> Metadata:
+        assert self._host is not None, "the broker is not open"
+        return self._host.machine
+
+    def _texts(self, group_id: GroupId) -> Texts:
+        return self._metadata.group_configs.get(group_id, _NO_TEXTS)
+
+
+def _queue_texts(settings: QueueSettings) -> dict[str, str]:
+    """What differs from the defaults; `max_deliveries` always: its default is another one for
+    groups that share consumers create."""
+    return {
+        name: _text(getattr(settings, field))
+        for field, name in _QUEUE.items()
+        if field == "max_deliveries" or getattr(settings, field) != getattr(_DEFAULTS, field)
+    }
+
+
+def _parse_queue(texts: Texts) -> QueueSettings:
+    given: dict[str, Any] = {f: texts[name] for f, name in _QUEUE.items() if name in texts}
+    if "weights" in given:
+        given["weights"] = given["weights"].split(",")
+    return msgspec.convert(given, QueueSettings, strict=False)
+
+
+def _texts_of(settings: GroupSettings) -> dict[str, str]:
+    values = {name: getattr(settings, field) for field, name in _CONSUMER.items()}
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
