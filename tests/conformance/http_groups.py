@@ -21,7 +21,7 @@ ANSWER_S_MAX = 30.0
 class HttpGroupServer(Server):
     """In a hurry, as `GroupServer` is, and known by its HTTP address, too."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **sections: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.host, self.port = free.getsockname()
         super().__init__(
@@ -29,7 +29,7 @@ class HttpGroupServer(Server):
                 data_dir=str(directory),
                 kafka=KafkaConfig(listen="127.0.0.1:0"),
                 http=HttpConfig(listen=f"{self.host}:{self.port}"),
-                groups=GROUPS,
+                **{"groups": GROUPS, **sections},
             )
         )
         self.client = httpx.Client(
