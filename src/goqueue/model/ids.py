@@ -10,7 +10,9 @@ from uuid import UUID
 Offset = NewType("Offset", int)  # a record's place in its partition
 Epoch = NewType("Epoch", int)  # a leader's term of office
 NodeId = NewType("NodeId", int)
+NodeEpoch = NewType("NodeEpoch", int)  # counts a node's registrations; Kafka's broker epoch
 PartitionId = NewType("PartitionId", int)
+PartitionEpoch = NewType("PartitionEpoch", int)  # counts changes of a partition's leader and ISR
 TopicName = NewType("TopicName", str)
 TopicId = NewType("TopicId", UUID)
 GroupId = NewType("GroupId", str)
@@ -19,6 +21,7 @@ Instant = NewType("Instant", int)  # monotonic nanoseconds; never leaves this pr
 Timestamp = NewType("Timestamp", int)  # wall-clock milliseconds since 1970; may be written to disk
 
 NO_EPOCH = Epoch(-1)
+NO_NODE_EPOCH = NodeEpoch(-1)
 NO_TIMESTAMP = Timestamp(-1)
 
 

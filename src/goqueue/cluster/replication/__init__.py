@@ -1,0 +1,45 @@
+"""How the replicas of one partition stay the same: roles, commit, in-sync replicas, elections."""
+
+from goqueue.cluster.replication.election import Election, choose_leader, eligible_after
+from goqueue.cluster.replication.follower import (
+    Diverged,
+    Frozen,
+    ack_offset,
+    find_divergence,
+    truncation_offset,
+)
+from goqueue.cluster.replication.lag import LagLimits
+from goqueue.cluster.replication.leader import FollowerFetch, IsrMember, IsrProposal, Replicas
+from goqueue.cluster.replication.progress import LostData, ReplicaProgress
+from goqueue.cluster.replication.roles import (
+    Follower,
+    Leader,
+    Offline,
+    Role,
+    effective_min_insync,
+    majority,
+)
+
+__all__ = [
+    "Diverged",
+    "Election",
+    "Follower",
+    "FollowerFetch",
+    "Frozen",
+    "IsrMember",
+    "IsrProposal",
+    "LagLimits",
+    "Leader",
+    "LostData",
+    "Offline",
+    "ReplicaProgress",
+    "Replicas",
+    "Role",
+    "ack_offset",
+    "choose_leader",
+    "effective_min_insync",
+    "eligible_after",
+    "find_divergence",
+    "majority",
+    "truncation_offset",
+]

@@ -1,0 +1,91 @@
+"""How far one follower has come, as its leader knows from what it asks for.
+
+A follower asks for the offset up to which its disk has everything, so to ask is to acknowledge.
+It is caught up as of the last time when it had acknowledged all that the leader had written by
+then (see `ack`).
+"""
+
+from typing import Final
+
+import msgspec
+
+from goqueue.cluster.replication.lag import AckTimes, SlowHold
+from goqueue.model.ids import NO_NODE_EPOCH, Instant, NodeEpoch, NodeId, Offset
+
+UNKNOWN: Final = Offset(-1)  # it has not asked in this epoch
+
+
+class LostData(msgspec.Struct, frozen=True):
+    """A follower asks for less than it had acknowledged in the same epoch: its disk lost some."""
+
+    node: NodeId
+    acked_offset: Offset
+    asked_offset: Offset
+
+
+class ReplicaProgress:
+    """Of one follower, in one epoch of its leader."""
+
+    __slots__ = (
+        "_end_at_fetch",
+        "ack_times",
+        "caught_up_at",
+        "end_offset",
+        "fetched_at",
+        "has_lost_data",
+        "hold",
+        "node",
+        "node_epoch",
+        "served_at",
+        "synced_offset",
+    )
+
+    def __init__(self, node: NodeId, now: Instant) -> None:
+        self.node = node
+        self.node_epoch = NO_NODE_EPOCH
+        self.synced_offset = UNKNOWN  # invariant: everything below was on its disk
+        self.end_offset = UNKNOWN  # what it has written, synced or not
+        self.has_lost_data = False
+        self.fetched_at = now
+        self.caught_up_at = now  # a new leader gives everyone the full time
+        self.served_at: Instant | None = None  # since when it has bytes that it did not ack
+        self.ack_times = AckTimes()
+        self.hold = SlowHold()
+        self._end_at_fetch = UNKNOWN  # the leader's end when it last asked
+
+    @property
+    def is_known(self) -> bool:
+        return self.synced_offset != UNKNOWN
+
+    def ack(
+        self,
+        *,
+        node_epoch: NodeEpoch,
+        synced_offset: Offset,
+        end_offset: Offset,
+        leader_end: Offset,
+        now: Instant,
+    ) -> LostData | None:
+        """Take what it asked for as its word for what it has."""
+        lost = None
+        if synced_offset < self.synced_offset:
+            lost = LostData(self.node, self.synced_offset, synced_offset)
+            self.has_lost_data = True
+        if self.served_at is not None and synced_offset > self.synced_offset:
+            self.ack_times.add(now, now - self.served_at)
+            self.served_at = None
+        if synced_offset >= leader_end:
+            self.caught_up_at = now
+        elif synced_offset >= self._end_at_fetch:  # all that was there when it asked before
+            self.caught_up_at = max(self.caught_up_at, self.fetched_at)
+        self.node_epoch = node_epoch
+        self.synced_offset = synced_offset
+        self.end_offset = end_offset
+        self.fetched_at = now
+        self._end_at_fetch = leader_end
+        return lost
+
+    def note_served(self, now: Instant) -> None:
+        """Bytes are on their way to it: from now on its ack is awaited."""
+        if self.served_at is None:
+            self.served_at = now
