@@ -123,7 +123,8 @@ def _timed(session: Any, broker: Broker, way: str, target: Path, rows: int) -> t
 
 def _archive(format: str) -> Callable[[Any, str, Path], Any]:
     def start(session: Any, address: str, target: Path) -> Any:
-        from goqueue.spark.archive.job import AVAILABLE_NOW, ArchiveOptions, archive
+        from goqueue.spark.archive.job import AVAILABLE_NOW, archive
+        from goqueue.spark.archive.options import ArchiveOptions
 
         return archive(
             session,

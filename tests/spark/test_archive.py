@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goqueue.spark.archive.job import AVAILABLE_NOW, ArchiveOptions, archive
+from goqueue.spark.archive.job import AVAILABLE_NOW, archive
+from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.lake import FORMATS
 from tests.spark.conftest import Fill, MakeTopic
 from tests.unit.spark.archive.topic_log import read_table

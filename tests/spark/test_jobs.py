@@ -12,7 +12,8 @@ from goqueue.client import Client, Message
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.compaction.job import compact
 from goqueue.spark.dlq import job
-from goqueue.spark.report import ReportOptions, make_report
+from goqueue.spark.report.job import make_report
+from goqueue.spark.report.options import ReportOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

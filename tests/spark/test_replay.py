@@ -12,9 +12,9 @@ from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.columns import COLUMN_TYPES, Decoder
 from goqueue.spark.lake import FORMATS
 from goqueue.spark.replay import job as module
-from goqueue.spark.replay.job import Replayed, ReplayOptions, replay
+from goqueue.spark.replay.job import Replayed, replay
+from goqueue.spark.replay.options import Choice, ReplayOptions
 from goqueue.spark.replay.plans import ReplayRefused
-from goqueue.spark.replay.sources import Choice
 from goqueue.spark.runtime.job_runner import Runner
 from goqueue.spark.runtime.stop import Stop
 from tests.spark.conftest import START_MS, Fill, MakeTopic

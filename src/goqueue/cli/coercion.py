@@ -6,7 +6,7 @@ Typer: `tests/unit/cli/test_main.py` notices when a new version of it has change
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 import typer
 
@@ -22,7 +22,7 @@ def use_plain_types(command: Any) -> None:
 def _plain(parameter: Any) -> Any:
     descriptor = getattr(parameter, "type_descriptor", None)
     kind = getattr(descriptor, "annotation", None)
-    kind = str if kind == list[str] else kind
+    kind = get_args(kind)[0] if get_origin(kind) is list else kind
     if descriptor is not None and kind in PLAIN_TYPES:
         info = descriptor.parameter_info
         parameter._runtime_param = PlainType(kind, info.min, info.max)

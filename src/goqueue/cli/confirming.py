@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from goqueue.cli.failures import UsageFailure
+from goqueue.model.options import option
 
-Force = Annotated[
-    bool, typer.Option("--force", "-f", "--yes", "-y", help="Do not ask for confirmation.")
-]
+Force = Annotated[bool, option("Do not ask for confirmation.", "--force", "-f", "--yes", "-y")]
 
 
 def confirm(question: str, doing: str, *, force: bool) -> None:

@@ -4,12 +4,12 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from goqueue.cli.moments import as_text
-from goqueue.cli.session import OutputFormat
+from goqueue.cli.output import OutputFormat, line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,7 +44,7 @@ COLOURS: Final = {
 def telling(chosen: OutputFormat) -> "Iterator[Tell]":
     """Gives what to call with the jobs as they stand now."""
     if chosen != "table":
-        yield Lines(chosen, time.monotonic).tell
+        yield Lines(time.monotonic).tell
     elif sys.stderr.isatty():
         with drawing() as tell:
             yield tell
@@ -58,8 +58,7 @@ def telling(chosen: OutputFormat) -> "Iterator[Tell]":
 class Lines:
     """A line of JSON, or a YAML document, for each report on standard output."""
 
-    def __init__(self, chosen: OutputFormat, clock: Callable[[], float]) -> None:
-        self._chosen = chosen
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._told: dict[str, tuple[Progress, float]] = {}
 
@@ -68,7 +67,7 @@ class Lines:
         for each in standings:
             if self._is_news(each, now):
                 self._told[each.name] = each, now
-                self._write({"time": _time(), **msgspec.to_builtins(each)})
+                sys.stdout.write(line({"time": _time(), **msgspec.to_builtins(each)}))
         sys.stdout.flush()
 
     def _is_news(self, progress: "Progress", now: float) -> bool:
@@ -78,12 +77,6 @@ class Lines:
         if progress == before:
             return False
         return progress.ended or now - then >= LINES_SECONDS
-
-    def _write(self, report: dict[str, Any]) -> None:
-        if self._chosen == "yaml":
-            sys.stdout.write("---\n" + msgspec.yaml.encode(report).decode())
-        else:
-            sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
 
 
 def _time() -> str:

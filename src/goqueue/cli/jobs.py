@@ -1,11 +1,9 @@
 """What the jobs of `goqueue pipeline` share: their options, a session, and how to tell progress.
 
-    @app.command("count")
-    def count(context: typer.Context, bootstrap: Bootstrap = None, master: Master = LOCAL,
-              settings: Settings = None) -> None:
-        session = context.ensure_object(Session)
-        address = reached_broker(session, bootstrap)
-        with spark_job(session, "count", master=master, settings=settings) as running:
+    @command(app, "count")
+    def count(session: Session, job: JobOptions) -> None:
+        address = reached_broker(session, job.bootstrap)
+        with job.run(session, "count") as running:
             running.streams([...])
 
 At a terminal a job draws its progress on standard error.  Elsewhere, or with `--output json`, each
@@ -18,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
-import typer
+import msgspec
 
 from goqueue.cli.failures import ExitCode, Failure, UsageFailure
 from goqueue.cli.job_progress import telling
-from goqueue.cli.pairs import pairs
 from goqueue.cli.session import Session
+from goqueue.model.options import Pairs, option
 
 if TYPE_CHECKING:
     from goqueue.spark.runtime.job_runner import Runner
@@ -35,57 +33,67 @@ MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 
 Bootstrap = Annotated[
     str | None,
-    typer.Option(
-        "--bootstrap",
+    option(
+        "Kafka listener of the broker. \\[GOQUEUE_BOOTSTRAP; the --server's host, port 9092]",
         "-b",
         metavar="HOST:PORT",
-        help="Kafka listener of the broker. \\[GOQUEUE_BOOTSTRAP; the --server's host, port 9092]",
-    ),
-]
-Master = Annotated[
-    str,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Where Spark runs: local\\[*], spark://HOST:PORT, yarn or k8s://URL.",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Spark setting: spark.driver.memory=4g. May be repeated.",
     ),
 ]
 
 
-@contextlib.contextmanager
-def spark_job(
-    session: Session,
-    name: str,
-    *,
-    master: str = LOCAL,
-    settings: list[str] | None = None,
-    defaults: Mapping[str, str] | None = None,
-    has_results: bool = False,
-) -> "Iterator[Runner]":
-    """A runner whose progress is told as `--output` wants it.
+class SparkOptions(msgspec.Struct, frozen=True):
+    master: Annotated[
+        str,
+        option(
+            "Where Spark runs: local\\[*], spark://HOST:PORT, yarn or k8s://URL.", metavar="URL"
+        ),
+    ] = LOCAL
+    settings: Annotated[
+        Pairs, option("Spark setting: spark.driver.memory=4g. May be repeated.", "--set")
+    ] = {}
 
-    `defaults` are settings of the job's own; the ones that were given win.
-    """
-    from goqueue.spark.runtime.job_runner import runner
+    @contextlib.contextmanager
+    def run(
+        self,
+        session: Session,
+        name: str,
+        *,
+        defaults: Mapping[str, str] | None = None,
+        has_results: bool = False,
+    ) -> "Iterator[Runner]":
+        """A runner whose progress is told as `--output` wants it.
 
-    checked_master(master)
-    conf = {**(defaults or {}), **spark_settings(settings)}
-    shown = "table" if has_results else session.output_format()
-    with (
-        telling(shown) as tell,
-        runner(
-            master=master, app_name=f"goqueue pipeline {name}", settings=conf, tell=tell
-        ) as running,
-    ):
-        yield running
+        `defaults` are settings of the job's own; the ones that were given win.
+        """
+        from goqueue.spark.runtime.job_runner import runner
+
+        self._check()
+        with (
+            telling("table" if has_results else session.output_format()) as tell,
+            runner(
+                master=self.master,
+                app_name=f"goqueue pipeline {name}",
+                settings={**(defaults or {}), **self.settings},
+                tell=tell,
+            ) as running,
+        ):
+            yield running
+
+    def _check(self) -> None:
+        if not self.master.startswith(MASTERS):
+            raise UsageFailure(
+                f"--master {self.master}: must be local[*], local[2], spark://HOST:PORT, yarn or"
+                " k8s://URL"
+            )
+        foreign = sorted(name for name in self.settings if not name.startswith("spark."))
+        if foreign:
+            raise UsageFailure(f"--set {foreign[0]}: Spark's settings begin with `spark.`")
+
+
+class JobOptions(SparkOptions, frozen=True):
+    """Of a job on Spark that talks to a broker."""
+
+    bootstrap: Bootstrap = None
 
 
 def bootstrap_of(session: Session, given: str | None) -> str:
@@ -118,18 +126,3 @@ def check_broker(address: str) -> None:
             f" --bootstrap or GOQUEUE_BOOTSTRAP ({error.__cause__ or error})",
             ExitCode.UNREACHABLE,
         ) from error
-
-
-def checked_master(master: str) -> None:
-    if not master.startswith(MASTERS):
-        raise UsageFailure(
-            f"--master {master}: must be local[*], local[2], spark://HOST:PORT, yarn or k8s://URL"
-        )
-
-
-def spark_settings(given: list[str] | None) -> dict[str, str]:
-    conf = pairs(given, "--set")
-    foreign = sorted(name for name in conf if not name.startswith("spark."))
-    if foreign:
-        raise UsageFailure(f"--set {foreign[0]}: Spark's settings begin with `spark.`")
-    return conf

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from goqueue.cli.output import show_value
-from goqueue.cli.session import OutputFormat
+from goqueue.cli.output import for_people, show_value
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
 View = tuple[object, "RenderableType"]  # for programs, and for people
 
 
-def watch(chosen: OutputFormat, look: "Callable[[], View]", interval_seconds: float) -> None:
+def watch(look: "Callable[[], View]", interval_seconds: float) -> None:
     """Never returns: `look` says what there is to see now."""
-    if chosen == "table":
+    if for_people():
         _watch_in_place(look, interval_seconds)
     while True:
         value, _ = look()
-        show_value(chosen, value)
+        show_value(value)
         sys.stdout.flush()
         time.sleep(interval_seconds)
 

@@ -1,8 +1,8 @@
 """The command `goqueue`.
 
-A command is a file in `commands/` that holds a Typer `app`, and a line in `COMMANDS` here.  It is
-loaded when it is named, or when help lists it; what it needs beyond Typer it imports when it runs.
-So `goqueue version` loads neither an HTTP client nor a broker.
+A command is a file in `commands/` that holds a Typer `app`, filled by `goqueue.cli.command`, and a
+line in `COMMANDS` here.  It is loaded when it is named, or when help lists it; what it needs beyond
+Typer it imports when it runs.  So `goqueue version` loads neither an HTTP client nor a broker.
 """
 
 import contextlib

@@ -6,12 +6,10 @@ with `…`.  `--wide` shows all.  What is not a terminal gets all of it, with pl
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 import typer
-
-from goqueue.cli.session import OutputFormat, wide_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,8 +19,26 @@ GAP: Final = 2  # blanks between columns
 TEXT_WIDTH_MIN: Final = 12  # a column is left out before its texts get shorter than that
 
 
+OutputFormat = Literal["table", "json", "yaml"]
+
+
+class Chosen:
+    """How this invocation shows things.  Threads of Spark ask, too: no context variables."""
+
+    format: OutputFormat = "json"
+    is_wide = False
+    """Whether tables may be wider than the terminal."""
+
+
+def choose(format: OutputFormat, *, is_wide: bool = False) -> None:
+    Chosen.format, Chosen.is_wide = format, is_wide
+
+
+def for_people() -> bool:
+    return Chosen.format == "table"
+
+
 def show(
-    chosen: OutputFormat,
     value: Any,
     headings: Sequence[str],
     rows: Rows,
@@ -32,26 +48,41 @@ def show(
     empty: str = "",
 ) -> None:
     """Print `value` for programs, or `rows` under `headings` for people."""
-    if chosen == "table":
+    if for_people():
         show_table(headings, rows, drop=drop, whole=whole, empty=empty)
     else:
-        show_value(chosen, value)
+        show_value(value)
 
 
-def show_value(chosen: OutputFormat, value: Any) -> None:
-    if chosen == "yaml":
+def show_text(value: Any, text: str) -> None:
+    """Print `value` for programs, or `text` for people."""
+    if for_people():
+        typer.echo(text)
+    else:
+        show_value(value)
+
+
+def show_value(value: Any, format: OutputFormat | None = None) -> None:
+    if (format or Chosen.format) == "yaml":
         text = msgspec.yaml.encode(value).decode()
     else:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
     sys.stdout.write(text)
 
 
-def show_facts(chosen: OutputFormat, value: Any, facts: Sequence[tuple[str, object]]) -> None:
+def line(value: Any) -> str:
+    """One of many values: a line of JSON, or a document of YAML."""
+    if Chosen.format == "yaml":
+        return "---\n" + msgspec.yaml.encode(value).decode()
+    return msgspec.json.encode(value, enc_hook=str).decode() + "\n"
+
+
+def show_facts(value: Any, facts: Sequence[tuple[str, object]]) -> None:
     """One thing: its facts line by line for people."""
     from goqueue.cli.cells import text_of
 
-    if chosen != "table":
-        show_value(chosen, value)
+    if not for_people():
+        show_value(value)
         return
     width = max(len(name) for name, _ in facts)
     for name, fact in facts:
@@ -131,7 +162,7 @@ def is_terminal() -> bool:
 
 def terminal_width() -> int | None:
     """Columns to fit a table into; None for all that it needs."""
-    if wide_tables.get() or not is_terminal():
+    if Chosen.is_wide or not is_terminal():
         return None
     from rich.console import Console
 

@@ -6,41 +6,35 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from goqueue.cli.output import show_table, show_value
-from goqueue.cli.session import OutputFormat
+from goqueue.cli.output import for_people, show_table, show_value
 
 if TYPE_CHECKING:
     from goqueue.spark.pipelines.describing import Description, Target, View
-    from goqueue.spark.pipelines.starting import Show
     from goqueue.spark.runtime.progress import Progress
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def rows_shown(chosen: OutputFormat) -> "Show":
+def show_rows(sink: str, batch: int, rows: list[dict[str, Any]]) -> None:
     """For a console sink: a table a micro-batch, or a line of JSON a row."""
-
-    def show(sink: str, batch: int, rows: list[dict[str, Any]]) -> None:
-        if chosen == "table":
-            sys.stdout.write(f"{sink}, batch {batch}\n")
-            if rows:
-                show_table(list(rows[0]), [list(each.values()) for each in rows])
-        else:
-            for row in rows:
-                line = msgspec.json.encode({"sink": sink, "batch": batch, "row": row}, enc_hook=str)
-                sys.stdout.write(line.decode() + "\n")
-        sys.stdout.flush()
-
-    return show
+    if for_people():
+        sys.stdout.write(f"{sink}, batch {batch}\n")
+        if rows:
+            show_table(list(rows[0]), [list(each.values()) for each in rows])
+    else:
+        for row in rows:
+            line = msgspec.json.encode({"sink": sink, "batch": batch, "row": row}, enc_hook=str)
+            sys.stdout.write(line.decode() + "\n")
+    sys.stdout.flush()
 
 
 # --- a plan ---------------------------------------------------------------------------------------
 
 
-def show_description(chosen: OutputFormat, found: "Description", *, explain: bool) -> None:
-    if chosen != "table":
-        show_value(chosen, found)
+def show_description(found: "Description", *, explain: bool) -> None:
+    if not for_people():
+        show_value(found)
         return
     sys.stdout.write(f"pipeline {found.name}, broker {found.bootstrap}\n")
     for each in found.sources:
@@ -78,9 +72,9 @@ def _columns(columns: dict[str, str]) -> str:
 # --- an end ---------------------------------------------------------------------------------------
 
 
-def show_end(chosen: OutputFormat, ended: "Sequence[Progress]") -> None:
+def show_end(ended: "Sequence[Progress]") -> None:
     """For people; programs have read it in the last lines of the progress."""
-    if chosen == "table" and not sys.stderr.isatty():
+    if for_people() and not sys.stderr.isatty():
         show_table(
             ("JOB", "STATE", "ROWS", "LAG"),
             [(each.name, each.state, each.rows, each.lag) for each in ended],

@@ -5,14 +5,14 @@ flag > `GOQUEUE_…` variable > context in the client's file > default
 
 import os
 import sys
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from goqueue.cli import contexts
 from goqueue.cli.failures import UsageFailure
 from goqueue.cli.imports import pretend_missing
+from goqueue.cli.output import OutputFormat
 
 if TYPE_CHECKING:
     from goqueue.client import AsyncClient, Client
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 DEFAULT_SERVER: Final = "http://localhost:8080"
 DEFAULT_TIMEOUT: Final = 30.0
 COMMAND_OF_HTTPX: Final = "httpx._main"  # a third of what its import takes
-wide_tables: ContextVar[bool] = ContextVar("wide_tables", default=False)
-"""Whether tables may be wider than the terminal."""
-OutputFormat = Literal["table", "json", "yaml"]
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -43,14 +40,6 @@ class Session:
         self.output: str | None = None
         self.timeout: float | None = None
         self.wide = False
-
-    @property
-    def wide(self) -> bool:
-        return wide_tables.get()
-
-    @wide.setter
-    def wide(self, is_wide: bool) -> None:
-        wide_tables.set(is_wide)
 
     def target(self) -> Target:
         server = self.server or os.environ.get("GOQUEUE_SERVER")
@@ -93,12 +82,8 @@ class Session:
     def chosen_output(self) -> OutputFormat | None:
         """The format that was asked for; None for `auto`."""
         match self.output or os.environ.get("GOQUEUE_OUTPUT") or "auto":
-            case "table":
-                return "table"
-            case "json":
-                return "json"
-            case "yaml":
-                return "yaml"
+            case "table" | "json" | "yaml" as chosen:
+                return chosen
             case "auto":
                 return None
             case other:

@@ -23,7 +23,8 @@ import msgspec
 from pyiceberg.catalog.sql import SqlCatalog
 
 import goqueue.spark
-from goqueue.spark.archive.job import AVAILABLE_NOW, ArchiveOptions, archive
+from goqueue.spark.archive.job import AVAILABLE_NOW, archive
+from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.lake.delta import DeltaLakeTable
 from goqueue.spark.lake.iceberg import IcebergLakeTable
 from goqueue.spark.lake.parquet import ParquetTable

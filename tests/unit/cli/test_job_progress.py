@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from goqueue.cli import output
 from goqueue.cli.job_progress import Lines, picture
 from goqueue.spark.runtime.progress import Progress
 
@@ -20,9 +21,12 @@ class Clock:
         return self.now
 
 
-def test_lines_are_json_once_a_second_and_at_the_end(capsys: pytest.CaptureFixture[str]):
+def test_lines_are_json_once_a_second_and_at_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(output.Chosen, "format", "json")
     clock = Clock()
-    lines = Lines("json", clock)
+    lines = Lines(clock)
     lines.tell([RUNNING])
     clock.now = 0.5
     lines.tell([msgspec.structs.replace(RUNNING, rows=1001)])  # too soon
@@ -40,8 +44,11 @@ def test_lines_are_json_once_a_second_and_at_the_end(capsys: pytest.CaptureFixtu
     assert all(each["time"].endswith("Z") and each["lag"] == 250 for each in told)
 
 
-def test_yaml_is_a_document_each(capsys: pytest.CaptureFixture[str]):
-    Lines("yaml", Clock()).tell([RUNNING])
+def test_yaml_is_a_document_each(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(output.Chosen, "format", "yaml")
+    Lines(Clock()).tell([RUNNING])
     shown = capsys.readouterr().out
     assert shown.startswith("---\n")
     assert msgspec.yaml.decode(shown)["rows"] == 1000

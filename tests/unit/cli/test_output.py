@@ -5,7 +5,6 @@ import pytest
 from goqueue.cli import output
 from goqueue.cli.cells import Moment, Size, Span, State, relative, setting, size, span, text_of
 from goqueue.cli.output import fitted, show_table
-from goqueue.cli.session import wide_tables
 
 HEADINGS = ("TOPIC", "MESSAGES", "SIZE", "STATE", "NOTE")
 ROW = ("orders-of-all-shops-in-the-world", 31_197, Size(1_200_000_000), State("Stable"), "n" * 90)
@@ -43,10 +42,9 @@ def test_columns_are_left_out_by_importance_and_named(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.usefixtures("terminal")
-def test_wide_shows_all(capsys: pytest.CaptureFixture[str]):
-    token = wide_tables.set(True)
+def test_wide_shows_all(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output.Chosen, "is_wide", True)
     show_table(HEADINGS, [ROW], drop=HEADINGS[1:])
-    wide_tables.reset(token)
     assert "n" * 90 in capsys.readouterr().out
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.failures import Failure
 from goqueue.cli.session import Session
+from goqueue.model.options import argument, option
 
 if TYPE_CHECKING:
     from goqueue.cli.backup_files import Manifest
@@ -18,23 +20,19 @@ app = typer.Typer(add_completion=False)
 MayLink = Callable[[Path], bool]
 
 
-@app.command()
+@command(app)
 def backup(
-    context: typer.Context,
+    session: Session,
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Directory for the backup; must be new or empty.")
+        Path, argument("Directory for the backup; must be new or empty.", metavar="DIR")
     ],
     data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Data directory of a stopped server."),
+        Path | None, option("Data directory of a stopped server.", metavar="DIR")
     ] = None,
     copy: Annotated[
-        bool,
-        typer.Option("--copy", help="Copy every file instead of linking on the same file system."),
+        bool, option("Copy every file instead of linking on the same file system.")
     ] = False,
-    allow_damage: Annotated[
-        bool, typer.Option("--allow-damage", help="Include damaged data; the backup lists it.")
-    ] = False,
+    allow_damage: Annotated[bool, option("Include damaged data; the backup lists it.")] = False,
 ) -> None:
     """Back up the running server, or the data directory of a stopped one.
 
@@ -45,7 +43,6 @@ def backup(
     from goqueue.cli.backup_files import back_up, log_bytes, refuse_if_used
     from goqueue.cli.progress import reading
 
-    session = context.ensure_object(Session)
     target = directory.absolute()
     refuse_if_used(target)
     source_of = _stopped(data_dir) if data_dir is not None else _running(session)
@@ -59,7 +56,7 @@ def backup(
                 allow_damage=allow_damage,
                 on_bytes=on_bytes,
             )
-    _show(session, target, manifest)
+    show_manifest(target, manifest)
 
 
 @contextlib.contextmanager
@@ -101,13 +98,15 @@ def _refuse_inside(target: Path, source: Path) -> None:
         raise Failure(f"{target} lies in the data directory: choose a place outside {data_dir}")
 
 
-def _show(session: Session, target: Path, manifest: "Manifest") -> None:
+def show_manifest(place: Path, manifest: "Manifest") -> None:
     from goqueue.cli.output import show_facts
 
-    show_facts(session.output_format(), summary(target, manifest), facts(target, manifest))
+    summary = _summary(place, manifest)
+    facts = [(name.replace("_", " "), fact or "none") for name, fact in summary.items()]
+    show_facts(summary, facts)
 
 
-def summary(place: Path, manifest: "Manifest") -> dict[str, object]:
+def _summary(place: Path, manifest: "Manifest") -> dict[str, object]:
     return {
         "directory": str(place),
         "created_at": manifest.created_at,
@@ -119,9 +118,3 @@ def summary(place: Path, manifest: "Manifest") -> dict[str, object]:
         "files": len(manifest.files),
         "damage": manifest.damage,
     }
-
-
-def facts(place: Path, manifest: "Manifest") -> list[tuple[str, object]]:
-    return [
-        (name.replace("_", " "), fact or "none") for name, fact in summary(place, manifest).items()
-    ]

@@ -1,15 +1,20 @@
 """`goqueue config`: named servers to talk to, in the client's own file; a server's log level."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from goqueue.cli import contexts
+from goqueue.cli.command import command
 from goqueue.cli.contexts import ContextFile, ServerContext
 from goqueue.cli.failures import ExitCode, Failure
 from goqueue.cli.output import show, show_facts, show_value
 from goqueue.cli.session import Session
+from goqueue.model.options import argument, option
+
+if TYPE_CHECKING:
+    from goqueue.client import Client
 
 HIDDEN = "********"
 
@@ -19,36 +24,34 @@ app = typer.Typer(
     help="Manage named servers (contexts), and change the log level of a server.",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.")]
+Name = Annotated[str, argument("Name of the context.", metavar="NAME")]
 
 
-@app.command("view")
+@command(app, "view")
 def view(
-    context: typer.Context,
-    show_keys: Annotated[bool, typer.Option("--show-keys", help="Do not hide API keys.")] = False,
+    session: Session,
+    show_keys: Annotated[bool, option("Do not hide API keys.")] = False,
 ) -> None:
     """Show the configuration file and its path."""
-    session = context.ensure_object(Session)
     file = contexts.load()
     typer.secho(f"# {contexts.path()}", err=True, dim=True)
-    chosen = session.chosen_output()
-    show_value("json" if chosen == "json" else "yaml", file if show_keys else _hidden(file))
+    is_json = session.chosen_output() == "json"
+    show_value(file if show_keys else _hide_keys(file), "json" if is_json else "yaml")
 
 
-@app.command("get-contexts")
-def get_contexts(context: typer.Context) -> None:
+@command(app, "get-contexts")
+def get_contexts() -> None:
     """List the contexts; the current one is marked."""
-    session = context.ensure_object(Session)
     file = contexts.load()
     found: list[dict[str, Any]] = [
         {"name": name, "server": entry.server, "current": name == file.current_context}
         for name, entry in sorted(file.contexts.items())
     ]
     rows = [("*" if each["current"] else "", each["name"], each["server"]) for each in found]
-    show(session.output_format(), found, ("CURRENT", "NAME", "SERVER"), rows)
+    show(found, ("CURRENT", "NAME", "SERVER"), rows)
 
 
-@app.command("use-context")
+@command(app, "use-context")
 def use_context(name: Name) -> None:
     """Make this context the current one."""
     file = contexts.load()
@@ -57,19 +60,16 @@ def use_context(name: Name) -> None:
     typer.echo(f"now using {name!r}", err=True)
 
 
-@app.command("set-context")
+@command(app, "set-context")
 def set_context(
-    context: typer.Context,
+    session: Session,
     name: Name,
-    api_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Key to authenticate with.")
-    ] = None,
+    api_key: Annotated[str | None, option("Key to authenticate with.", metavar="KEY")] = None,
 ) -> None:
     """Add or change a context; --server and --timeout are stored in it.
 
     The first context becomes the current one.
     """
-    session = context.ensure_object(Session)
     file = contexts.load()
     before = file.contexts.get(name, ServerContext())
     entry = ServerContext(
@@ -84,7 +84,7 @@ def set_context(
     typer.echo(f"context {name!r} saved in {contexts.path()}", err=True)
 
 
-@app.command("delete-context")
+@command(app, "delete-context")
 def delete_context(name: Name) -> None:
     """Delete a context."""
     file = contexts.load()
@@ -96,24 +96,21 @@ def delete_context(name: Name) -> None:
     typer.echo(f"context {name!r} deleted", err=True)
 
 
-@app.command("log-level")
+@command(app, "log-level")
 def log_level(
-    context: typer.Context,
+    client: "Client",
     level: Annotated[
-        str | None, typer.Argument(metavar="[LEVEL]", help="debug, info, warning or error.")
+        str | None, argument("debug, info, warning or error.", metavar="[LEVEL]")
     ] = None,
 ) -> None:
     """Show or change how much the running server logs, until its next restart or reload."""
     from goqueue.client.http.calls import topics
 
-    session = context.ensure_object(Session)
-    with session.client() as client:
-        call = topics.log_level() if level is None else topics.set_log_level(level)
-        found = client.send(call)
-    show_facts(session.output_format(), found, [("log level", found.level)])
+    found = client.send(topics.log_level() if level is None else topics.set_log_level(level))
+    show_facts(found, [("log level", found.level)])
 
 
-def _hidden(file: ContextFile) -> ContextFile:
+def _hide_keys(file: ContextFile) -> ContextFile:
     entries = {
         name: msgspec.structs.replace(entry, api_key=HIDDEN if entry.api_key else None)
         for name, entry in file.contexts.items()

@@ -3,18 +3,18 @@
 TOPIC is the topic that the messages came from, not `TOPIC.dlq`.
 """
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.commands.queue import shortened
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.output import show_facts, show_table, show_value
-from goqueue.cli.session import OutputFormat, Session
+from goqueue.cli.output import for_people, show, show_facts, show_table, show_text, show_value
+from goqueue.model.options import TimeMs, argument, option
 
 if TYPE_CHECKING:
     from goqueue.api.dlq import RedriveBody
@@ -31,70 +31,54 @@ app = typer.Typer(
 
 Place = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[PARTITION/OFFSET]", help="Position of one dead letter, as shown by `list`."
-    ),
+    argument("Position of one dead letter, as shown by `list`.", metavar="[PARTITION/OFFSET]"),
 ]
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this key.")]
-Reason = Annotated[
-    str | None,
-    typer.Option("--reason", metavar="WORD", help="Only with this reason, such as max_failures."),
-]
-Group = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only of this group.")
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="TIME", help="Dead-lettered at this time or later: -1h, or RFC 3339."
-    ),
-]
-Header = Annotated[
-    str | None, typer.Option("--header", metavar="NAME=VALUE", help="Only with this header.")
-]
-Before = Annotated[
-    str | None, typer.Option("--before", metavar="TIME", help="Dead-lettered before this time.")
-]
+
+
+class DeadLetterFilter(msgspec.Struct, frozen=True):
+    """Which dead letters; all when nothing is given."""
+
+    key: Annotated[str | None, option("Only with this key.", metavar="KEY")] = None
+    reason: Annotated[
+        str | None, option("Only with this reason, such as max_failures.", metavar="WORD")
+    ] = None
+    group: Annotated[str | None, option("Only of this group.", "-g", metavar="GROUP")] = None
+    from_time: Annotated[
+        TimeMs | None, option("Dead-lettered at this time or later: -1h, or RFC 3339.", "--since")
+    ] = None
+    to_time: Annotated[TimeMs | None, option("Dead-lettered before this time.", "--before")] = None
+    header: Annotated[str | None, option("Only with this header.", metavar="NAME=VALUE")] = None
+
+    def which(self, place: str | None = None) -> dict[str, Any]:
+        told = msgspec.structs.asdict(self)
+        given = {name: value for name, value in told.items() if value is not None}
+        if place is not None:
+            given["partition"], given["offset"] = _place(place)
+        return given
 
 
 # --- looking --------------------------------------------------------------------------------------
 
 
-@app.command("list")
-def list_letters(
-    context: typer.Context,
+@command(app, "list")
+def list_dead_letters(
+    client: "Client",
     topic: TopicName,
-    key: Key = None,
-    reason: Reason = None,
-    group: Group = None,
-    since: Since = None,
-    before: Before = None,
-    header: Header = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", "-n", min=1, max=10_000, metavar="N", help="Number of dead letters."
-        ),
-    ] = 50,
-    places: Annotated[
-        bool, typer.Option("--places", help="Print only PARTITION/OFFSET of each, for scripts.")
-    ] = False,
+    chosen: DeadLetterFilter,
+    limit: Annotated[int, option("Number of dead letters.", "-n", min=1, max=10_000)] = 50,
+    places: Annotated[bool, option("Print only PARTITION/OFFSET of each, for scripts.")] = False,
 ) -> None:
     """List dead letters."""
     from goqueue.cli.cells import Moment
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    which = _which(None, key, reason, group, since, before, header)
-    with session.client() as client:
-        found = client.dead_letters(topic, which, limit=limit, reasons=True)
+    found = client.dead_letters(topic, chosen.which(), limit=limit, reasons=True)
     if places:
         for each in found.letters:
             typer.echo(f"{each.partition}/{each.offset}")
         return
-    if chosen != "table":
-        letters = [_as_json(each) for each in found.letters]
-        show_value(chosen, {"count": found.count, "reasons": found.reasons, "letters": letters})
+    if not for_people():
+        bodies = [_as_json(each) for each in found.letters]
+        show_value({"count": found.count, "reasons": found.reasons, "letters": bodies})
         return
     show_table(
         ("PLACE", "DIED", "REASON", "ERROR", "ATTEMPTS", "GROUP", "KEY", "VALUE"),
@@ -119,22 +103,16 @@ def list_letters(
     typer.echo(f"{found.count} in all" + (f": {reasons}" if reasons else ""), err=True)
 
 
-@app.command("show")
-def show_letter(
-    context: typer.Context,
+@command(app, "show")
+def show_dead_letter(
+    client: "Client",
     topic: TopicName,
-    place: Annotated[
-        str, typer.Argument(metavar="PARTITION/OFFSET", help="Position, as shown by `list`.")
-    ],
+    place: Annotated[str, argument("Position, as shown by `list`.", metavar="PARTITION/OFFSET")],
 ) -> None:
     """Show one dead letter and its history."""
     from goqueue.cli.cells import Moment
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    partition, offset = _place(place)
-    with session.client() as client:
-        found = client.dead_letter(topic, partition, offset)
+    found = client.dead_letter(topic, *_place(place))
     facts: list[tuple[str, object]] = [
         ("topic", found.topic),
         ("place", f"{found.partition}/{found.offset}"),
@@ -153,70 +131,52 @@ def show_letter(
         ("key", shortened(found.key)),
         ("value", (found.value or b"").decode(errors="backslashreplace")),
     ]
-    show_facts(chosen, _as_json(found), facts)
+    show_facts(_as_json(found), facts)
 
 
-def _as_json(letter: "DeadLetter") -> dict[str, Any]:
+def _as_json(dead_letter: "DeadLetter") -> dict[str, Any]:
     from goqueue.cli.rendering import as_json
     from goqueue.client.http.queue_results import STORY
 
-    story = {name: getattr(letter, name) for name in STORY}
-    return {**as_json(letter), **story}
+    story = {name: getattr(dead_letter, name) for name in STORY}
+    return {**as_json(dead_letter), **story}
 
 
 # --- moving ---------------------------------------------------------------------------------------
 
 
-@app.command("redrive")
+@command(app, "redrive")
 def redrive(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
+    chosen: DeadLetterFilter,
     place: Place = None,
-    key: Key = None,
-    reason: Reason = None,
-    group: Group = None,
-    since: Since = None,
-    before: Before = None,
-    header: Header = None,
-    to: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Move them to this topic instead.")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="At most N dead letters."),
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.01, metavar="N", help="At most N per second.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count the dead letters; move none.")
-    ] = False,
+    to: Annotated[str | None, option("Move them to this topic instead.", metavar="TOPIC")] = None,
+    limit: Annotated[int | None, option("At most N dead letters.", "-n", min=1)] = None,
+    rate: Annotated[float | None, option("At most N per second.", min=0.01)] = None,
+    dry_run: Annotated[bool, option("Count the dead letters; move none.")] = False,
     background: Annotated[
-        bool,
-        typer.Option("--background", help="Run in the server's background; see `dlq redrives`."),
+        bool, option("Run in the server's background; see `dlq redrives`.")
     ] = False,
 ) -> None:
     """Move dead letters back to their topic, exactly once."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    which = _which(place, key, reason, group, since, before, header)
-    if header is not None:
-        which["header"] = _header(header)
-    with session.client() as client:
-        if background:
-            started = client.start_redrive(topic, which, to=to, limit=limit, rate=rate)
-            _show_redrives(chosen, [started])
-            return
-        if dry_run:
-            moved = client.redrive(topic, which, to=to, limit=limit, dry_run=True).moved
-        else:
-            moved = _redrive(client, topic, which, to, limit, rate)
-    if chosen == "table":
-        verb = "would move" if dry_run else "moved"
-        typer.echo(f"{moved} {verb} to {to or topic!r}")
+    which = chosen.which(place)
+    if place is not None:
+        which["offsets"] = [which.pop("offset")]
+    if chosen.header is not None:
+        which["header"] = _header(chosen.header)
+    if background:
+        started = client.start_redrive(topic, which, to=to, limit=limit, rate=rate)
+        _show_redrives([started])
+        return
+    if dry_run:
+        moved = client.redrive(topic, which, to=to, limit=limit, dry_run=True).moved
     else:
-        value = {"topic": topic, "to": to or topic, "moved": moved, "dry_run": dry_run}
-        show_value(chosen, value)
+        moved = _redrive(client, topic, which, to, limit, rate)
+    show_text(
+        {"topic": topic, "to": to or topic, "moved": moved, "dry_run": dry_run},
+        f"{moved} {'would move' if dry_run else 'moved'} to {to or topic!r}",
+    )
 
 
 def _redrive(
@@ -244,31 +204,24 @@ def _redrive(
     return moved
 
 
-@app.command("redrives")
+@command(app, "redrives")
 def redrives(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
-    cancel: Annotated[
-        str | None, typer.Option("--cancel", metavar="ID", help="Stop this redrive.")
-    ] = None,
+    cancel: Annotated[str | None, option("Stop this redrive.", metavar="ID")] = None,
 ) -> None:
     """Show the progress of background redrives."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        if cancel is not None:
-            _show_redrives(chosen, [client.cancel_redrive(topic, cancel)])
-        else:
-            _show_redrives(chosen, client.redrives(topic))
+    if cancel is not None:
+        _show_redrives([client.cancel_redrive(topic, cancel)])
+    else:
+        _show_redrives(client.redrives(topic))
 
 
-def _show_redrives(chosen: OutputFormat, found: "list[RedriveBody]") -> None:
+def _show_redrives(found: "list[RedriveBody]") -> None:
     from goqueue.cli.cells import Moment, State
 
-    if chosen != "table":
-        show_value(chosen, msgspec.to_builtins(found))
-        return
-    show_table(
+    show(
+        found,
         ("ID", "TO", "STATE", "MOVED", "STARTED", "ERROR"),
         [
             (
@@ -287,58 +240,19 @@ def _show_redrives(chosen: OutputFormat, found: "list[RedriveBody]") -> None:
     )
 
 
-@app.command("purge")
+@command(app, "purge")
 def purge(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
+    chosen: DeadLetterFilter,
     place: Place = None,
-    key: Key = None,
-    reason: Reason = None,
-    group: Group = None,
-    since: Since = None,
-    before: Before = None,
-    header: Header = None,
     force: Force = False,
 ) -> None:
     """Delete dead letters permanently."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    which = _which(place, key, reason, group, since, before, header)
-    if "offsets" in which:
-        (which["offset"],) = which.pop("offsets")
+    which = chosen.which(place)
     confirm(f"Delete dead letters of {topic}?", "purge", force=force)
-    with session.client() as client:
-        purged = client.purge_dead_letters(topic, which)
-    if chosen == "table":
-        typer.echo(f"{purged} dead letters of {topic!r} are gone")
-    else:
-        show_value(chosen, {"topic": topic, "purged": purged})
-
-
-def _which(
-    place: str | None,
-    key: str | None,
-    reason: str | None,
-    group: str | None,
-    since: str | None,
-    before: str | None,
-    header: str | None,
-) -> dict[str, Any]:
-    from goqueue.cli.moments import milliseconds
-
-    now_ms = time.time_ns() // 1_000_000
-    given: dict[str, Any] = {
-        "key": key,
-        "reason": reason,
-        "group": group,
-        "from_time": None if since is None else milliseconds(since, now_ms),
-        "to_time": None if before is None else milliseconds(before, now_ms),
-        "header": header,
-    }
-    if place is not None:
-        partition, offset = _place(place)
-        given.update(partition=partition, offsets=[offset])
-    return {name: value for name, value in given.items() if value is not None}
+    purged = client.purge_dead_letters(topic, which)
+    show_text({"topic": topic, "purged": purged}, f"{purged} dead letters of {topic!r} are gone")
 
 
 def _header(text: str) -> dict[str, str]:

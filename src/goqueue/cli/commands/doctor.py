@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.failures import Failure
 from goqueue.cli.session import Session
+from goqueue.model.options import option
 
 if TYPE_CHECKING:
     from goqueue.broker.doctor.examination import Examination, Finding
@@ -20,24 +22,18 @@ DESCRIPTORS_BESIDE: Final = 1_024  # for connections, beside storage.open_files_
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@command(app)
 def doctor(
-    context: typer.Context,
+    session: Session,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Examine this data directory. Its server must be stopped."
-        ),
+        option("Examine this data directory. Its server must be stopped.", metavar="DIR"),
     ] = None,
     repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="Repair what can be repaired. Damaged files are kept in DIR/damaged."
-        ),
+        bool, option("Repair what can be repaired. Damaged files are kept in DIR/damaged.")
     ] = False,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The server's TOML file. \\[GOQUEUE_SERVER_CONFIG]"),
+        Path | None, option("The server's TOML file. \\[GOQUEUE_SERVER_CONFIG]", metavar="FILE")
     ] = None,
 ) -> None:
     """Find problems of a server or its data, and repair them.
@@ -45,14 +41,13 @@ def doctor(
     With --data-dir, every batch of every log is verified and every record of the internal logs is
     decoded. Without it, the running server is asked. The exit code is 1 if a problem remains.
     """
-    session = context.ensure_object(Session)
     if data_dir is None:
         if repair or config is not None:
             raise Failure("--repair and --config need --data-dir, and a stopped server")
         found = _ask(session)
     else:
         found = _examine(_config(data_dir, config), repair=repair)
-    _show(session, found)
+    _show(found)
     if found["status"] == "problem":
         raise typer.Exit(1)
 
@@ -199,13 +194,13 @@ def _status(text: str) -> str:
     return "warning" if text.startswith("warning: ") else "problem"
 
 
-def _show(session: Session, found: dict[str, Any]) -> None:
-    from goqueue.cli.output import show
+def _show(found: dict[str, Any]) -> None:
+    from goqueue.cli.output import for_people, show
 
     findings = found["findings"]
     rows = [(each["status"], each["check"], each["subject"], _in_a_cell(each)) for each in findings]
-    show(session.output_format(), found, ("STATUS", "CHECK", "SUBJECT", "WHAT"), rows)
-    if session.output_format() == "table":
+    show(found, ("STATUS", "CHECK", "SUBJECT", "WHAT"), rows)
+    if for_people():
         for each in findings:
             if each["status"] != "ok":
                 sys.stdout.write(f"\n{each['status']}: {each['subject']}\n  {each['text']}\n")

@@ -1,15 +1,15 @@
 """`goqueue group`: look at consumer groups, move their offsets, delete them."""
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
+from goqueue.cli.command import command, completion
 from goqueue.cli.confirming import Force, confirm, refuse_without_terminal
-from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.output import show, show_table, show_value, table
-from goqueue.cli.session import OutputFormat, Session
+from goqueue.cli.failures import UsageFailure
+from goqueue.cli.output import for_people, show, show_table, show_text, show_value, table
+from goqueue.model.options import TimeMs, argument, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from goqueue.model.topic_partition import TopicPartition
 
 ID_LENGTH_MAX: Final = 20
+MOVE: Final = ("TOPIC", "PARTITION", "BEFORE", "AFTER")
 
 app = typer.Typer(
     add_completion=False,
@@ -28,41 +29,22 @@ app = typer.Typer(
 )
 
 
-def _names(context: typer.Context) -> list[str]:
-    """For the shell's completion, which says nothing when it cannot ask."""
-    from goqueue.client.errors import ClientError
-
-    try:
-        with context.ensure_object(Session).client() as client:
-            return [each.id for each in client.groups()]
-    except (ClientError, Failure):
-        return []
-
-
-GroupName = Annotated[
-    str, typer.Argument(metavar="GROUP", help="Name of the group.", autocompletion=_names)
-]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until ctrl-c.")]
-Interval = Annotated[
-    float,
-    typer.Option("--interval", min=0.1, metavar="SECONDS", help="Time between two refreshes."),
-]
+GROUP_NAMES = completion(lambda client: [each.id for each in client.groups()])
+GroupName = Annotated[str, argument("Name of the group.", metavar="GROUP", complete=GROUP_NAMES)]
+Watch = Annotated[bool, option("Refresh until ctrl-c.", "-w")]
+Interval = Annotated[float, option("Time between two refreshes.", min=0.1, metavar="SECONDS")]
 
 
 # --- looking --------------------------------------------------------------------------------------
 
 
-@app.command("list")
-def list_groups(context: typer.Context) -> None:
+@command(app, "list")
+def list_groups(client: "Client") -> None:
     """List groups with members or offsets."""
     from goqueue.cli.cells import State
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.groups()
+    found = client.groups()
     show(
-        chosen,
         found,
         ("GROUP", "STATE", "MEMBERS", "GENERATION", "TYPE"),
         [(each.id, State(each.state), each.members, each.generation, each.type) for each in found],
@@ -71,32 +53,29 @@ def list_groups(context: typer.Context) -> None:
     )
 
 
-@app.command("describe")
+@command(app, "describe")
 def describe(
-    context: typer.Context, group: GroupName, watch: Watch = False, interval: Interval = 2.0
+    client: "Client", group: GroupName, watch: Watch = False, interval: Interval = 2.0
 ) -> None:
     """Show the state, members and lag of a group."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        _look(chosen, lambda: _described(client, group), watch, interval)
+    _look(lambda: _describe(client, group), watch, interval)
 
 
-def _look(chosen: OutputFormat, look: Any, watch: bool, interval: float) -> None:
+def _look(look: Any, watch: bool, interval: float) -> None:
     from rich.console import Console
 
     from goqueue.cli import live
 
     if watch:
-        live.watch(chosen, look, interval)
+        live.watch(look, interval)
     value, view = look()
-    if chosen == "table":
+    if for_people():
         Console().print(view)
     else:
-        show_value(chosen, value)
+        show_value(value)
 
 
-def _described(client: "Client", name: str) -> "tuple[object, RenderableType]":
+def _describe(client: "Client", name: str) -> "tuple[object, RenderableType]":
     from rich.console import Group as Stack
     from rich.text import Text
 
@@ -116,19 +95,11 @@ def _described(client: "Client", name: str) -> "tuple[object, RenderableType]":
     return value, Stack(Text(head + "\n"), _members_table(found))
 
 
-@app.command("members")
-def members(context: typer.Context, group: GroupName) -> None:
+@command(app, "members")
+def members(client: "Client", group: GroupName) -> None:
     """Show the members of a group and their partitions."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.group(group)
-    if chosen == "table":
-        from rich.console import Console
-
-        Console().print(_members_table(found))
-    else:
-        show_value(chosen, found.members)
+    found = client.group(group)
+    _look(lambda: (found.members, _members_table(found)), watch=False, interval=0)
 
 
 def _members_table(group: "GroupDetail") -> "RenderableType":
@@ -165,15 +136,10 @@ def _places(places: "list[TopicPartition]") -> str:
     return " ".join(f"{t}/{','.join(map(str, some))}" for t, some in by_topic.items()) or "-"
 
 
-@app.command("lag")
-def lag(
-    context: typer.Context, group: GroupName, watch: Watch = False, interval: Interval = 2.0
-) -> None:
+@command(app, "lag")
+def lag(client: "Client", group: GroupName, watch: Watch = False, interval: Interval = 2.0) -> None:
     """Show the lag of a group in each partition."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        _look(chosen, lambda: _lag(client.group_lag(group)), watch, interval)
+    _look(lambda: _lag(client.group_lag(group)), watch, interval)
 
 
 def _lag(found: "GroupLag") -> "tuple[object, RenderableType]":
@@ -187,17 +153,13 @@ def _lag(found: "GroupLag") -> "tuple[object, RenderableType]":
     )
 
 
-@app.command("offsets")
-def offsets(context: typer.Context, group: GroupName) -> None:
+@command(app, "offsets")
+def offsets(client: "Client", group: GroupName) -> None:
     """Show the committed offsets of a group."""
     from goqueue.cli.cells import Moment
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.group_offsets(group)
+    found = client.group_offsets(group)
     show(
-        chosen,
         found,
         ("TOPIC", "PARTITION", "OFFSET", "COMMITTED", "METADATA"),
         [
@@ -218,113 +180,83 @@ def offsets(context: typer.Context, group: GroupName) -> None:
 # --- changing -------------------------------------------------------------------------------------
 
 
-@app.command("reset-offsets")
-def reset_offsets(
-    context: typer.Context,
-    group: GroupName,
-    topic: Annotated[
-        str | None,
-        typer.Option("--topic", "-t", metavar="NAME", help="\\[all topics with offsets]"),
-    ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="\\[all]")
-    ] = None,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the oldest message.")
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="Start at the end: only new messages.")
-    ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")
-    ] = None,
+class Destination(msgspec.Struct, frozen=True):
+    """Where offsets are reset to: one of these."""
+
+    to_earliest: Annotated[bool, option("To the oldest message.")] = False
+    to_latest: Annotated[bool, option("Start at the end: only new messages.")] = False
+    to_offset: Annotated[int | None, option("To this offset.", min=0)] = None
     to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            metavar="TIME",
-            help="To the first message of this time: RFC 3339, epoch milliseconds, or -1h.",
-        ),
+        TimeMs | None,
+        option("To the first message of this time: RFC 3339, epoch milliseconds, or -1h."),
+    ] = None
+    shift: Annotated[int | None, option("By N messages forward, or back: --shift=-10.")] = None
+
+    def chosen(self) -> "tuple[ResetTo, int | None]":
+        told: dict[ResetTo, int | None] = {
+            "earliest": self.to_earliest or None,
+            "latest": self.to_latest or None,
+            "offset": self.to_offset,
+            "timestamp": self.to_time,
+            "shift": self.shift,
+        }
+        given = [(to, value) for to, value in told.items() if value is not None]
+        if len(given) != 1:
+            raise UsageFailure(
+                "give one of --to-earliest, --to-latest, --to-offset, --to-time and --shift"
+            )
+        ((to, value),) = given
+        return to, None if value is True else value
+
+
+@command(app, "reset-offsets")
+def reset_offsets(
+    client: "Client",
+    group: GroupName,
+    destination: Destination,
+    topic: Annotated[
+        str | None, option("\\[all topics with offsets]", "-t", metavar="NAME")
     ] = None,
-    shift: Annotated[
-        int | None,
-        typer.Option("--shift", metavar="N", help="By N messages forward, or back: --shift=-10."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
-    ] = False,
+    partition: Annotated[int | None, option("\\[all]", "-p", min=0)] = None,
+    dry_run: Annotated[bool, option("Show what would change, and change nothing.")] = False,
     force: Force = False,
 ) -> None:
     """Reset the offsets of a group.  It must have no active members."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    to, value = _destination(to_earliest, to_latest, to_offset, to_time, shift)
+    to, value = destination.chosen()
     if not dry_run and not force:
         refuse_without_terminal("move offsets")
-    with session.client() as client:
 
-        def reset(*, dry_run: bool) -> "list[MovedOffset]":
-            return client.reset_offsets(
-                group, to, value=value, topic=topic, partition=partition, dry_run=dry_run
-            )
-
-        if dry_run or force:
-            _show_moves(chosen, reset(dry_run=dry_run))
-            return
-        _show_moves("table", reset(dry_run=True))
-        confirm(f"Move the offsets of {group} as shown?", "move offsets", force=False)
-        moved = reset(dry_run=False)
-    if chosen != "table":
-        _show_moves(chosen, moved)
-
-
-def _destination(
-    to_earliest: bool,
-    to_latest: bool,
-    to_offset: int | None,
-    to_time: str | None,
-    shift: int | None,
-) -> "tuple[ResetTo, int | None]":
-    from goqueue.cli.moments import milliseconds
-
-    given = (to_earliest, to_latest, to_offset is not None, to_time is not None, shift is not None)
-    if sum(given) != 1:
-        raise UsageFailure(
-            "give one of --to-earliest, --to-latest, --to-offset, --to-time and --shift"
+    def reset(*, dry_run: bool) -> "list[MovedOffset]":
+        return client.reset_offsets(
+            group, to, value=value, topic=topic, partition=partition, dry_run=dry_run
         )
-    if to_offset is not None:
-        return "offset", to_offset
-    if to_time is not None:
-        return "timestamp", milliseconds(to_time, time.time_ns() // 1_000_000)
-    if shift is not None:
-        return "shift", shift
-    return ("earliest" if to_earliest else "latest"), None
 
-
-def _show_moves(chosen: OutputFormat, moves: "list[MovedOffset]") -> None:
-    if chosen != "table":
-        show_value(chosen, moves)
+    if dry_run or force:
+        _show_moves(reset(dry_run=dry_run))
         return
-    rows = [(each.topic, each.partition, each.before, each.after) for each in moves]
-    show_table(("TOPIC", "PARTITION", "BEFORE", "AFTER"), rows)
+    show_table(MOVE, _moves(reset(dry_run=True)))
+    confirm(f"Move the offsets of {group} as shown?", "move offsets", force=False)
+    moved = reset(dry_run=False)
+    if not for_people():
+        _show_moves(moved)
 
 
-@app.command("delete")
+def _show_moves(moves: "list[MovedOffset]") -> None:
+    show(moves, MOVE, _moves(moves))
+
+
+def _moves(moves: "list[MovedOffset]") -> list[tuple[object, ...]]:
+    return [(each.topic, each.partition, each.before, each.after) for each in moves]
+
+
+@command(app, "delete")
 def delete(
-    context: typer.Context,
-    groups: Annotated[
-        list[str], typer.Argument(metavar="GROUP...", help="Names.", autocompletion=_names)
-    ],
+    client: "Client",
+    groups: Annotated[list[str], argument("Names.", metavar="GROUP...", complete=GROUP_NAMES)],
     force: Force = False,
 ) -> None:
     """Delete groups with their offsets.  They must have no active members."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
     confirm(f"Delete {', '.join(groups)} with all offsets?", "delete", force=force)
-    with session.client() as client:
-        for group in groups:
-            client.delete_group(group)
-            if chosen == "table":
-                typer.echo(f"group {group!r} deleted")
-            else:
-                show_value(chosen, {"group": group, "deleted": True})
+    for group in groups:
+        client.delete_group(group)
+        show_text({"group": group, "deleted": True}, f"group {group!r} deleted")

@@ -2,18 +2,18 @@
 
 import contextlib
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.output import show_table, show_value
-from goqueue.cli.pairs import pairs
-from goqueue.cli.session import OutputFormat, Session
+from goqueue.cli.output import for_people, show_table, show_value
+from goqueue.cli.session import Session
+from goqueue.model.options import Pairs, TimeMs, option
 
 if TYPE_CHECKING:
     from goqueue.cli.intake import Defaults
@@ -23,69 +23,43 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@command(app)
 def produce(
-    context: typer.Context,
+    session: Session,
     topic: TopicName,
     message: Annotated[
-        list[str] | None,
-        typer.Option("--message", "-m", metavar="TEXT", help="A message. May be repeated."),
+        list[str] | None, option("A message. May be repeated.", "-m", metavar="TEXT")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", "-k", metavar="TEXT", help="Key of every message.")
-    ] = None,
+    key: Annotated[str | None, option("Key of every message.", "-k", metavar="TEXT")] = None,
     header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header", "-H", metavar="NAME=VALUE", help="Header of every message. May be repeated."
-        ),
+        Pairs | None, option("Header of every message. May be repeated.", "-H")
     ] = None,
     partition: Annotated[
-        int | None,
-        typer.Option(
-            "--partition",
-            "-p",
-            min=0,
-            metavar="N",
-            help="Partition to write to. \\[by key, else in turn]",
-        ),
+        int | None, option("Partition to write to. \\[by key, else in turn]", "-p", min=0)
     ] = None,
     timestamp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Timestamp: RFC 3339, epoch milliseconds or -1h. \\[now]"
-        ),
+        TimeMs | None, option("Timestamp: RFC 3339, epoch milliseconds or -1h. \\[now]")
     ] = None,
     tombstone: Annotated[
-        bool,
-        typer.Option(
-            "--tombstone", help="Publish one message without a value, which deletes --key."
-        ),
+        bool, option("Publish one message without a value, which deletes --key.")
     ] = False,
     file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Read one message per line; - is stdin."),
+        Path | None, option("Read one message per line; - is stdin.", "-f", metavar="FILE")
     ] = None,
     form: Annotated[
         str,
-        typer.Option(
+        option(
+            "Format of the lines: raw, or json as written by `consume`.",
             "--format",
             metavar="FORM",
-            help="Format of the lines: raw, or json as written by `consume`.",
         ),
     ] = "raw",
     key_separator: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Separates key and value in raw lines."),
+        str | None, option("Separates key and value in raw lines.", metavar="TEXT")
     ] = None,
     in_flight: Annotated[
         int,
-        typer.Option(
-            min=1,
-            max=64,
-            metavar="N",
-            help="Concurrent requests. With more than 1, the order may change.",
-        ),
+        option("Concurrent requests. With more than 1, the order may change.", min=1, max=64),
     ] = 1,
 ) -> None:
     """Publish messages from `-m`, from a file, or from stdin (one per line).
@@ -93,17 +67,9 @@ def produce(
     The exit code is 1 if any message was not published.
     """
     from goqueue.cli.intake import Defaults
-    from goqueue.cli.moments import milliseconds
     from goqueue.cli.publishing import Tally
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    defaults = Defaults(
-        key,
-        tuple(pairs(header, "--header").items()),
-        partition,
-        None if timestamp is None else milliseconds(timestamp, time.time_ns() // 1_000_000),
-    )
+    defaults = Defaults(key, tuple((header or {}).items()), partition, timestamp)
     if tombstone and (key is None or message or file):
         raise UsageFailure("--tombstone goes with --key, and with neither --message nor --file")
     given = [None] if tombstone else message
@@ -116,7 +82,7 @@ def produce(
                 found = _read(stream, form, key_separator, defaults)
                 _publish(session, topic, found, tally, in_flight, _size(file))
     finally:
-        _report(chosen, topic, tally)
+        _report(topic, tally)
     if tally.failed:
         raise Failure(_problems(tally))
 
@@ -175,11 +141,11 @@ def _publish(
         )
 
 
-def _report(chosen: OutputFormat, topic: str, tally: "Tally") -> None:
+def _report(topic: str, tally: "Tally") -> None:
     if not (tally.published or tally.failed or tally.unknown):
         return
-    if chosen != "table":
-        show_value(chosen, _facts(topic, tally))
+    if not for_people():
+        show_value(_facts(topic, tally))
         return
     if tally.results:
         rows = [(r.partition, r.offset, r.error.message if r.error else "") for r in tally.results]

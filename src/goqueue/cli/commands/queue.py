@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.moments import duration_ms
-from goqueue.cli.output import show, show_facts, show_value
-from goqueue.cli.pairs import pairs
-from goqueue.cli.session import OutputFormat, Session
+from goqueue.cli.output import for_people, show, show_facts, show_table, show_value
+from goqueue.cli.session import Session
+from goqueue.model.options import DurationMs, Pairs, argument, option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goqueue.client import Client
     from goqueue.client.http.queue_results import Delivery, Settled, Waiting
 
 app = typer.Typer(
@@ -24,72 +27,54 @@ app = typer.Typer(
 
 VALUE_SHOWN_MAX: Final = 60
 
-GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="Consumer group.")]
-ConsumerOption = Annotated[
-    str | None, typer.Option("--consumer", metavar="NAME", help="Consumer name. \\[user@host]")
-]
+GroupOption = Annotated[str, option("Consumer group.", "--group", "-g", metavar="GROUP")]
+ConsumerOption = Annotated[str | None, option("Consumer name. \\[user@host]", metavar="NAME")]
 Receipts = Annotated[
     list[str],
-    typer.Argument(metavar="RECEIPT...", help="Receipts from `receive`; - reads them from stdin."),
+    argument("Receipts from `receive`; - reads them from stdin.", metavar="RECEIPT..."),
 ]
-Visibility = Annotated[
-    str | None,
-    typer.Option("--visibility", metavar="TIME", help="Visibility time-out: 30s, 5m."),
-]
-Delay = Annotated[
-    str | None, typer.Option("--delay", metavar="TIME", help="Redeliver after this delay: 5s.")
-]
+Visibility = Annotated[DurationMs | None, option("Visibility time-out: 30s, 5m.")]
+Delay = Annotated[DurationMs | None, option("Redeliver after this delay: 5s.")]
 
 
 # --- working --------------------------------------------------------------------------------------
 
 
-@app.command("receive")
+@command(app, "receive")
 def receive(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
     group: GroupOption,
-    count: Annotated[
-        int,
-        typer.Option("--count", "-n", min=1, max=10_000, metavar="N", help="Number of messages."),
-    ] = 1,
-    wait: Annotated[
-        str, typer.Option(metavar="TIME", help="Time to wait for a message: 10s.")
-    ] = "0",
+    count: Annotated[int, option("Number of messages.", "-n", min=1, max=10_000)] = 1,
+    wait: Annotated[DurationMs, option("Time to wait for a message: 10s.")] = 0,
     visibility: Visibility = None,
     consumer: ConsumerOption = None,
-    ack: Annotated[
-        bool, typer.Option("--ack", help="Acknowledge the messages after they are shown.")
-    ] = False,
+    ack: Annotated[bool, option("Acknowledge the messages after they are shown.")] = False,
     receipts: Annotated[
-        bool, typer.Option("--receipts", help="Print only the receipts, one per line, for scripts.")
+        bool, option("Print only the receipts, one per line, for scripts.")
     ] = False,
 ) -> None:
     """Receive messages.  Ack, nack or reject them by their receipts."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.receive(
-            topic,
-            group,
-            consumer=consumer or consumer_name(),
-            max_messages=count,
-            wait_ms=duration_ms(wait, "--wait"),
-            visibility_ms=_optional_ms(visibility, "--visibility"),
-        )
-        if receipts:
-            for each in found:
-                typer.echo(each.receipt)
-        else:
-            _show_received(chosen, found)
-        if ack and found:
-            sys.stdout.flush()
-            client.ack(*found)
+    found = client.receive(
+        topic,
+        group,
+        consumer=consumer or consumer_name(),
+        max_messages=count,
+        wait_ms=wait,
+        visibility_ms=visibility,
+    )
+    if receipts:
+        for each in found:
+            typer.echo(each.receipt)
+    else:
+        _show_received(found)
+    if ack and found:
+        sys.stdout.flush()
+        client.ack(*found)
 
 
-def _show_received(chosen: OutputFormat, found: "list[Delivery]") -> None:
+def _show_received(found: "list[Delivery]") -> None:
     show(
-        chosen,
         [_delivery(each) for each in found],
         ("PARTITION", "OFFSET", "ATTEMPT", "PRIORITY", "KEY", "VALUE", "RECEIPT"),
         [(*_row(each, each.attempt), each.receipt) for each in found],
@@ -108,10 +93,6 @@ def consumer_name() -> str:
     except (KeyError, OSError):
         user = "somebody"
     return f"{user}@{socket.gethostname()}"[:249]
-
-
-def _optional_ms(text: str | None, flag: str) -> int | None:
-    return None if text is None else duration_ms(text, flag)
 
 
 def _delivery(delivery: "Delivery") -> dict[str, Any]:
@@ -149,62 +130,56 @@ def shortened(data: bytes | None) -> str:
     return plain if len(plain) <= VALUE_SHOWN_MAX else plain[: VALUE_SHOWN_MAX - 1] + "…"
 
 
-@app.command("ack")
-def ack(context: typer.Context, receipts: Receipts) -> None:
+@command(app, "ack")
+def ack(client: "Client", receipts: Receipts) -> None:
     """Acknowledge messages: they are not delivered to the group again."""
-    _settle(context, "ack", receipts)
+    _settle(client.ack, receipts)
 
 
-@app.command("nack")
+@command(app, "nack")
 def nack(
-    context: typer.Context,
+    client: "Client",
     receipts: Receipts,
     delay: Delay = None,
-    reason: Annotated[str, typer.Option(help="Reason, kept in the history of the message.")] = "",
+    reason: Annotated[str, option("Reason, kept in the history of the message.")] = "",
 ) -> None:
     """Report messages as failed: they are redelivered, or become dead letters."""
-    _settle(context, "nack", receipts, delay_ms=_optional_ms(delay, "--delay"), reason=reason)
+    _settle(client.nack, receipts, delay_ms=delay, reason=reason)
 
 
-@app.command("reject")
+@command(app, "reject")
 def reject(
-    context: typer.Context,
+    client: "Client",
     receipts: Receipts,
-    reason: Annotated[str, typer.Option(help="Why they can never be processed.")],
+    reason: Annotated[str, option("Why they can never be processed.")],
 ) -> None:
     """Dead-letter messages immediately."""
-    _settle(context, "reject", receipts, reason=reason)
+    _settle(client.reject, receipts, reason=reason)
 
 
-@app.command("extend")
+@command(app, "extend")
 def extend(
-    context: typer.Context,
+    client: "Client",
     receipts: Receipts,
-    longer: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="Visibility time-out from now: 5m.")
-    ],
+    longer: Annotated[DurationMs, option("Visibility time-out from now: 5m.", "--for")],
 ) -> None:
     """Extend the visibility time-out."""
-    _settle(context, "extend", receipts, visibility_ms=duration_ms(longer, "--for"))
+    _settle(client.extend, receipts, visibility_ms=longer)
 
 
-@app.command("release")
-def release(context: typer.Context, receipts: Receipts, delay: Delay = None) -> None:
+@command(app, "release")
+def release(client: "Client", receipts: Receipts, delay: Delay = None) -> None:
     """Return messages to the queue without counting a failed attempt."""
-    _settle(context, "release", receipts, delay_ms=duration_ms(delay or "0", "--delay"))
+    _settle(client.release, receipts, delay_ms=delay or 0)
 
 
-def _settle(context: typer.Context, verb: str, receipts: list[str], **more: Any) -> None:
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
+def _settle(settle: "Callable[..., list[Settled]]", receipts: list[str], **more: Any) -> None:
     if receipts == ["-"]:
         receipts = sys.stdin.read().split()
     if not receipts:
         raise UsageFailure("no receipts were given")
-    with session.client() as client:
-        results: list[Settled] = getattr(client, verb)(*receipts, **more)
+    results = settle(*receipts, **more)
     show(
-        chosen,
         results,
         ("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "OUTCOME", "REDELIVERED"),
         [_outcome(each) for each in results],
@@ -230,34 +205,23 @@ def _outcome(settled: "Settled") -> tuple[object, ...]:
     )
 
 
-@app.command("work", context_settings={"ignore_unknown_options": True})
+@command(app, "work", context_settings={"ignore_unknown_options": True})
 def work(
-    context: typer.Context,
+    session: Session,
     topic: TopicName,
     command: Annotated[
         list[str],
-        typer.Argument(
-            metavar="-- COMMAND...", help="Command to run for each message; the value is its stdin."
+        argument(
+            "Command to run for each message; the value is its stdin.", metavar="-- COMMAND..."
         ),
     ],
     group: GroupOption,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", "-w", min=1, max=1000, metavar="N", help="Number of parallel workers."
-        ),
-    ] = 1,
+    workers: Annotated[int, option("Number of parallel workers.", "-w", min=1, max=1000)] = 1,
     visibility: Visibility = None,
     consumer: ConsumerOption = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Stop after N messages.")
-    ] = None,
-    until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="Stop when no message is left.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the output of the command.")
-    ] = (False),
+    limit: Annotated[int | None, option("Stop after N messages.", "-n", min=1)] = None,
+    until_empty: Annotated[bool, option("Stop when no message is left.")] = False,
+    quiet: Annotated[bool, option("Print only the output of the command.", "-q")] = False,
 ) -> None:
     """Run a command for each message: ack when it ends with 0, nack otherwise.
 
@@ -270,14 +234,13 @@ def work(
 
     from goqueue.cli.working import Worker
 
-    session = context.ensure_object(Session)
     worker = Worker(
         topic,
         group,
         consumer or consumer_name(),
         command,
         workers=workers,
-        visibility_ms=_optional_ms(visibility, "--visibility"),
+        visibility_ms=visibility,
         limit=limit,
         until_empty=until_empty,
         tell=(lambda _: None) if quiet else (lambda text: typer.echo(text, err=True)),
@@ -290,25 +253,18 @@ def work(
 # --- looking --------------------------------------------------------------------------------------
 
 
-@app.command("peek")
+@command(app, "peek")
 def peek(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
     group: GroupOption,
-    count: Annotated[
-        int,
-        typer.Option("--count", "-n", min=1, max=1_000, metavar="N", help="Number of messages."),
-    ] = 10,
+    count: Annotated[int, option("Number of messages.", "-n", min=1, max=1_000)] = 10,
 ) -> None:
     """Show the next messages without receiving them."""
     from goqueue.cli.rendering import as_json
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.peek(topic, group, count)
+    found = client.peek(topic, group, count)
     show(
-        chosen,
         [{**as_json(each), "priority": each.priority, "attempts": each.attempts} for each in found],
         ("PARTITION", "OFFSET", "ATTEMPTS", "PRIORITY", "KEY", "VALUE"),
         [_row(each, each.attempts) for each in found],
@@ -317,28 +273,19 @@ def peek(
     )
 
 
-@app.command("in-flight")
+@command(app, "in-flight")
 def in_flight(
-    context: typer.Context,
+    client: "Client",
     group: GroupOption,
-    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only this topic.")] = None,
-    consumer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this consumer.")
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="Number of messages."),
-    ] = 100,
+    topic: Annotated[str | None, option("Only this topic.", metavar="TOPIC")] = None,
+    consumer: Annotated[str | None, option("Only this consumer.", metavar="NAME")] = None,
+    limit: Annotated[int, option("Number of messages.", "-n", min=1, max=10_000)] = 100,
 ) -> None:
     """Show messages in flight: which consumer holds each, and until when."""
     from goqueue.cli.cells import Moment
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.in_flight(group, topic=topic, consumer=consumer, limit=limit)
+    found = client.in_flight(group, topic=topic, consumer=consumer, limit=limit)
     show(
-        chosen,
         found,
         (
             *("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "FAILURES", "TIMEOUTS"),
@@ -363,29 +310,22 @@ def in_flight(
     )
 
 
-@app.command("stats")
+@command(app, "stats")
 def stats(
-    context: typer.Context,
-    group: Annotated[
-        str | None, typer.Option("--group", "-g", metavar="GROUP", help="\\[all]")
-    ] = None,
+    client: "Client",
+    group: Annotated[str | None, option("\\[all]", "-g", metavar="GROUP")] = None,
 ) -> None:
     """Show ready, in-flight and delayed messages, and totals of past deliveries."""
     from goqueue.cli.cells import Moment
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.queue_stats(group)
-        lanes = client.priority_stats(group).lanes
-    if chosen != "table":
-        show_value(chosen, {**msgspec.to_builtins(found), "lanes": msgspec.to_builtins(lanes)})
+    found = client.queue_stats(group)
+    lanes = client.priority_stats(group).lanes
+    if not for_people():
+        show_value({**msgspec.to_builtins(found), "lanes": msgspec.to_builtins(lanes)})
         return
     names = ("delivered", "acked", "nacked", "rejected", "timed_out", "expired", "retried")
     titles = [name.upper().replace("_", " ") for name in names]
-    show(
-        chosen,
-        found,
+    show_table(
         ("GROUP", "READY", "IN FLIGHT", "WAITING", *titles, "DEAD"),
         [
             (
@@ -402,9 +342,7 @@ def stats(
         empty="no queue groups yet",
     )
     typer.echo()
-    show(
-        chosen,
-        lanes,
+    show_table(
         ("PRIORITY", "READY", "IN FLIGHT", "WAITING", "DELIVERED", "OLDEST"),
         [
             (name, lane.ready, lane.in_flight, lane.waiting, lane.delivered, Moment(lane.oldest))
@@ -413,28 +351,20 @@ def stats(
     )
 
 
-@app.command("settings")
+@command(app, "settings")
 def settings(
-    context: typer.Context,
+    client: "Client",
     group: GroupOption,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting. May be repeated."),
-    ] = None,
-    reset: Annotated[
-        bool, typer.Option("--reset", help="Reset all other settings to their defaults.")
-    ] = False,
+    changes: Annotated[Pairs | None, option("Change a setting. May be repeated.", "--set")] = None,
+    reset: Annotated[bool, option("Reset all other settings to their defaults.")] = False,
 ) -> None:
     """Show or change the queue settings of a group."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    wanted = {name: _value(text) for name, text in pairs(changes, "--set").items()}
-    with session.client() as client:
-        if wanted or reset:
-            found = client.change_queue_settings(group, wanted, reset_others=reset)
-        else:
-            found = client.queue_settings(group)
-    _show_settings(chosen, found)
+    wanted = {name: _value(text) for name, text in (changes or {}).items()}
+    if wanted or reset:
+        found = client.change_queue_settings(group, wanted, reset_others=reset)
+    else:
+        found = client.queue_settings(group)
+    show_facts(found, [(name, _setting(value)) for name, value in found.items()])
 
 
 def _value(text: str) -> Any:
@@ -446,10 +376,6 @@ def _value(text: str) -> Any:
         return msgspec.json.decode(text, type=int | float)
     except msgspec.DecodeError:
         return text
-
-
-def _show_settings(chosen: OutputFormat, found: dict[str, Any]) -> None:
-    show_facts(chosen, found, [(name, _setting(value)) for name, value in found.items()])
 
 
 def _setting(value: object) -> object:

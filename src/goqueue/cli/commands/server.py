@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.pairs import pairs
 from goqueue.cli.session import Session
+from goqueue.model.options import Pairs, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,65 +24,52 @@ SWITCH_SECONDS: Final = 0.001
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@command(app)
 def server(
-    context: typer.Context,
-    data_dir: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Data directory. \\[./data]"),
-    ] = None,
+    session: Session,
+    data_dir: Annotated[str | None, option("Data directory. \\[./data]", metavar="DIR")] = None,
     kafka: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Address of the Kafka listener; port 0 picks a free port. \\[127.0.0.1:9092]",
             metavar="HOST:PORT",
-            help="Address of the Kafka listener; port 0 picks a free port. \\[127.0.0.1:9092]",
         ),
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Address of the HTTP listener; port 0 picks a free port. \\[127.0.0.1:8080]",
             metavar="HOST:PORT",
-            help="Address of the HTTP listener; port 0 picks a free port. \\[127.0.0.1:8080]",
         ),
     ] = None,
     advertised: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Address that Kafka clients connect to, if it differs from --kafka.",
             metavar="HOST:PORT",
-            help="Address that Kafka clients connect to, if it differs from --kafka.",
         ),
     ] = None,
     insecure: Annotated[
         bool | None,
-        typer.Option(
-            "--insecure",
-            help="Allow listeners that other machines can reach, without authentication.",
-        ),
+        option("Allow listeners that other machines can reach, without authentication."),
     ] = None,
-    node_id: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of this node in a cluster. \\[1]")
-    ] = None,
+    node_id: Annotated[int | None, option("Number of this node in a cluster. \\[1]")] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error. \\[info]")
+        str | None, option("debug, info, warning or error. \\[info]", metavar="LEVEL")
     ] = None,
     log_format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="console, json or auto. \\[auto]")
+        str | None, option("console, json or auto. \\[auto]", metavar="FORMAT")
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML file with settings. \\[GOQUEUE_SERVER_CONFIG]"),
+        option("TOML file with settings. \\[GOQUEUE_SERVER_CONFIG]", metavar="FILE"),
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any setting: storage.checkpoint_ms=5000. May be repeated.",
-        ),
+        Pairs | None,
+        option("Any setting: storage.checkpoint_ms=5000. May be repeated.", "--set"),
     ] = None,
     print_config: Annotated[
-        bool,
-        typer.Option("--print-config", help="Show all settings with their sources, and exit."),
+        bool, option("Show all settings with their sources, and exit.")
     ] = False,
 ) -> None:
     """Run a broker.
@@ -99,10 +87,10 @@ def server(
         "log_level": log_level,
         "log_format": log_format,
     }
-    given = flags | pairs(settings, "--set")
+    given = flags | dict(settings or {})
     merged = _merged(given, config)
     if print_config:
-        _print(merged, context.ensure_object(Session))
+        _print(merged, session)
         return
     _run(merged, lambda: _merged(given, config))
 
@@ -128,10 +116,7 @@ def _print(merged: "Merged", session: Session) -> None:
 
     chosen = session.chosen_output()
     if chosen in ("json", "yaml"):
-        show_value(
-            chosen,
-            {path: {"value": g.value, "from": g.origin} for path, g in merged.given.items()},
-        )
+        show_value({path: {"value": g.value, "from": g.origin} for path, g in merged.given.items()})
     else:
         typer.echo(as_toml(merged), nl=False)
 

@@ -1,50 +1,43 @@
 """`goqueue topic`: make, look at, change and delete topics."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
+from goqueue.cli.command import command, completion
 from goqueue.cli.confirming import Force, confirm
-from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.output import is_terminal, show, show_facts, show_table, show_value
-from goqueue.cli.pairs import pairs
-from goqueue.cli.session import OutputFormat, Session
+from goqueue.cli.failures import UsageFailure
+from goqueue.cli.output import (
+    for_people,
+    is_terminal,
+    show,
+    show_facts,
+    show_table,
+    show_text,
+    show_value,
+)
+from goqueue.model.options import Pairs, argument, option
 
 if TYPE_CHECKING:
     from goqueue.api.topics import SettingInfo, TopicDetail, TopicSummary
+    from goqueue.client import Client
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Create, show, change and delete topics."
 )
 
 
-def _names(context: typer.Context) -> list[str]:
-    """For the shell's completion, which says nothing when it cannot ask."""
-    from goqueue.client.errors import ClientError
-
-    try:
-        with context.ensure_object(Session).client() as client:
-            return [each.name for each in client.topics()]
-    except (ClientError, Failure):
-        return []
-
-
-TopicName = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="Name of the topic.", autocompletion=_names)
-]
+TOPIC_NAMES = completion(lambda client: [each.name for each in client.topics()])
+TopicName = Annotated[str, argument("Name of the topic.", metavar="TOPIC", complete=TOPIC_NAMES)]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="A setting, by Kafka's name: retention.ms=7d. May be repeated.",
-    ),
+    Pairs | None,
+    option("A setting, by Kafka's name: retention.ms=7d. May be repeated.", "--set"),
 ]
 
 
-@app.command("list")
-def list_topics(context: typer.Context) -> None:
+@command(app, "list")
+def list_topics(client: "Client") -> None:
     """List the topics.
 
     MESSAGES and SIZE are unknown (`-`) for topics that were not used since the server started;
@@ -52,12 +45,8 @@ def list_topics(context: typer.Context) -> None:
     """
     from goqueue.cli.cells import Moment, Size
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.topics()
+    found = client.topics()
     show(
-        chosen,
         found,
         ("NAME", "PARTITIONS", "MESSAGES", "SIZE", "CREATED", "SETTINGS"),
         [
@@ -89,15 +78,12 @@ def _settings(topic: "TopicSummary") -> str:
     )
 
 
-@app.command("describe")
-def describe(context: typer.Context, topic: TopicName) -> None:
+@command(app, "describe")
+def describe(client: "Client", topic: TopicName) -> None:
     """Show a topic's partitions, sizes and settings."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found, settings = client.topic(topic), client.settings(topic)
-    if chosen != "table":
-        show_value(chosen, {**msgspec.to_builtins(found), "settings": _values(settings)})
+    found, settings = client.topic(topic), client.settings(topic)
+    if not for_people():
+        show_value({**msgspec.to_builtins(found), "settings": _values(settings)})
         return
     _describe(found)
     typer.echo()
@@ -114,7 +100,7 @@ def _describe(topic: "TopicDetail") -> None:
         ("messages", topic.total_messages),
         ("size", Size(topic.total_size_bytes)),
     ]
-    show_facts("table", topic, facts)
+    show_facts(topic, facts)
     typer.echo()
     show_table(
         ("PARTITION", "EARLIEST", "LATEST"),
@@ -139,122 +125,80 @@ def _values(settings: "dict[str, SettingInfo]") -> dict[str, str]:
     return {name: each.value for name, each in sorted(settings.items())}
 
 
-@app.command("create")
+@command(app, "create")
 def create(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
     partitions: Annotated[
-        int | None,
-        typer.Option(
-            "--partitions",
-            "-p",
-            min=1,
-            metavar="N",
-            help="Number of partitions. \\[the server's default]",
-        ),
+        int | None, option("Number of partitions. \\[the server's default]", "-p", min=1)
     ] = None,
     settings: Settings = None,
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists already.")
-    ] = False,
+    if_not_exists: Annotated[bool, option("Succeed if the topic exists already.")] = False,
 ) -> None:
     """Create a topic."""
     from goqueue.client.errors import TopicExists
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        try:
-            made = client.create_topic(
-                topic, partitions=partitions, settings=pairs(settings, "--set")
-            )
-        except TopicExists:
-            if not if_not_exists:
-                raise
-            found = client.topic(topic)
-            _told(
-                chosen,
-                {"name": topic, "partitions": found.partitions, "created": False},
-                f"topic {topic!r} is there already, with {found.partitions} partitions",
-            )
-            return
-    _told(
-        chosen,
+    try:
+        made = client.create_topic(topic, partitions=partitions, settings=settings or {})
+    except TopicExists:
+        if not if_not_exists:
+            raise
+        count = client.topic(topic).partitions
+        show_text(
+            {"name": topic, "partitions": count, "created": False},
+            f"topic {topic!r} is there already, with {count} partitions",
+        )
+        return
+    show_text(
         {"name": made.name, "partitions": made.partitions, "created": True},
         f"topic {made.name!r} created with {made.partitions} partitions",
     )
 
 
-@app.command("delete")
+@command(app, "delete")
 def delete(
-    context: typer.Context,
-    topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="Names.", autocompletion=_names)
-    ],
+    client: "Client",
+    topics: Annotated[list[str], argument("Names.", metavar="TOPIC...", complete=TOPIC_NAMES)],
     force: Force = False,
 ) -> None:
     """Delete topics with all their messages."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
     confirm(f"Delete {', '.join(topics)} with all messages?", "delete", force=force)
-    with session.client() as client:
-        for topic in topics:
-            client.delete_topic(topic)
-            _told(chosen, {"name": topic, "deleted": True}, f"topic {topic!r} deleted")
+    for topic in topics:
+        client.delete_topic(topic)
+        show_text({"name": topic, "deleted": True}, f"topic {topic!r} deleted")
 
 
-@app.command("alter")
+@command(app, "alter")
 def alter(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
     settings: Settings = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option(
-            "--unset", metavar="NAME", help="Reset a setting to its default. May be repeated."
-        ),
+        option("Reset a setting to its default. May be repeated.", metavar="NAME"),
     ] = None,
 ) -> None:
     """Change a topic's settings."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    changes: dict[str, str | None] = {**pairs(settings, "--set"), **dict.fromkeys(unset or ())}
+    changes: dict[str, str | None] = {**(settings or {}), **dict.fromkeys(unset or ())}
     if not changes:
         raise UsageFailure("nothing to change: give --set NAME=VALUE or --unset NAME")
-    with session.client() as client:
-        now = client.change_settings(topic, changes)
-    if chosen == "table":
+    now = client.change_settings(topic, changes)
+    if for_people():
         _show_settings(now)
     else:
-        show_value(chosen, _values(now))
+        show_value(_values(now))
 
 
-@app.command("add-partitions")
+@command(app, "add-partitions")
 def add_partitions(
-    context: typer.Context,
+    client: "Client",
     topic: TopicName,
-    partitions: Annotated[
-        int,
-        typer.Option(
-            "--partitions", "-p", min=1, metavar="N", help="New total number of partitions."
-        ),
-    ],
+    partitions: Annotated[int, option("New total number of partitions.", "-p", min=1)],
 ) -> None:
     """Add partitions to a topic.  Keys may then map to other partitions."""
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        grown = client.add_partitions(topic, partitions)
+    grown = client.add_partitions(topic, partitions)
     before, now = grown.old_partition_count, grown.new_partition_count
-    _told(
-        chosen,
+    show_text(
         {"name": topic, "partitions": now, "partitions_before": before},
         f"topic {topic!r} has {now} partitions now, and had {before}",
     )
-
-
-def _told(chosen: OutputFormat, value: dict[str, Any], text: str) -> None:
-    if chosen == "table":
-        typer.echo(text)
-    else:
-        show_value(chosen, value)

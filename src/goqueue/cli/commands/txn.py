@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.command import command, completion
 from goqueue.cli.confirming import Force, confirm
-from goqueue.cli.failures import Failure
-from goqueue.cli.output import show, show_facts, show_value
-from goqueue.cli.session import Session
+from goqueue.cli.output import show, show_facts, show_text
+from goqueue.model.options import argument, option
 
 if TYPE_CHECKING:
     from goqueue.api.transactions import TransactionBody
+    from goqueue.client import Client
 
 app = typer.Typer(
     add_completion=False,
@@ -19,46 +20,33 @@ app = typer.Typer(
 )
 
 
-def _names(context: typer.Context) -> list[str]:
-    """For the shell's completion, which says nothing when it cannot ask."""
-    from goqueue.client.errors import ClientError
+def _ids(client: "Client") -> list[str]:
     from goqueue.client.http.calls import transactions
 
-    try:
-        with context.ensure_object(Session).client() as client:
-            found = client.send(transactions.transactions(also_idle=True))
-            return [each.transactional_id for each in found.transactions]
-    except (ClientError, Failure):
-        return []
+    found = client.send(transactions.transactions(also_idle=True))
+    return [each.transactional_id for each in found.transactions]
 
 
 TransactionalId = Annotated[
-    str, typer.Argument(metavar="ID", help="The transactional id.", autocompletion=_names)
+    str, argument("The transactional id.", metavar="ID", complete=completion(_ids))
 ]
 
 
-@app.command("list")
+@command(app, "list")
 def list_transactions(
-    context: typer.Context,
-    state: Annotated[
-        str | None, typer.Option("--state", help="Only in this state: ongoing, prepare_commit, …")
-    ] = None,
+    client: "Client",
+    state: Annotated[str | None, option("Only in this state: ongoing, prepare_commit, …")] = None,
     also_idle: Annotated[
-        bool,
-        typer.Option("--all", "-a", help="Also transactional ids without an open transaction."),
+        bool, option("Also transactional ids without an open transaction.", "--all", "-a")
     ] = False,
 ) -> None:
     """List the open transactions."""
     from goqueue.cli.cells import Moment, State
     from goqueue.client.http.calls import transactions
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        call = transactions.transactions(state=state, also_idle=also_idle)
-        found = client.send(call).transactions
+    call = transactions.transactions(state=state, also_idle=also_idle)
+    found = client.send(call).transactions
     show(
-        chosen,
         found,
         ("ID", "STATE", "PRODUCER", "EPOCH", "SINCE", "PARTITIONS"),
         [
@@ -77,16 +65,13 @@ def list_transactions(
     )
 
 
-@app.command("describe")
-def describe(context: typer.Context, transactional_id: TransactionalId) -> None:
+@command(app, "describe")
+def describe(client: "Client", transactional_id: TransactionalId) -> None:
     """Show a transactional id: its producer and the partitions of its transaction."""
     from goqueue.client.http.calls import transactions
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with session.client() as client:
-        found = client.send(transactions.transaction(transactional_id))
-    show_facts(chosen, found, _facts(found))
+    found = client.send(transactions.transaction(transactional_id))
+    show_facts(found, _facts(found))
 
 
 def _facts(found: "TransactionBody") -> list[tuple[str, object]]:
@@ -107,21 +92,14 @@ def _facts(found: "TransactionBody") -> list[tuple[str, object]]:
     ]
 
 
-@app.command("abort")
-def abort(
-    context: typer.Context,
-    transactional_id: TransactionalId,
-    force: Force = False,
-) -> None:
+@command(app, "abort")
+def abort(client: "Client", transactional_id: TransactionalId, force: Force = False) -> None:
     """Abort the open transaction of an id and fence its producer."""
     from goqueue.client.http.calls import transactions
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
     confirm(f"Abort the transaction of {transactional_id}?", "abort", force=force)
-    with session.client() as client:
-        answer = client.send(transactions.abort_transaction(transactional_id))
-    if chosen == "table":
-        typer.echo(f"{transactional_id!r}: {answer.status}")
-    else:
-        show_value(chosen, {"transactional_id": transactional_id, "status": answer.status})
+    answer = client.send(transactions.abort_transaction(transactional_id))
+    show_text(
+        {"transactional_id": transactional_id, "status": answer.status},
+        f"{transactional_id!r}: {answer.status}",
+    )

@@ -7,24 +7,25 @@ from typing import Annotated, Any
 import typer
 
 from goqueue import _version
+from goqueue.cli.command import command
 from goqueue.cli.failures import Failure
 from goqueue.cli.output import show_facts
 from goqueue.cli.session import Session
+from goqueue.model.options import option
 
 PROBE_SECONDS = 2.0
 
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@command(app)
 def version(
-    context: typer.Context,
+    session: Session,
     client_only: Annotated[
-        bool, typer.Option("--client", help="Do not ask a server for its version.")
+        bool, option("Do not ask a server for its version.", "--client")
     ] = False,
 ) -> None:
     """Show the version, which hot modules run compiled, and the server's version."""
-    session = context.ensure_object(Session)
     modules = hot_modules()
     facts = {
         "version": _version.__version__,
@@ -34,7 +35,7 @@ def version(
     }
     if not client_only:
         facts["server"] = _ask(session)
-    show_facts(session.output_format(), facts, _lines(facts))
+    show_facts(facts, _lines(facts))
 
 
 def hot_modules() -> dict[str, str]:

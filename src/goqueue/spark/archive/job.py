@@ -12,13 +12,14 @@ stream goes on where the tables end.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.archive.archiver import Archiver, ArchiveSettings, TopicFacts
+from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.archive.plan import Plan, Report
 from goqueue.spark.lake.writing import WriteSettings
 from goqueue.spark.source.options import source_options
@@ -30,48 +31,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-Decode = Literal["none", "json"]
-LakeFormat = Literal["parquet", "delta", "iceberg"]
 
 CHECKPOINT: Final = "_checkpoint"
 AVAILABLE_NOW: Final = "available-now"
-FOLLOW_EVERY: Final = "1 minute"  # more often makes many small files
-BATCH_BYTES: Final = 1 << 30  # read for one commit: what a crash costs at most
 TIMEOUT_SECONDS: Final = 30.0
 COUNTS_KEPT: Final = 200  # Spark keeps the last hundred reports of a query
 
 
 class BadArchiveOptions(ClientError):
     """What an archive was told cannot be."""
-
-
-class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    bootstrap: str
-    """The broker's Kafka listener, as HOST:PORT."""
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    """A regular expression instead: topics that are made later join in."""
-    target: str
-    """Folder of the tables, one a topic: `target/orders`, and `target/orders_dlq` for bad rows."""
-    format: LakeFormat = "parquet"
-    decode: Decode = "none"
-    """`json`: the fields of values become columns, which are added as they turn up."""
-    fields: str | None = None
-    """Columns and types known beforehand, as in `create table`: `id bigint, price double`."""
-    keep_value: bool = True
-    """Keep the value as it is beside its columns: `replay` needs it."""
-    start: str = "earliest"
-    """Where an archive begins that is not there yet: `earliest` or `latest`."""
-    trigger: str = FOLLOW_EVERY
-    """How often to commit what has come, or `available-now`: what is there, and end."""
-    batch_bytes: int = BATCH_BYTES
-    """About how much to read for one commit."""
-    checkpoint: str | None = None
-    name: str | None = None
-    compression: str = "zstd"
-    file_bytes: int = 256 << 20
-    source: Mapping[str, str] = {}
-    """Further options of the format `goqueue`."""
 
 
 def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from goqueue.spark.archive.job import ArchiveOptions, archive
+from goqueue.spark.archive.job import archive
+from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
 from goqueue.spark.pipelines.frames import option_texts, spark_interval
 from goqueue.spark.pipelines.model import (

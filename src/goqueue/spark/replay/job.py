@@ -13,46 +13,24 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.replay import target
+from goqueue.spark.replay.options import ReplayOptions
 from goqueue.spark.replay.plans import VERSION, Plan, PlanFile, ReplayRefused
-from goqueue.spark.replay.sources import ArchiveSource, Choice, ReplaySource, TopicSource
+from goqueue.spark.replay.sources import ArchiveSource, ReplaySource, TopicSource
 from goqueue.spark.replay.windows import Span, Window, windows
 from goqueue.spark.sink.group import Group, Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WINDOW: Final = 500_000  # offsets of each partition in one transaction
-STATE: Final = "replays"
 NOTHING: Final = {0: Span(0, 1)}
 
 Say = Callable[[str], None]
-
-
-class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    bootstrap: str
-    """Kafka listener of the broker to write to."""
-    to: str
-    archive: str | None = None
-    """Folder of a table of an archive."""
-    topic: str | None = None
-    """Or a topic, of the broker at `source_bootstrap` or the same one."""
-    source_bootstrap: str | None = None
-    choice: Choice = Choice()
-    partitions: Literal["keep", "key"] = "keep"
-    """Where messages go: into the partition that they come from, or where their key belongs."""
-    times: Literal["keep", "now"] = "keep"
-    name: str | None = None
-    """Which replay this is.  The same one is never done twice; by default, what is asked for."""
-    state: str = STATE
-    """Folder for what must be known when it is started again."""
-    window: int = WINDOW
-    http: str | None = None
 
 
 class Replayed(msgspec.Struct, frozen=True):

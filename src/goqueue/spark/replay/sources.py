@@ -8,6 +8,7 @@ import msgspec
 
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.spark.archive.tables import ArchiveTable
+from goqueue.spark.replay.options import Choice
 from goqueue.spark.replay.plans import ReplayRefused
 from goqueue.spark.replay.windows import Span, Spans
 
@@ -15,32 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 RECORD: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """Which messages to take; None: all."""
-
-    from_ms: int | None = None
-    until_ms: int | None = None
-    """Before this time."""
-    from_offset: int | None = None
-    until_offset: int | None = None
-    """Below this offset."""
-    partitions: tuple[int, ...] = ()
-    where: str | None = None
-    """SQL over the columns of the table or topic."""
-
-    def narrowed(self, spans: Spans) -> dict[int, Span]:
-        """What offsets and partitions leave of spans."""
-        found = {
-            partition: Span(
-                max(each.start, self.from_offset or 0),
-                each.end if self.until_offset is None else min(each.end, self.until_offset),
-            )
-            for partition, each in spans.items()
-            if not self.partitions or partition in self.partitions
-        }
-        return {partition: each for partition, each in found.items() if each.start < each.end}
 
 
 class ReplaySource(Protocol):
@@ -72,7 +47,7 @@ class ArchiveSource:
         timed = self._table().where(_in_time(self._choice, self._name("timestamp")))
         found = timed.groupBy(partition).agg(sql.min(offset), sql.max(offset)).collect()
         spans = {row[0]: Span(row[1], row[2] + 1) for row in found}
-        return self._choice.narrowed(spans)
+        return self._choice.narrow(spans)
 
     def rows(self, spans: Spans) -> "DataFrame":
         from pyspark.sql import functions as sql
@@ -129,7 +104,7 @@ class TopicSource:
             for each in places
             if starts[each].offset >= 0
         }
-        return self._choice.narrowed(spans)
+        return self._choice.narrow(spans)
 
     def rows(self, spans: Spans) -> "DataFrame":
         rows = self._read(spans).load().where(_in_time(self._choice, "timestamp"))

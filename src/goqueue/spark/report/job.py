@@ -11,6 +11,7 @@ from goqueue.client import Client
 from goqueue.spark.dlq.table import read_letters
 from goqueue.spark.report import measures
 from goqueue.spark.report.figures import GroupFigures, ReportFigures, Row, TopicFigures
+from goqueue.spark.report.options import ReportOptions
 from goqueue.spark.report.page import page
 
 if TYPE_CHECKING:
@@ -23,17 +24,6 @@ HEADERS: Final = ", headers array<struct<key: string, value: binary>>"
 SCHEMA: Final = "key binary, value binary, partition int, timestamp timestamp"
 
 Say = Callable[[str], None]
-
-
-class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    topics: tuple[str, ...]
-    servers: str  # of the Kafka listener
-    from_ms: int | None = None
-    to_ms: int | None = None
-    origin: str | None = None  # see `measures.with_latency`
-    sla_ms: float | None = None
-    keys: int = 20
-    bucket_seconds: int | None = None  # None: so that there are not too many
 
 
 def make_report(

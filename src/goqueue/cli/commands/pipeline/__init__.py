@@ -2,6 +2,7 @@
 
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.commands.pipeline import (
     archive,
     check,
@@ -23,14 +24,14 @@ def pipeline() -> None:
     """Run jobs on Spark: queries, declared pipelines, archives and replays."""
 
 
-app.command("sql")(sql.sql)
-app.command("run")(run.run)
-app.command("check")(check.check)
-app.command("export")(export.export)
-app.command("archive")(archive.archive)
-app.command("replay")(replay.replay)
-app.command("vacuum")(upkeep.vacuum)
-app.command("compact-files")(upkeep.compact_files)
-app.command("compact")(compact.compact)
-app.command("report")(report.report)
+command(app, "sql")(sql.sql)
+command(app, "run")(run.run)
+command(app, "check")(check.check)
+command(app, "export")(export.export)
+command(app, "archive")(archive.archive)
+command(app, "replay")(replay.replay)
+command(app, "vacuum")(upkeep.vacuum)
+command(app, "compact-files")(upkeep.compact_files)
+command(app, "compact")(compact.compact)
+command(app, "report")(report.report)
 app.add_typer(dlq.app, name="dlq")

@@ -2,27 +2,21 @@
 
 from typing import Annotated
 
-import typer
-
-from goqueue.cli.output import show_value
+from goqueue.cli.output import show_text
 from goqueue.cli.pipeline_files import PipelineFile
-from goqueue.cli.session import Session
+from goqueue.model.options import argument
+
+PipelineArgument = Annotated[str, argument("The pipeline, in YAML.", metavar="FILE")]
 
 
-def check(
-    context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The pipeline, in YAML.")],
-) -> None:
+def check(file: PipelineArgument) -> None:
     """Check a pipeline file and list all its problems.
 
     `goqueue pipeline run FILE --dry-run` also asks Spark and the broker.
     """
-    chosen = context.ensure_object(Session).output_format()
     pipeline = PipelineFile(file).pipeline
-    if chosen == "table":
-        typer.echo(
-            f"{file}: pipeline {pipeline.name!r}, {len(pipeline.sources)} sources,"
-            f" {len(pipeline.steps)} steps, {len(pipeline.sinks)} sinks"
-        )
-    else:
-        show_value(chosen, pipeline)
+    show_text(
+        pipeline,
+        f"{file}: pipeline {pipeline.name!r}, {len(pipeline.sources)} sources,"
+        f" {len(pipeline.steps)} steps, {len(pipeline.sinks)} sinks",
+    )

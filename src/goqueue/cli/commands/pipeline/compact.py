@@ -1,46 +1,38 @@
 """`goqueue pipeline compact`: Spark finds what is superseded, the broker drops it."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from goqueue.cli.commands.topic import TopicName
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
-from goqueue.cli.output import show_table, show_value
+from goqueue.cli.jobs import JobOptions, reached_broker
+from goqueue.cli.output import for_people, show
 from goqueue.cli.session import Session
+from goqueue.model.options import option
+
+if TYPE_CHECKING:
+    from goqueue.client import Client
 
 
 def compact(
-    context: typer.Context,
+    session: Session,
+    client: "Client",
     topic: TopicName,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")
-    ] = False,
-    bootstrap: Bootstrap = None,
-    master: Master = LOCAL,
-    settings: Settings = None,
+    dry_run: Annotated[bool, option("Show what would be deleted; delete nothing.")] = False,
+    *,
+    job: JobOptions,
 ) -> None:
     """Keep only the last message of each key, with any number of keys."""
     from goqueue.spark.compaction.job import compact as compact_topic
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    servers = reached_broker(session, bootstrap)
-    with (
-        session.client() as client,
-        spark_job(
-            session, "compact", master=master, settings=settings, has_results=True
-        ) as running,
-    ):
+    servers = reached_broker(session, job.bootstrap)
+    with job.run(session, "compact", has_results=True) as running:
         done = running.job(
             "compact",
             lambda: compact_topic(running.spark, client, topic, servers, dry_run=dry_run),
         )
-    if chosen != "table":
-        show_value(chosen, [msgspec.to_builtins(each) for each in done])
-        return
-    show_table(
+    show(
+        done,
         ("PARTITION", "RECORDS BEFORE", "AFTER", "BYTES BEFORE", "AFTER"),
         [
             (
@@ -53,5 +45,5 @@ def compact(
             for each in done
         ],
     )
-    if dry_run:
+    if dry_run and for_people():
         typer.echo("nothing was changed", err=True)

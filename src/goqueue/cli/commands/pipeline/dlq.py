@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from goqueue.cli.command import command
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.jobs import LOCAL, Bootstrap, Master, Settings, reached_broker, spark_job
-from goqueue.cli.output import show_table, show_value
+from goqueue.cli.jobs import JobOptions, reached_broker
+from goqueue.cli.output import for_people, show_table, show_value
 from goqueue.cli.session import Session
+from goqueue.model.options import option
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -22,95 +24,73 @@ app = typer.Typer(
 
 Where = Annotated[
     str | None,
-    typer.Option(
-        "--where",
+    option(
+        "Condition: \"reason = 'rejected' and attempts > 1 and headers['tenant'] = 'a'\".",
         metavar="SQL",
-        help="Condition: \"reason = 'rejected' and attempts > 1 and headers['tenant'] = 'a'\".",
     ),
 ]
 
 
-@app.command("triage")
+@command(app, "triage")
 def triage(
-    context: typer.Context,
+    session: Session,
+    client: "Client",
     topic: TopicName,
     where: Where = None,
     by: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="Columns to group by.")
+        str, option("Columns to group by.", metavar="COLUMNS")
     ] = "reason,group,consumer,error",
-    bootstrap: Bootstrap = None,
-    master: Master = LOCAL,
-    settings: Settings = None,
+    *,
+    job: JobOptions,
 ) -> None:
     """Count dead letters by reason, group, consumer and error."""
-    from goqueue.spark.dlq import job
-
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
     columns = _columns(by)
-    address = reached_broker(session, bootstrap)
-    with (
-        session.client() as client,
-        spark_job(session, "dlq", master=master, settings=settings, has_results=True) as running,
-    ):
-        letters = _letters(running, client, topic, address, where)
-        rows: list[dict[str, Any]] = []
-        if letters is not None:
-            counted = job.triage(letters, columns).limit(job.ROWS_MAX)
-            rows = [row.asDict() for row in running.job("triage", counted.collect)]
-    if chosen != "table":
-        show_value(chosen, rows)
+    address = reached_broker(session, job.bootstrap)
+    with job.run(session, "dlq", has_results=True) as running:
+        found = _dead_letters(running, client, topic, address, where)
+        rows = [] if found is None else _count(running, found, columns)
+    if not for_people():
+        show_value(rows)
         return
     shown = (*columns, "letters", "attempts_max", "first", "last", "newest")
     show_table([name.upper() for name in shown], [[row[name] for name in shown] for row in rows])
     typer.echo(f"{sum(row['letters'] for row in rows)} in all", err=True)
 
 
-@app.command("redrive")
+@command(app, "redrive")
 def redrive(
-    context: typer.Context,
+    session: Session,
+    client: "Client",
     topic: TopicName,
     where: Where = None,
-    to: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Move them to this topic instead.")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="At most N dead letters."),
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.01, metavar="N", help="At most N per second.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be moved; move nothing.")
-    ] = False,
-    bootstrap: Bootstrap = None,
-    master: Master = LOCAL,
-    settings: Settings = None,
+    to: Annotated[str | None, option("Move them to this topic instead.", metavar="TOPIC")] = None,
+    limit: Annotated[int | None, option("At most N dead letters.", "-n", min=1)] = None,
+    rate: Annotated[float | None, option("At most N per second.", min=0.01)] = None,
+    dry_run: Annotated[bool, option("Show what would be moved; move nothing.")] = False,
+    *,
+    job: JobOptions,
 ) -> None:
     """Redrive the dead letters that match an SQL condition, exactly once."""
-    from goqueue.spark.dlq import job
+    from goqueue.spark.dlq.job import redrive as redrive_dead_letters
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    address = reached_broker(session, bootstrap)
-    with (
-        session.client() as client,
-        spark_job(session, "dlq", master=master, settings=settings, has_results=True) as running,
-    ):
-        letters = _letters(running, client, topic, address, where)
-        if dry_run or letters is None:
-            reasons = [] if letters is None else _reasons(running, letters)
-            picked, moved = sum(row["letters"] for row in reasons), 0
-        else:
+    reasons: list[dict[str, Any]] = []
+    picked = moved = 0
+    address = reached_broker(session, job.bootstrap)
+    with job.run(session, "dlq", has_results=True) as running:
+        found = _dead_letters(running, client, topic, address, where)
+        if dry_run and found is not None:
+            rows = _count(running, found, ("reason", "error"))
+            reasons = [{name: row[name] for name in ("reason", "error", "letters")} for row in rows]
+            picked = sum(row["letters"] for row in reasons)
+        elif found is not None:
             done = running.job(
                 "redrive",
-                lambda: job.redrive(letters, client, topic, to=to, limit=limit, rate=rate),
+                lambda: redrive_dead_letters(found, client, topic, to=to, limit=limit, rate=rate),
             )
-            picked, moved, reasons = done.picked, done.moved, []
-    if chosen != "table":
+            picked, moved = done.picked, done.moved
+    if not for_people():
         value = {"topic": topic, "to": to or topic, "picked": picked, "moved": moved}
-        show_value(chosen, {**value, "dry_run": dry_run, "reasons": reasons})
+        show_value({**value, "dry_run": dry_run, "reasons": reasons})
         return
     if reasons:
         show_table(("REASON", "ERROR", "LETTERS"), [tuple(row.values()) for row in reasons])
@@ -118,21 +98,20 @@ def redrive(
     typer.echo(f"{picked if dry_run else moved} of {picked} {verb} to {to or topic!r}")
 
 
-def _letters(
+def _dead_letters(
     running: "Runner", client: "Client", topic: str, servers: str, where: str | None
 ) -> Any:
     from goqueue.spark.dlq import job
 
-    letters = job.letters_table(running.spark, client, topic, servers)
-    return None if letters is None else job.picked(letters, where)
+    found = job.letters_table(running.spark, client, topic, servers)
+    return None if found is None else job.picked(found, where)
 
 
-def _reasons(running: "Runner", letters: Any) -> list[dict[str, Any]]:
+def _count(running: "Runner", found: Any, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     from goqueue.spark.dlq import job
 
-    counted = job.triage(letters, ("reason", "error")).limit(job.ROWS_MAX)
-    rows = running.job("triage", counted.collect)
-    return [{name: row[name] for name in ("reason", "error", "letters")} for row in rows]
+    counted = job.triage(found, columns).limit(job.ROWS_MAX)
+    return [row.asDict() for row in running.job("triage", counted.collect)]
 
 
 def _columns(by: str) -> tuple[str, ...]:

@@ -5,18 +5,19 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.commands.pipeline.run import PipelineArgument
+from goqueue.cli.commands.pipeline.check import PipelineArgument
 from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.jobs import Bootstrap, bootstrap_of
-from goqueue.cli.output import show_value
+from goqueue.cli.output import show_text
 from goqueue.cli.pipeline_files import PipelineFile
 from goqueue.cli.session import Session
+from goqueue.model.options import argument
 
 
 def export(
-    context: typer.Context,
+    session: Session,
     file: PipelineArgument,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New directory for the project.")],
+    folder: Annotated[Path, argument("New directory for the project.", metavar="DIR")],
     bootstrap: Bootstrap = None,
 ) -> None:
     """Export a pipeline as a project for Spark Declarative Pipelines (`spark-pipelines run`).
@@ -25,8 +26,6 @@ def export(
     """
     from goqueue.spark.pipelines.exporting import exported
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
     declared = PipelineFile(file)
     places = declared.places(bootstrap_of(session, bootstrap or declared.pipeline.bootstrap))
     if folder.exists():
@@ -40,10 +39,10 @@ def export(
         path.write_text(text, encoding="utf-8")
     for line in _reasons(made.left_out):
         typer.echo(f"left out: {line}", err=True)
-    if chosen == "table":
-        typer.echo(f"{folder}: run it with `spark-pipelines run` there")
-    else:
-        show_value(chosen, {"folder": str(folder), "left_out": made.left_out})
+    show_text(
+        {"folder": str(folder), "left_out": made.left_out},
+        f"{folder}: run it with `spark-pipelines run` there",
+    )
 
 
 def _reasons(left_out: dict[str, str]) -> list[str]:

@@ -2,42 +2,26 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from goqueue.cli.commands.pipeline.check import PipelineArgument
 from goqueue.cli.failures import ExitCode, Failure
-from goqueue.cli.jobs import (
-    LOCAL,
-    Bootstrap,
-    Master,
-    Settings,
-    reached_broker,
-    spark_job,
-)
+from goqueue.cli.jobs import JobOptions, reached_broker
 from goqueue.cli.pipeline_files import PipelineFile
-from goqueue.cli.pipeline_views import rows_shown, show_description, show_end
+from goqueue.cli.pipeline_views import show_description, show_end, show_rows
 from goqueue.cli.session import Session
+from goqueue.model.options import option
 
 if TYPE_CHECKING:
     from goqueue.spark.runtime.job_runner import Runner
 
-PipelineArgument = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline, in YAML.")]
-
 
 def run(
-    context: typer.Context,
+    session: Session,
     file: PipelineArgument,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and the schemas; write nothing.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="With --dry-run: show Spark's plans, too.")
-    ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="Process the existing input, then stop.")
-    ] = False,
-    bootstrap: Bootstrap = None,
-    master: Master = LOCAL,
-    settings: Settings = None,
+    dry_run: Annotated[bool, option("Show the plan and the schemas; write nothing.")] = False,
+    explain: Annotated[bool, option("With --dry-run: show Spark's plans, too.")] = False,
+    once: Annotated[bool, option("Process the existing input, then stop.")] = False,
+    *,
+    options: JobOptions,
 ) -> None:
     """Run a declared pipeline until ctrl-c, or with --once until all input is processed.
 
@@ -46,27 +30,25 @@ def run(
     """
     from goqueue.spark.pipelines.job import PipelineJob
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
     declared = PipelineFile(file)
-    places = declared.places(reached_broker(session, bootstrap or declared.pipeline.bootstrap))
+    places = declared.places(
+        reached_broker(session, options.bootstrap or declared.pipeline.bootstrap)
+    )
     with (
         declared.problems_shown(),
-        spark_job(
+        options.run(
             session,
             declared.pipeline.name,
-            master=master,
-            settings=settings,
             defaults=declared.spark_settings(),
             has_results=dry_run,
         ) as running,
     ):
         job = PipelineJob(running.spark, declared.pipeline, places)
         if dry_run:
-            show_description(chosen, job.describe(), explain=explain)
+            show_description(job.describe(), explain=explain)
             return
-        ended = running.streams(job.start(rows_shown(chosen), once=once))
-    show_end(chosen, ended)
+        ended = running.streams(job.start(show_rows, once=once))
+    show_end(ended)
     _check_complete(running, is_endless=job.is_endless(once=once))
 
 

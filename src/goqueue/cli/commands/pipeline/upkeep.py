@@ -2,57 +2,45 @@
 
 from typing import Annotated
 
-import typer
-
-from goqueue.cli.jobs import LOCAL, Master, Settings, spark_job
+from goqueue.cli.jobs import SparkOptions
 from goqueue.cli.output import show
 from goqueue.cli.session import Session
+from goqueue.model.options import argument, option
 
 Folder = Annotated[
-    str, typer.Argument(metavar="DIR", help="Directory of an archive, or of one of its tables.")
+    str, argument("Directory of an archive, or of one of its tables.", metavar="DIR")
 ]
 
 
 def vacuum(
-    context: typer.Context,
     folder: Folder,
     hours: Annotated[
-        float,
-        typer.Option(min=1, metavar="N", help="Keep newer files; jobs and readers may use them."),
+        float, option("Keep newer files; jobs and readers may use them.", min=1)
     ] = 168,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")
-    ] = False,
+    dry_run: Annotated[bool, option("Show what would be deleted; delete nothing.")] = False,
 ) -> None:
     """Delete files that no table uses: from crashes, compaction and old snapshots."""
     from goqueue.spark.lake.upkeep import vacuum as vacuum_tables
 
-    chosen = context.ensure_object(Session).output_format()
     done = vacuum_tables(folder, hours=hours, dry_run=dry_run)
     rows = [(each.table, len(each.removed)) for each in done]
-    show(chosen, done, ("TABLE", "TO REMOVE" if dry_run else "REMOVED"), rows)
+    show(done, ("TABLE", "TO REMOVE" if dry_run else "REMOVED"), rows)
 
 
 def compact_files(
-    context: typer.Context,
+    session: Session,
     folder: Folder,
-    target_mib: Annotated[
-        int, typer.Option(min=1, max=10_240, metavar="N", help="Target size of files.")
-    ] = 128,
-    master: Master = LOCAL,
-    settings: Settings = None,
+    target_mib: Annotated[int, option("Target size of files.", min=1, max=10_240)] = 128,
+    *,
+    job: SparkOptions,
 ) -> None:
     """Merge small files of an archive into large ones; archiving may continue."""
     from goqueue.spark.lake.upkeep import compact_files as compact_tables
 
-    session = context.ensure_object(Session)
-    chosen = session.output_format()
-    with spark_job(
-        session, "compact-files", master=master, settings=settings, has_results=True
-    ) as running:
+    with job.run(session, "compact-files", has_results=True) as running:
         done = running.job(
             "compact-files",
             lambda: compact_tables(running.spark, folder, target_bytes=target_mib << 20),
         )
     rows = [(each.table, each.files_before, each.files_after) for each in done]
-    show(chosen, done, ("TABLE", "FILES BEFORE", "AFTER"), rows)
+    show(done, ("TABLE", "FILES BEFORE", "AFTER"), rows)
