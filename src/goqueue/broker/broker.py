@@ -211,6 +211,7 @@ class Broker:
             self.queue_members.run(),
             self.shares.run(),
             self.partitions.run_flushes(),
+            self.partitions.run_watermarks(),
             self.partitions.run_checkpoints(),
             self.partitions.room.run(),
             self.partitions.run_retention(self.metadata.topics.values),

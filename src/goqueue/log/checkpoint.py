@@ -2,6 +2,9 @@
 
 Everything up to `tail` was synced, indexes included, before the checkpoint was written.  After a
 crash only what lies behind it is verified; after a clean stop nothing lies behind it.
+
+Fields that were added later have a default: older checkpoints are read, and older releases pass
+over what they do not know.
 """
 
 from typing import Final
@@ -27,6 +30,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     aborted_entries: int = 0  # of the abort index
     producers: list[Producer] = []
     unsettled: list[EndedTransaction] = []
+    high_watermark: Offset | None = None  # None: written before it was kept, by a single replica
 
 
 def load(disk: Disk, directory: str) -> Checkpoint | None:

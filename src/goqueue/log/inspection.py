@@ -16,6 +16,7 @@ from goqueue.log import epochs as epoch_file
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import LeaderEpochs
+from goqueue.log.replica import ReplicaFile
 from goqueue.log.segment import LOG, Damage, Segment, Sound
 from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.model.errors import CorruptData
@@ -71,6 +72,7 @@ def inspect_log(
     saved = _checkpoint(disk, directory, report)
     epochs = _epochs(disk, directory, report)
     _check_aborted(disk, directory, report)
+    _check_replica(disk, directory, report)
     durable = durable_marks(saved, MarkFile(disk, directory).load())[-1] if saved else None
     segments = _segments(disk, directory, durable)
     if not segments:
@@ -203,6 +205,15 @@ def _check_aborted(disk: Disk, directory: str, report: LogReport) -> None:
         AbortIndex(disk, directory).between(Offset(0), END)
     except CorruptData as error:
         report.warnings.append(f"{error}: the server makes the abort index anew")
+
+
+def _check_replica(disk: Disk, directory: str, report: LogReport) -> None:
+    file = ReplicaFile(disk, directory)
+    try:
+        if file.load() is not None and file.load_watermark() is None:
+            raise CorruptData(f"{file.path}: the high watermark is damaged")
+    except CorruptData as error:
+        report.warnings.append(f"{error}: the server makes it anew, from the checkpoint")
 
 
 def _epochs(disk: Disk, directory: str, report: LogReport) -> LeaderEpochs:

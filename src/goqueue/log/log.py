@@ -22,6 +22,7 @@ from goqueue.log.derived_state import note_marker
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.producers import Producers, WrittenBatch
 from goqueue.log.reading import ReadableLog
+from goqueue.log.replica import ReplicaFile
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
 from goqueue.log.swap import announce, swap
 from goqueue.log.synced import MarkFile, SyncedMark
@@ -87,16 +88,21 @@ class Log(ReadableLog):
         cleaned_offset: Offset,
         producers: Producers,
         aborted: AbortIndex,
+        replica: ReplicaFile | None = None,
+        high_watermark: Offset | None = None,
     ) -> None:
+        """Without `high_watermark` all of it is committed: the log has one replica."""
         super().__init__(directory, settings, segments, start_offset, epochs, cleaned_offset)
         self.producers = producers
         self.aborted = aborted
         self.synced_offset = self.end_offset  # invariant: everything below is on the device
-        self.high_watermark = self.end_offset  # invariant: only rises; readers stop here
+        # Invariant: only rises, but for records that were lost or cut away; readers stop here.
+        self.high_watermark = self.end_offset if high_watermark is None else high_watermark
         self.failed: str | None = None  # why the log is read-only
         self.rewriting = False  # compaction reads and replaces segments: none may be removed
         self._disk = disk
         self._mark = MarkFile(disk, directory)
+        self._replica = replica  # None: the log has one replica
         self._unsynced: list[Segment] = []
         self._written: dict[Segment, None] = {}  # in order: a seed must repeat what is done
         self._new_files = True
@@ -355,6 +361,7 @@ class Log(ReadableLog):
             self.cleaned_offset,
             self.aborted.count,
             *self.producers.snapshot(),
+            self.high_watermark,
         )
 
     def is_settled(self, segment: Segment) -> bool:
@@ -370,6 +377,11 @@ class Log(ReadableLog):
         if point.epochs is not None:
             epoch_file.store(self._disk, self.directory, point.epochs)
         checkpoints.store(self._disk, self.directory, point.checkpoint)
+
+    def store_watermark(self) -> None:
+        """Write the high watermark down, if it has risen and is not simply the log's end."""
+        if self._replica is not None and not self.abandoned:
+            self._replica.raise_watermark(self.high_watermark)
 
     # --- retention and removal --------------------------------------------------------------------
 
@@ -501,3 +513,6 @@ class Log(ReadableLog):
             segment.close()
         self.aborted.file.close()
         self._mark.close()
+        if self._replica is not None:
+            self.store_watermark()
+            self._replica.close()

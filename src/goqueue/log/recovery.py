@@ -35,6 +35,7 @@ from goqueue.log.derived_state import note_batch
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import Log
 from goqueue.log.producers import Producers
+from goqueue.log.replica import Replica, ReplicaFile
 from goqueue.log.segment import LOG, Damage, DamageFound, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
@@ -55,6 +56,7 @@ class Recovery(msgspec.Struct):
     cut_bytes: int = 0
     removed_segments: int = 0
     problems: list[str] = []
+    is_new_replica: bool = False  # the directory did not say whose it is; see `replica.py`
 
     def add(self, other: "Recovery") -> None:
         """Sum up; problems were told log by log."""
@@ -63,10 +65,18 @@ class Recovery(msgspec.Struct):
         self.removed_segments += other.removed_segments
 
 
-def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, Recovery]:
-    """The log in `directory`, created when there is none."""
+def open_log(
+    disk: Disk, directory: str, settings: TopicSettings, replica: Replica | None = None
+) -> tuple[Log, Recovery]:
+    """The log in `directory`, created when there is none.
+
+    `replica` says that the log has more than one, and which it is.  Without it the log has one
+    replica, and all that is found in it is committed.
+    """
     report = Recovery()
     disk.make_directory(directory)
+    replica_file = ReplicaFile(disk, directory)
+    known = None if replica is None else _check_replica(replica_file, replica, report)
     finish_swap(disk, directory)
     saved = _load_checkpoint(disk, directory, report)
     start = saved.start_offset if saved else Offset(0)
@@ -89,16 +99,72 @@ def open_log(disk: Disk, directory: str, settings: TopicSettings) -> tuple[Log, 
     taken_in.finish()
     for segment in touched:
         _write_again(segment, durable.position_in(segment), report)
-    producers.settle(segments[-1].next_offset)
     segments = _drop_deleted(disk, segments, start)
     if durable.end is not None and segments[-1].next_offset < durable.end:
         touched.append(_resumed(disk, directory, segments, durable.end, report))
     epochs.cut_end(segments[-1].next_offset)
     start = max(start, segments[0].base_offset)
-    log = Log(disk, directory, settings, segments, start, epochs, cleaned, producers, aborted)
+    end = segments[-1].next_offset
+    watermark = end if replica is None else _kept_watermark(replica_file, saved, start, end)
+    producers.settle(watermark)
+    log = Log(
+        disk,
+        directory,
+        settings,
+        segments,
+        start,
+        epochs,
+        cleaned,
+        producers,
+        aborted,
+        replica_file if replica is not None else None,
+        watermark,
+    )
     if believed is None or report.verified_bytes or report.cut_bytes or len(touched) > 1:
         log.settle(touched)
+    if replica is not None:
+        _keep_replica(replica_file, known, replica, watermark)
     return log, report
+
+
+def _check_replica(file: ReplicaFile, replica: Replica, report: Recovery) -> Replica | None:
+    """What the file says, if anything; raises `CorruptData` when the log is another replica's."""
+    try:
+        found = file.load()
+    except CorruptData as error:
+        report.problems.append(f"{error}: it is made anew")
+        return None
+    if found is None:
+        report.is_new_replica = True
+        return None
+    is_moved = found.directory_id not in (None, replica.directory_id)
+    if (found.topic_id, found.partition) != (replica.topic_id, replica.partition) or is_moved:
+        raise CorruptData(f"{file.path}: the log is that of {found}, not of {replica}")
+    return found
+
+
+def _kept_watermark(
+    file: ReplicaFile, saved: Checkpoint | None, start: Offset, end: Offset
+) -> Offset:
+    """The highest that is known, within the log.
+
+    A checkpoint that knows none was written by the only replica: all of it was committed.
+    """
+    kept = max(start, file.load_watermark() or start)
+    if saved is not None:
+        committed = saved.high_watermark
+        kept = max(kept, saved.tail.next_offset if committed is None else committed)
+    return min(kept, end)
+
+
+def _keep_replica(
+    file: ReplicaFile, known: Replica | None, replica: Replica, watermark: Offset
+) -> None:
+    """Let the file say what holds; a lower watermark than before, durably."""
+    if known != replica or (file.load_watermark() or 0) > watermark:
+        file.store(replica, watermark)
+    else:
+        file.raise_watermark(watermark)
 
 
 def _listed_segments(disk: Disk, directory: str) -> list[Segment]:

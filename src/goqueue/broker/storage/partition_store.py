@@ -37,6 +37,7 @@ from goqueue.log import checkpoint as checkpoints
 from goqueue.log import framed, open_log
 from goqueue.log.log import Log
 from goqueue.log.recovery import Recovery
+from goqueue.log.replica import Replica
 from goqueue.model.config import StorageConfig
 from goqueue.model.errors import (
     CorruptData,
@@ -49,10 +50,12 @@ from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock, Disk, Doors
 
 FLUSH_CHECK_SECONDS: Final = 0.1
+WATERMARK_SECONDS: Final = 1.0
 
 Key = tuple[str, int]  # a TopicPartition; the plain pair, as each request looks it up
 OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
 OnOpened = Callable[[Partition], Awaitable[None]]
+ReplicaOf = Callable[[TopicId | None, int], Replica | None]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
 
 _log = structlog.get_logger("goqueue.partitions")
@@ -83,6 +86,8 @@ class Partitions:
         self._on_opened = on_opened  # before anybody reads it or writes to it
         self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
+        # Which of several replicas this node keeps; None: it keeps the only one.
+        self.replica_of: ReplicaOf = lambda _topic_id, _index: None
         self.topic_settled: Callable[[TopicId], Awaitable[None]] = _nothing
 
     # --- finding ----------------------------------------------------------------------------------
@@ -182,7 +187,8 @@ class Partitions:
         if topic_id is not None:
             with self._directories:
                 self._claim_directory(topic, topic_id)
-        return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings)
+        replica = self.replica_of(topic_id, index)
+        return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings, replica)
 
     def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
         """Blocking.  A directory left by another topic of the same name is moved away first.
@@ -363,6 +369,13 @@ class Partitions:
                 settings = partition.log.settings
                 if settings.flush != "never" and now - since >= settings.flush_ms / 1000:
                     partition.demand_flush()
+
+    async def run_watermarks(self) -> None:
+        """Let the logs that have several replicas remember how far they are committed."""
+        while True:
+            await self._clock.sleep(WATERMARK_SECONDS)
+            for partition in self:
+                partition.log.store_watermark()
 
     async def run_checkpoints(self) -> None:
         while True:

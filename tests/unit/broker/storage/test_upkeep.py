@@ -1,10 +1,16 @@
-"""What upkeep says of topics that go while it works on them."""
+"""What upkeep writes, and what it says of topics that go while it works on them."""
 
 import pytest
 
+from goqueue.broker import Broker
 from goqueue.broker.storage import partition_store
 from goqueue.broker.storage.partition_store import _guarded
+from goqueue.log.replica import Replica, ReplicaFile
 from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
+from goqueue.model.ids import Offset
+from goqueue.runtime import Doors
+from goqueue.testing.sim import World
+from tests.unit.broker.brokers import CONFIG, publish
 
 
 class LevelLog:
@@ -34,3 +40,25 @@ async def test_a_topic_deleted_meanwhile_is_no_failure(
     is_fine = await _guarded("checkpoint", "orders-0", work)
     assert log.levels == [level]
     assert is_fine == (level == "debug")
+
+
+def test_a_partition_with_several_replicas_keeps_its_watermark():
+    """Those with one write no such file."""
+
+    async def story(doors: Doors) -> Offset | None:
+        broker = Broker(doors, CONFIG)
+        broker.partitions.replica_of = lambda topic_id, index: (
+            None if topic_id is None else Replica(topic_id, index)
+        )
+        async with broker.running():
+            topic = await broker.create_topic("t")
+            await publish(broker, "t", "committed")
+            await doors.clock.sleep(2 * partition_store.WATERMARK_SECONDS)
+            directory = f"{CONFIG.data_dir}/logs/t/0"
+            file = ReplicaFile(doors.disk, directory)
+            assert file.load() == Replica(topic.topic_id, 0)
+            assert ReplicaFile(doors.disk, f"{CONFIG.data_dir}/logs/__metadata/0").load() is None
+            return file.load_watermark()
+
+    with World(0) as world:
+        assert world.run(story(world.doors("a"))) == 1
