@@ -14,7 +14,7 @@ import msgspec
 import structlog
 import uvloop
 
-from goqueue.wire.quick import load_kio
+from goqueue.wire.kio_import import load_kio
 
 load_kio()
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from goqueue.wire.apis import VERSIONS, ApiKey, has_flexible_response_header, is_flexible
-from goqueue.wire.asking import entity_of
+from goqueue.wire.client_codec import entity_of
 from goqueue.wire.codec import entity_reader, entity_writer
 from goqueue.wire.messages import request_class, response_class
 from goqueue.wire.primitives import INT16, INT32, nullable_string, skip_tagged_fields

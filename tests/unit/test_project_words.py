@@ -80,7 +80,6 @@ KNOWN: Final[dict[str, int]] = {
     "spark/report": 10,
     "spark/source": 2,
     "testing/sim": 51,
-    "wire": 26,
 }
 
 

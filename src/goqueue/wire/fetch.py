@@ -19,7 +19,7 @@
                tag 0: node endpoints             v16+
 
 Versions 4 to 18; from 12 on flexible.  A topic is a string up to version 12, and its 16-byte id
-from 13 on: in this module that is a `str` or a `UUID`, and an answer repeats what the question
+from 13 on: in this module that is a `str` or a `UUID`, and an answer repeats what the request
 said.
 """
 
@@ -33,8 +33,8 @@ import msgspec
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.nodes import LeaderAndEpoch, NodeEndpoint, encode_leader, encode_node_endpoints
 from goqueue.wire.primitives import (
+    DECODE_ERRORS,
     INT32,
-    NONSENSE,
     Buffer,
     check_entries,
     count_of,
@@ -148,7 +148,7 @@ def decode_fetch(version: int, body: memoryview) -> FetchRequest:
     """The request; raises `MalformedRequest`.  Bytes after its end are ignored, as Kafka does."""
     try:
         return _decode(version, body)
-    except NONSENSE as error:
+    except DECODE_ERRORS as error:
         raise MalformedRequest(f"fetch v{version}: {error}") from error
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from goqueue.wire.apis import is_flexible
 from goqueue.wire.errors import MalformedRequest
-from goqueue.wire.primitives import NONSENSE, Buffer, end_of, is_null, skip_tagged_fields
+from goqueue.wire.primitives import DECODE_ERRORS, Buffer, end_of, is_null, skip_tagged_fields
 
 _REQUEST_HEADER: Final = struct.Struct(">hhih")
 _RESPONSE_HEADER: Final = struct.Struct(">ii")
@@ -24,7 +24,7 @@ _CORRELATION_ID_BYTES = 4
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
-    """Who asks what, and the bytes of the question."""
+    """Who asks what, and the bytes of the request."""
 
     api_key: int  # may be an API or a version that nobody serves: that is the listener's to refuse
     api_version: int
@@ -41,7 +41,7 @@ def parse_header(frame: memoryview) -> RequestHeader:
     """
     try:
         return _parse_header(frame)
-    except NONSENSE as error:
+    except DECODE_ERRORS as error:
         raise MalformedRequest(f"request header: {error}") from error
 
 

@@ -35,7 +35,7 @@ from goqueue.wire.codec import (
     entity_writer,
 )
 from goqueue.wire.errors import MalformedRequest
-from goqueue.wire.primitives import NONSENSE, Buffer
+from goqueue.wire.primitives import DECODE_ERRORS, Buffer
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Any:
     try:
         with counted_entries():
             return decode(bytes(body))
-    except NONSENSE as error:
+    except DECODE_ERRORS as error:
         name = ApiKey(api_key).name.lower()
         raise MalformedRequest(f"{name} v{version}: {error}") from error
 

@@ -13,7 +13,7 @@ A reader takes the data and a position and gives the value and the position afte
 is held against the bytes that are left before anything is sliced or built: a count of two thousand
 million in a body of twenty bytes costs nothing.  Readers raise `MalformedRequest`, or, at the very
 end of the data, `IndexError` or `struct.error`, which the codecs' entry points turn into it
-(`NONSENSE`): that check is free, since Python makes it anyway.
+(`DECODE_ERRORS`): that check is free, since Python makes it anyway.
 """
 
 import struct
@@ -32,7 +32,7 @@ INT64: Final = struct.Struct(">q")
 
 # What Python raises of itself when a reader walks off the end, or meets text that is not UTF-8 or
 # a time that no datetime can hold.  (UnicodeDecodeError is a ValueError.)
-NONSENSE: Final = (IndexError, struct.error, ValueError, OverflowError)
+DECODE_ERRORS: Final = (IndexError, struct.error, ValueError, OverflowError)
 
 # Entries of all arrays in one request: topics, partitions, groups.  Each takes a few bytes to send,
 # and microseconds to read and to answer.  A topic has at most 10,000 partitions by default.
@@ -167,7 +167,7 @@ def end_of(data: Data, at: int, size: int) -> int:
 
 
 def is_null(size: int) -> bool:
-    """Whether a length stands for null, which is -1; any other negative one is nonsense."""
+    """Whether a length stands for null, which is -1; any other negative one is refused."""
     if size >= 0:
         return False
     if size == -1:

@@ -12,7 +12,7 @@
                tag 0: [ i32 node | string host | i32 port | nullable string rack ]           v10+
 
 Versions 3 to 13; from 9 on flexible.  A topic is a string up to version 12, and its 16-byte id
-from 13 on: in this module that is a `str` or a `UUID`, and an answer repeats what the question
+from 13 on: in this module that is a `str` or a `UUID`, and an answer repeats what the request
 said.
 """
 
@@ -26,8 +26,8 @@ import msgspec
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.nodes import LeaderAndEpoch, NodeEndpoint, encode_leader, encode_node_endpoints
 from goqueue.wire.primitives import (
+    DECODE_ERRORS,
     INT32,
-    NONSENSE,
     check_entries,
     count_of,
     nullable_string,
@@ -100,7 +100,7 @@ def decode_produce(version: int, body: memoryview) -> ProduceRequest:
     """The request; raises `MalformedRequest`.  Bytes after its end are ignored, as Kafka does."""
     try:
         return _decode(version, body)
-    except NONSENSE as error:
+    except DECODE_ERRORS as error:
         raise MalformedRequest(f"produce v{version}: {error}") from error
 
 

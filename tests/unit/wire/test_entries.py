@@ -13,7 +13,7 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, 
 
 from goqueue.wire import primitives
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import SPOKEN, decode_body
+from goqueue.wire.client_codec import CLIENT_VERSIONS, decode_body
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.fetch import decode_fetch
 from goqueue.wire.messages import build, decode_request, encode_response
@@ -81,7 +81,7 @@ def test_each_request_is_counted_anew():
 
 def test_responses_may_be_longer_than_requests():
     topics = (build(MetadataResponseTopic, name="t"),) * (2 * ENTRIES_MAX)
-    version = SPOKEN[ApiKey.METADATA]
+    version = CLIENT_VERSIONS[ApiKey.METADATA]
     body = encode_response(ApiKey.METADATA, version, build(MetadataResponse, topics=topics))
     assert len(decode_body(ApiKey.METADATA, memoryview(body)).topics) == 2 * ENTRIES_MAX
 

@@ -23,7 +23,7 @@ from goqueue.client.kafka.results import (
     TopicLayout,
 )
 from goqueue.model.ids import TopicPartition
-from goqueue.wire.quick import load_kio
+from goqueue.wire.kio_import import load_kio
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode

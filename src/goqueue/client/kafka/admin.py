@@ -11,7 +11,7 @@ from goqueue.client.kafka.errors import KafkaRefused, checked
 from goqueue.client.kafka.results import TopicLayout
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import question
+from goqueue.wire.client_codec import build_request
 
 ResourceKind = Literal["topic", "broker", "group"]
 HTTP_ADDRESS: Final = "goqueue.http.address"
@@ -80,7 +80,7 @@ class AdminVerbs(Caller):
                 topics = [
                     _deletion(topic, indexes, before) for topic, indexes in by_topic(share).items()
                 ]
-                request = question(ApiKey.DELETE_RECORDS, topics=topics)
+                request = build_request(ApiKey.DELETE_RECORDS, topics=topics)
                 answer = self._cluster.ask_for(node, ApiKey.DELETE_RECORDS, request, deadline)
                 for result in (each for topic in answer.topics for each in topic.partitions):
                     checked(result.error_code, f"deleting from partition {result.partition_index}")
@@ -97,7 +97,7 @@ class AdminVerbs(Caller):
                     {"topic": topic, "partitions": indexes}
                     for topic, indexes in by_topic(share).items()
                 ]
-                request = question(ApiKey.DESCRIBE_LOG_DIRS, topics=topics)
+                request = build_request(ApiKey.DESCRIBE_LOG_DIRS, topics=topics)
                 found |= _sizes(
                     self._cluster.ask_for(node, ApiKey.DESCRIBE_LOG_DIRS, request, deadline)
                 )
@@ -119,7 +119,7 @@ class AdminVerbs(Caller):
         def attempt(deadline: Deadline) -> str:
             number, node = next(iter(self._cluster.nodes(deadline).items()))
             resource = _resource("broker", str(number), [HTTP_ADDRESS])
-            request = question(ApiKey.DESCRIBE_CONFIGS, resources=[resource])
+            request = build_request(ApiKey.DESCRIBE_CONFIGS, resources=[resource])
             response = self._cluster.ask_for(node, ApiKey.DESCRIBE_CONFIGS, request, deadline)
             url = _settings(response, "broker", str(number)).get(HTTP_ADDRESS)
             if not url:

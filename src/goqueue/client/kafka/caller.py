@@ -1,4 +1,4 @@
-"""How a question is asked: of the right broker, and again within its deadline if need be."""
+"""How a request is sent: to the right broker, and again within its deadline if need be."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -9,7 +9,7 @@ from goqueue.client.kafka.deadlines import Backoff, Deadline
 from goqueue.client.kafka.errors import KafkaRefused, is_retriable
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import question
+from goqueue.wire.client_codec import build_request
 
 T = TypeVar("T")
 TIMEOUT_S: Final = 60.0
@@ -39,7 +39,7 @@ class Caller:
 
         It raises the refusals that the answer holds, so that those of the moment are tried again.
         """
-        request = question(api_key, **fields)
+        request = build_request(api_key, **fields)
 
         def attempt(deadline: Deadline) -> T:
             node = None

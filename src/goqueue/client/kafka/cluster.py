@@ -16,7 +16,7 @@ from goqueue.client.kafka.errors import KafkaRefused, checked
 from goqueue.client.kafka.results import Node, TopicLayout
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import decode_body, encode_body, question
+from goqueue.wire.client_codec import build_request, decode_body, encode_body
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.primitives import Buffer
 
@@ -117,7 +117,7 @@ class Cluster:
     ) -> dict[str, TopicLayout]:
         """Fresh from a broker; None: all topics.  For one that does not exist, raises or skips."""
         asked = None if topics is None else [{"name": name} for name in topics]
-        request = question(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=creates)
+        request = build_request(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=creates)
         response = self.ask_for(None, ApiKey.METADATA, request, deadline)
         nodes = _nodes(response)
         found = {}
@@ -131,7 +131,7 @@ class Cluster:
 
     def nodes(self, deadline: Deadline) -> dict[int, Node]:
         """All brokers, by their numbers."""
-        request = question(ApiKey.METADATA, topics=[], allow_auto_topic_creation=False)
+        request = build_request(ApiKey.METADATA, topics=[], allow_auto_topic_creation=False)
         return _nodes(self.ask_for(None, ApiKey.METADATA, request, deadline))
 
     def leaders(
@@ -165,7 +165,7 @@ class Cluster:
         known = self._coordinators.get((key_type, key))
         if known is not None:
             return known
-        request = question(ApiKey.FIND_COORDINATOR, key_type=key_type, coordinator_keys=[key])
+        request = build_request(ApiKey.FIND_COORDINATOR, key_type=key_type, coordinator_keys=[key])
         response = self.ask_for(None, ApiKey.FIND_COORDINATOR, request, deadline)
         (found,) = response.coordinators
         checked(found.error_code, f"coordinator of {key!r}", found.error_message)

@@ -1,4 +1,4 @@
-"""One connection to one broker: questions go out, answers come back in the same order."""
+"""One connection to one broker: requests go out, answers come back in the same order."""
 
 import itertools
 import socket
@@ -11,7 +11,7 @@ from goqueue.client.errors import BadAnswer, NoAnswer, ServerUnreachable
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.results import Node
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import encode_question, split_answer
+from goqueue.wire.client_codec import encode_request, split_response
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.primitives import Buffer
 
@@ -54,7 +54,7 @@ class Connection:
 
     def send(self, api_key: ApiKey, body: Sequence[Buffer], deadline: Deadline) -> None:
         self._next_id = (self._next_id + 1) & 0x7FFF_FFFF
-        buffers = encode_question(api_key, self._next_id, self._client_id, body)
+        buffers = encode_request(api_key, self._next_id, self._client_id, body)
         self._asked.append((api_key, self._next_id))
         try:
             self._write(buffers, deadline)
@@ -72,7 +72,7 @@ class Connection:
         except OSError as error:
             raise self._broken(error, deadline) from error
         try:
-            correlation_id, body = split_answer(api_key, frame)
+            correlation_id, body = split_response(api_key, frame)
         except MalformedRequest as error:
             raise BadAnswer(f"{self.node}: {error}") from error
         if correlation_id != expected_id:

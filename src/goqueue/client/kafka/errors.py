@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.client.errors import ClientError, NoAnswer, ServerUnreachable
 
-# Elsewhere, not yet, or not now: the same question may be answered a moment later.  A topic that is
+# Elsewhere, not yet, or not now: the same request may be answered a moment later.  A topic that is
 # unknown is not among them: nothing here creates one behind the caller's back.
 RETRIABLE: Final = frozenset(
     {

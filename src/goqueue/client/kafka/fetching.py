@@ -1,6 +1,6 @@
 """A range of a partition, one fetch after the other, the next asked for before the last is used.
 
-While the caller works on what it was given, the answer to the next question fills the socket's
+While the caller works on what it was given, the answer to the next request fills the socket's
 buffers.  Whatever goes wrong with that answer is put right by asking again in the way of `fetch`,
 with its tries and its deadline.
 """
@@ -13,7 +13,7 @@ from goqueue.client.errors import BadAnswer, ClientError
 from goqueue.client.kafka.connection import Connection
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import is_retriable
-from goqueue.client.kafka.reading import FETCH_BYTES, FetchQuestion, ReadingVerbs
+from goqueue.client.kafka.reading import FETCH_BYTES, PartitionFetch, ReadingVerbs
 from goqueue.client.kafka.results import Fetched
 from goqueue.model.batch import HEADER_BYTES, LENGTH_OVERHEAD
 from goqueue.model.ids import TopicName, TopicPartition
@@ -38,17 +38,17 @@ class FetchingVerbs(ReadingVerbs):
         Nothing else may be asked of this client until the iterator has ended or is closed.
         """
         where = TopicPartition(TopicName(topic), partition)
-        question = FetchQuestion(where, start, bytes_max, read_committed=read_committed)
-        ahead: Connection | None = None  # has been asked `question`, and not yet answered
+        request = PartitionFetch(where, start, bytes_max, read_committed=read_committed)
+        ahead: Connection | None = None  # has been sent `request`, and not yet answered
         try:
             while True:
-                fetched = self._answer(ahead, question)
+                fetched = self._answer(ahead, request)
                 ahead = None
-                offset = next_offset(fetched.records, question.offset)
+                offset = next_offset(fetched.records, request.offset)
                 has_more = offset < end and len(fetched.records) > 0
                 if has_more:
-                    question = question.at(offset)
-                    ahead = self._ask_ahead(question)
+                    request = request.at(offset)
+                    ahead = self._ask_ahead(request)
                 yield fetched
                 if not has_more:
                     return
@@ -56,31 +56,31 @@ class FetchingVerbs(ReadingVerbs):
             if ahead is not None:
                 self._cluster.drop(ahead)  # its answer is of no use to anybody
 
-    def _ask_ahead(self, question: FetchQuestion) -> Connection | None:
+    def _ask_ahead(self, request: PartitionFetch) -> Connection | None:
         deadline = Deadline(self._timeout_s)
         try:
-            (node,) = self._cluster.leaders([question.where], deadline)
+            (node,) = self._cluster.leaders([request.where], deadline)
             connection = self._cluster.connection(node, deadline)
         except ClientError:
             return None
         try:
-            connection.send(ApiKey.FETCH, question.body(), deadline)
+            connection.send(ApiKey.FETCH, request.body(), deadline)
         except ClientError:
             self._cluster.drop(connection)
             return None
         return connection
 
-    def _answer(self, ahead: Connection | None, question: FetchQuestion) -> Fetched:
+    def _answer(self, ahead: Connection | None, request: PartitionFetch) -> Fetched:
         if ahead is None:
-            return self._fetch(question)
+            return self._fetch(request)
         try:
-            return question.fetched(ahead.receive(Deadline(self._timeout_s)))
+            return request.fetched(ahead.receive(Deadline(self._timeout_s)))
         except ClientError as error:
             self._cluster.drop(ahead)
             if not is_retriable(error, repeats_unanswered=True):
                 raise
             self._cluster.forget()
-            return self._fetch(question)
+            return self._fetch(request)
 
 
 def next_offset(records: memoryview, offset: int) -> int:

@@ -82,7 +82,7 @@ class QueueWorker(Caller):
     ) -> list[Received]:
         """Up to so many messages, by partition; waits for the first.
 
-        `done` is acked by the same question, durably before there is any answer.
+        `done` is acked by the same request, durably before there is any answer.
         """
 
         def attempt(deadline: Deadline) -> list[Received]:

@@ -13,7 +13,7 @@ from goqueue.client.kafka.errors import KafkaRefused, checked
 from goqueue.client.kafka.results import Fetched, Node, OffsetFound
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import decode_fetched, encode_body, question
+from goqueue.wire.client_codec import build_request, decode_fetched, encode_body
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.messages import duration
 from goqueue.wire.primitives import Buffer
@@ -53,7 +53,7 @@ class ReadingVerbs(Caller):
         read_committed: bool,
         deadline: Deadline,
     ) -> Iterator[tuple[TopicPartition, ErrorCode, OffsetFound]]:
-        request = question(
+        request = build_request(
             ApiKey.LIST_OFFSETS,
             replica_id=-1,
             isolation_level=int(read_committed),
@@ -80,16 +80,16 @@ class ReadingVerbs(Caller):
         Waits `wait_ms` for one to come.
         """
         where = TopicPartition(TopicName(topic), partition)
-        return self._fetch(FetchQuestion(where, offset, bytes_max, wait_ms, read_committed))
+        return self._fetch(PartitionFetch(where, offset, bytes_max, wait_ms, read_committed))
 
-    def _fetch(self, question: "FetchQuestion") -> Fetched:
-        body = question.body()
+    def _fetch(self, request: "PartitionFetch") -> Fetched:
+        body = request.body()
 
         def attempt(deadline: Deadline) -> Fetched:
-            (node,) = self._cluster.leaders([question.where], deadline)
-            return question.fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline))
+            (node,) = self._cluster.leaders([request.where], deadline)
+            return request.fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline))
 
-        return self._tried(attempt, extra_s=question.wait_ms / 1000)
+        return self._tried(attempt, extra_s=request.wait_ms / 1000)
 
 
 def _times_of_topic(
@@ -102,7 +102,7 @@ def _times_of_topic(
     return {"name": name, "partitions": partitions}
 
 
-class FetchQuestion(msgspec.Struct, frozen=True):
+class PartitionFetch(msgspec.Struct, frozen=True):
     """One fetch of one partition, and how its answer is read."""
 
     where: TopicPartition
@@ -111,7 +111,7 @@ class FetchQuestion(msgspec.Struct, frozen=True):
     wait_ms: int = 0
     read_committed: bool = True
 
-    def at(self, offset: int) -> "FetchQuestion":
+    def at(self, offset: int) -> "PartitionFetch":
         return msgspec.structs.replace(self, offset=offset)
 
     def body(self) -> list[Buffer]:
@@ -120,7 +120,7 @@ class FetchQuestion(msgspec.Struct, frozen=True):
             "fetch_offset": self.offset,
             "partition_max_bytes": self.bytes_max,
         }
-        request = question(
+        request = build_request(
             ApiKey.FETCH,
             max_wait=duration(self.wait_ms),
             min_bytes=1,

@@ -1,6 +1,6 @@
 """A share session (KIP-932): what one worker fetches from one broker, and what became of it.
 
-The broker remembers the partitions and counts the questions.  A session is lost with the broker, or
+The broker remembers the partitions and counts the requests.  A session is lost with the broker, or
 with an answer.  It is opened again then, and what is held stays held: by the worker's name.
 """
 
@@ -20,7 +20,7 @@ from goqueue.model.batch import decode_all
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import question
+from goqueue.wire.client_codec import build_request
 from goqueue.wire.messages import duration
 
 FETCH_BYTES: Final = 16 * 1024 * 1024
@@ -126,7 +126,7 @@ class ShareSession:
         self._ask(ApiKey.SHARE_FETCH, deadline, topics=topics, **_limits(0, 0))
 
     def _ask(self, api_key: ApiKey, deadline: Deadline, **fields: Any) -> Any:
-        request = question(
+        request = build_request(
             api_key,
             group_id=self._worker.group,
             member_id=self._worker.consumer,

@@ -13,7 +13,7 @@ from goqueue.client.kafka.results import Node, Produced, ProducerId
 from goqueue.model.batch import header_in_part
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import OutgoingBatches, decode_body, encode_produce
+from goqueue.wire.client_codec import OutgoingBatches, decode_body, encode_produce
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.messages import duration
 from goqueue.wire.primitives import Buffer

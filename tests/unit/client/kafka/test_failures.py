@@ -175,7 +175,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again():
         pytest.param(b"\x7f\xff\xff\xff", id="two-gigabytes"),
         pytest.param(b"\x00\x00\x00\x01", id="too-short"),
         pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", id="http"),
-        pytest.param(b"\x00\x00\x00\x08\x00\x00\x00\x63\x00abc", id="another-question"),
+        pytest.param(b"\x00\x00\x00\x08\x00\x00\x00\x63\x00abc", id="another-request"),
         pytest.param(b"\x00\x00\x00\x08\x00\x00\x00\x01\x00abc", id="no-metadata"),
     ],
 )

@@ -11,30 +11,30 @@ from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.produce.v12.request import ProduceRequest
 
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.asking import (
-    SPOKEN,
+from goqueue.wire.client_codec import (
+    CLIENT_VERSIONS,
     OutgoingBatches,
+    build_request,
     decode_body,
     decode_fetched,
     encode_body,
     encode_produce,
-    encode_question,
-    question,
-    split_answer,
+    encode_request,
+    split_response,
 )
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import encode_frame, parse_header
 from goqueue.wire.messages import request_class, response_class
 from tests.unit.wire.kio_side import BY_HAND, entities, kio_decode, kio_encode, label
 
-BY_CLASS = [api for api in SPOKEN if api not in BY_HAND]
+BY_CLASS = [api for api in CLIENT_VERSIONS if api not in BY_HAND]
 
 
 @pytest.mark.parametrize("api", [*BY_CLASS, ApiKey.FETCH], ids=label)
 @settings(max_examples=10)
 @given(data=st.data())
 def test_a_question_is_what_kio_reads(api, data):
-    cls = request_class(api, SPOKEN[api])
+    cls = request_class(api, CLIENT_VERSIONS[api])
     asked = data.draw(entities(cls))
     assert kio_decode(cls, b"".join(encode_body(api, asked))) == asked
 
@@ -43,16 +43,16 @@ def test_a_question_is_what_kio_reads(api, data):
 @settings(max_examples=10)
 @given(data=st.data())
 def test_an_answer_is_what_kio_wrote(api, data):
-    answer = data.draw(entities(response_class(api, SPOKEN[api])))
+    answer = data.draw(entities(response_class(api, CLIENT_VERSIONS[api])))
     assert decode_body(api, memoryview(kio_encode(answer))) == answer
 
 
 def test_a_question_is_built_from_plain_values():
-    asked = question(ApiKey.METADATA, topics=[{"name": "a"}, {"name": "b"}])
+    asked = build_request(ApiKey.METADATA, topics=[{"name": "a"}, {"name": "b"}])
     assert [topic.name for topic in asked.topics] == ["a", "b"]
-    assert question(ApiKey.METADATA, topics=None).topics is None
+    assert build_request(ApiKey.METADATA, topics=None).topics is None
     with pytest.raises(KeyError):
-        question(ApiKey.METADATA, topic="a")
+        build_request(ApiKey.METADATA, topic="a")
 
 
 @settings(max_examples=30)
@@ -96,20 +96,20 @@ def test_produce_passes_batches_on_as_they_are():
     ] == [("a", 0, b"batch onebatch two"), ("b", 3, b"batch one")]
 
 
-@pytest.mark.parametrize("api", SPOKEN, ids=label)
+@pytest.mark.parametrize("api", CLIENT_VERSIONS, ids=label)
 def test_our_server_understands_the_envelope_and_we_understand_its_own(api):
-    frame = b"".join(encode_question(api, 7, "me", [b"body"]))
+    frame = b"".join(encode_request(api, 7, "me", [b"body"]))
     header = parse_header(memoryview(frame)[4:])
-    assert (header.api_key, header.api_version) == (api, SPOKEN[api])
+    assert (header.api_key, header.api_version) == (api, CLIENT_VERSIONS[api])
     assert (header.correlation_id, header.client_id, bytes(header.body)) == (7, "me", b"body")
     reply = b"".join(encode_frame(7, True, [b"body"]))
-    correlation_id, body = split_answer(api, memoryview(reply)[4:])
+    correlation_id, body = split_response(api, memoryview(reply)[4:])
     assert (correlation_id, bytes(body)) == (7, b"body")
 
 
 def test_every_version_spoken_is_flexible_and_names_its_topics():
-    for api in SPOKEN:
-        cls = request_class(api, SPOKEN[api])
+    for api in CLIENT_VERSIONS:
+        cls = request_class(api, CLIENT_VERSIONS[api])
         assert cls.__flexible__, api
         assert not _has_topic_ids(cls) or api is ApiKey.METADATA, api
 

@@ -1,14 +1,14 @@
-"""The client's half of the wire: questions to bytes, bytes to answers.
+"""The client's half of the wire: requests to bytes, bytes to responses.
 
-    question   i32 size | i16 api_key | i16 api_version | i32 correlation_id
+    request    i32 size | i16 api_key | i16 api_version | i32 correlation_id
                | nullable string client_id | [tagged fields, when flexible] | body
-    answer     i32 size | i32 correlation_id
+    response   i32 size | i32 correlation_id
                | [tagged fields, when flexible; never for ApiVersions] | body
 
-A client of ours speaks one version an API (`SPOKEN`): the newest that names topics rather than
-numbering them, if there is one, so that its classes are kio's of that version and nothing is moved
-or matched.
-Fetch's answer and Produce's question are written by hand, since records pass through them uncopied.
+Our client uses one version of each API (`CLIENT_VERSIONS`): the newest that names topics rather
+than numbering them, if there is one, so that its classes are kio's of that version and nothing is
+moved or matched.
+Fetch responses and Produce requests are encoded by hand: records pass through them uncopied.
 Bytes that are not what they claim to be raise `MalformedRequest`, as everywhere in `wire`.
 """
 
@@ -25,9 +25,9 @@ from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.fetch import AbortedTransaction
 from goqueue.wire.messages import build, request_class, response_class
 from goqueue.wire.primitives import (
+    DECODE_ERRORS,
     INT16,
     INT32,
-    NONSENSE,
     Buffer,
     count_of,
     nullable_string,
@@ -40,7 +40,7 @@ from goqueue.wire.primitives import (
     uvarint,
 )
 
-SPOKEN: Final[dict[ApiKey, int]] = {
+CLIENT_VERSIONS: Final[dict[ApiKey, int]] = {
     ApiKey.PRODUCE: 12,  # the first that adds its partitions to the transaction by itself
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 8,
@@ -70,11 +70,11 @@ _THROTTLE_BYTES: Final = 4
 # --- the envelope -----------------------------------------------------------------------------
 
 
-def encode_question(
+def encode_request(
     api_key: ApiKey, correlation_id: int, client_id: str, body: Sequence[Buffer]
 ) -> list[Buffer]:
     """A request ready to be written: its size and header, then `body` as it is."""
-    version = SPOKEN[api_key]
+    version = CLIENT_VERSIONS[api_key]
     head = _HEADER.pack(api_key, version, correlation_id)
     head += nullable_string(client_id, flexible=False)
     if is_flexible(api_key, version):
@@ -83,14 +83,14 @@ def encode_question(
     return [INT32.pack(size) + head, *body]
 
 
-def split_answer(api_key: ApiKey, frame: memoryview) -> tuple[int, memoryview]:
+def split_response(api_key: ApiKey, frame: memoryview) -> tuple[int, memoryview]:
     """The correlation id and the body of a response; raises `MalformedRequest`."""
     try:
         (correlation_id,) = INT32.unpack_from(frame, 0)
         at = 4
-        if has_flexible_response_header(api_key, SPOKEN[api_key]):
+        if has_flexible_response_header(api_key, CLIENT_VERSIONS[api_key]):
             at = skip_tagged_fields(frame, at)
-    except NONSENSE as error:
+    except DECODE_ERRORS as error:
         raise MalformedRequest(f"response header: {error}") from error
     return correlation_id, frame[at:]
 
@@ -98,15 +98,15 @@ def split_answer(api_key: ApiKey, frame: memoryview) -> tuple[int, memoryview]:
 # --- most messages ----------------------------------------------------------------------------
 
 
-def question(api_key: ApiKey, /, **fields: Any) -> Any:
-    """A request in the version spoken, from plain values, lists and dicts.
+def build_request(api_key: ApiKey, /, **fields: Any) -> Any:
+    """A request in the version of the client, from plain values, lists and dicts.
 
     Fields that are not given have the protocol's default.
 
-    >>> question(ApiKey.METADATA, topics=[{"name": "orders"}]).topics[0].name
+    >>> build_request(ApiKey.METADATA, topics=[{"name": "orders"}]).topics[0].name
     'orders'
     """
-    return entity_of(request_class(api_key, SPOKEN[api_key]), fields)
+    return entity_of(request_class(api_key, CLIENT_VERSIONS[api_key]), fields)
 
 
 def entity_of(cls: type[Any], fields: Mapping[str, Any]) -> Any:
@@ -130,23 +130,25 @@ def encode_body(api_key: ApiKey, request: Any) -> list[Buffer]:
 
 
 def decode_body(api_key: ApiKey, body: memoryview) -> Any:
-    """The response, as kio's class of the version spoken; raises `MalformedRequest`."""
+    """The response, as kio's class of its version; raises `MalformedRequest`."""
     try:
         return _reader(api_key)(bytes(body), 0)[0]
-    except NONSENSE as error:
+    except DECODE_ERRORS as error:
         name = api_key.name.lower()
-        raise MalformedRequest(f"answer to {name} v{SPOKEN[api_key]}: {error}") from error
+        raise MalformedRequest(
+            f"response to {name} v{CLIENT_VERSIONS[api_key]}: {error}"
+        ) from error
 
 
 @cache
 def _writer(api_key: ApiKey) -> Writer:
-    layout = request_class(api_key, SPOKEN[api_key])
+    layout = request_class(api_key, CLIENT_VERSIONS[api_key])
     return entity_writer(layout, layout)
 
 
 @cache
 def _reader(api_key: ApiKey) -> Reader:
-    layout = response_class(api_key, SPOKEN[api_key])
+    layout = response_class(api_key, CLIENT_VERSIONS[api_key])
     return entity_reader(layout, layout)
 
 
@@ -190,7 +192,7 @@ def encode_produce(
 
 
 class FetchedPartition(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One partition of an answer; its records are a slice of the frame."""
+    """One partition of a response; its records are a slice of the frame."""
 
     topic: str
     partition: int
@@ -206,8 +208,10 @@ def decode_fetched(body: memoryview) -> tuple[int, list[FetchedPartition]]:
     """The error of the whole fetch and its partitions; raises `MalformedRequest`."""
     try:
         return _decode_fetched(body)
-    except NONSENSE as error:
-        raise MalformedRequest(f"answer to fetch v{SPOKEN[ApiKey.FETCH]}: {error}") from error
+    except DECODE_ERRORS as error:
+        raise MalformedRequest(
+            f"response to fetch v{CLIENT_VERSIONS[ApiKey.FETCH]}: {error}"
+        ) from error
 
 
 def _decode_fetched(body: memoryview) -> tuple[int, list[FetchedPartition]]:
