@@ -7,7 +7,7 @@ that it gets (`model/names.py`).  Fetch and Produce use partitions directly.
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -17,6 +17,8 @@ import structlog
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
 from goqueue.broker.machine_host import Committed, MachineHost
+from goqueue.broker.metadata.controller import lead
+from goqueue.broker.metadata.local_log import LocalLog
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
@@ -73,7 +75,8 @@ class Broker:
     def __init__(self, doors: Doors, config: Config) -> None:
         self.doors = doors
         self.config = config
-        clock = doors.clock
+        self._disk, self._clock = doors.disk, doors.clock
+        clock = self._clock
         transaction_log = TransactionLog()
         orphans = OrphanedTransactions(clock, transaction_log)
         self.partitions = Partitions(
@@ -148,12 +151,12 @@ class Broker:
         self.cleaner.reconfigure(config.storage)
 
     async def _open(self) -> None:
-        disk, data_dir = self.doors.disk, self.config.data_dir
-        self.started_at = self.doors.clock.now()
+        disk, data_dir = self._disk, self.config.data_dir
+        self.started_at = self._clock.now()
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
         await self.partitions.room.look()
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
-        self._metadata = await self._hosted(METADATA_TOPIC, machine)
+        self._metadata = await self._lead(machine)
         self.group_configs.attach(self._metadata)
         self.partitions.topic_exists = machine.has_id
         self.partitions.topic_was_deleted = machine.deleted.__contains__
@@ -178,6 +181,13 @@ class Broker:
         await self.group_configs.take_over(groups, queues)
         await self.queues.attach(host)
 
+    async def _lead(self, machine: Metadata) -> MachineHost[Metadata]:
+        """The metadata, on its log: this node is the only voter, and so the controller."""
+        partition, snapshots = await self._internal(METADATA_TOPIC)
+        log = LocalLog(partition, self._disk, self._clock, snapshots)
+        with self._naming_damage(METADATA_TOPIC):
+            return await lead(log, machine, self._clock)
+
     async def _hosted(
         self,
         topic: str,
@@ -185,20 +195,28 @@ class Broker:
         on_deadline_reply: Callable[[Any, Committed], None] | None = None,
     ) -> MachineHost[MachineT]:
         """The machine, on the internal topic's log, as it was when the broker stopped."""
-        disk, clock = self.doors.disk, self.doors.clock
-        partition = await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS))
-        snapshots = f"{self.config.data_dir}/snapshots/{topic}"
-        journal = PartitionJournal(partition, disk, clock, snapshots)
-        host = MachineHost(machine, journal, clock, on_deadline_reply)
-        try:
+        partition, snapshots = await self._internal(topic)
+        journal = PartitionJournal(partition, self._disk, self._clock, snapshots)
+        host = MachineHost(machine, journal, self._clock, on_deadline_reply)
+        with self._naming_damage(topic):
             await host.open()
+        return host
+
+    async def _internal(self, topic: str) -> tuple[Partition, str]:
+        """The one partition of an internal topic, and the directory of its snapshots."""
+        partition = await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS))
+        return partition, f"{self.config.data_dir}/snapshots/{topic}"
+
+    @contextlib.contextmanager
+    def _naming_damage(self, topic: str) -> Iterator[None]:
+        try:
+            yield
         except CorruptData as error:
             raise CorruptData(
                 f"{topic}, a log of the server itself, is damaged: {error}. Restore a backup, or"
                 f" run `goqueue doctor --data-dir {self.config.data_dir} --repair`, which says"
                 " what is lost and keeps the damaged files"
             ) from error
-        return host
 
     def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
         deleted = list(self.metadata.deleted)
@@ -222,7 +240,7 @@ class Broker:
             self._running.append(tasks.create_task(work))
 
     async def _finish_deletions(self, deleted: list[TopicId]) -> None:
-        in_background = self.doors.disk.in_background
+        in_background = self._disk.in_background
         try:
             if await in_background(lambda: self.partitions.finish_deletions(deleted)):
                 self._host.defer(lambda metadata: metadata.note_data_removed(deleted))
@@ -234,12 +252,12 @@ class Broker:
     @property
     def clock_offset_ms(self) -> int:
         """How far the wall clock is ahead of the steady one, since somebody set it."""
-        return self.doors.clock.now() - self.doors.clock.steady()
+        return self._clock.now() - self._clock.steady()
 
     async def _watch_clock(self) -> None:
         before = 0
         while True:
-            await self.doors.clock.sleep(CLOCK_CHECK_SECONDS)
+            await self._clock.sleep(CLOCK_CHECK_SECONDS)
             offset = self.clock_offset_ms
             if abs(offset - before) > CLOCK_JUMP_MS:
                 _log.warning(
@@ -318,7 +336,7 @@ class Broker:
                 topic_id=topic_id,
                 partitions=count,
                 settings=settings or {},
-                now=self.doors.clock.now(),
+                now=self._clock.now(),
                 may_look_alike=may_look_alike,
             )
 
@@ -426,7 +444,7 @@ class Broker:
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
         self.partitions.room.take(len(data))
-        now = self.doors.clock.now()
+        now = self._clock.now()
         prepared, headers = prepare(data, partition.log.settings, now)
         return partition.append(prepared, headers, now)
 

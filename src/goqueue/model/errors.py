@@ -172,6 +172,26 @@ class NotLeader(GoQueueError):
     retriable = True
 
 
+class Fenced(GoQueueError):
+    """Another node took a newer term of the metadata.  Nothing was written, and none will be."""
+
+    code = "not_controller"
+    retriable = True
+
+
+class Uncertain(GoQueueError):
+    """The quorum did not answer in time.  The change may have been made, or be made later."""
+
+    code = "outcome_unknown"
+
+
+class QuorumUnavailable(GoQueueError):
+    """No majority of the quorum could be asked.  Nothing was changed."""
+
+    code = "quorum_unavailable"
+    retriable = True
+
+
 class FencedLeaderEpoch(GoQueueError):
     """The caller's leader epoch is older than this broker's: refresh metadata and retry."""
 

@@ -66,8 +66,8 @@ class PartitionJournal:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def read(self, offset: Offset) -> AsyncIterator[ReadValues]:
-        end = self.end_offset
+    async def read(self, offset: Offset, end: Offset | None = None) -> AsyncIterator[ReadValues]:
+        end = self.end_offset if end is None else end
         while offset < end:
             chunk = await self._partition.read(offset, READ_BYTES, end)
             records = batches.decode_all(chunk.data)
