@@ -31,6 +31,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     producers: list[Producer] = []
     unsettled: list[EndedTransaction] = []
     high_watermark: Offset | None = None  # None: written before it was kept, by a single replica
+    gaps_below: Offset = Offset(0)  # offsets below may be missing: a leader compacted them
 
 
 def load(disk: Disk, directory: str) -> Checkpoint | None:

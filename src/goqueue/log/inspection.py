@@ -80,8 +80,8 @@ def inspect_log(
     report.start_offset = segments[0].base_offset
     if saved is not None:
         report.start_offset = max(saved.start_offset, report.start_offset)
-    cleaned = saved.cleaned_offset if saved else Offset(0)
-    rules = _Rules(is_compacted, cleaned, epochs)
+    gaps_below = max(saved.cleaned_offset, saved.gaps_below) if saved else Offset(0)
+    rules = _Rules(is_compacted, gaps_below, epochs)
     inspection = _Inspection(report, rules, durable, on_batch)
     for segment in segments:
         inspection.look_at(segment, is_last=segment is segments[-1])
@@ -95,13 +95,13 @@ def inspect_log(
 
 
 class _Rules:
-    def __init__(self, is_compacted: bool, cleaned_offset: Offset, epochs: LeaderEpochs) -> None:
+    def __init__(self, is_compacted: bool, gaps_below: Offset, epochs: LeaderEpochs) -> None:
         self._is_compacted = is_compacted
-        self._cleaned_offset = cleaned_offset
+        self._gaps_below = gaps_below
         self._epochs = epochs
 
     def may_skip(self, offset: Offset) -> bool:
-        return self._is_compacted or offset < self._cleaned_offset
+        return self._is_compacted or offset < self._gaps_below
 
     def epoch_at(self, offset: Offset) -> Epoch:
         return self._epochs.epoch_of(offset) if self._epochs.entries else NO_EPOCH

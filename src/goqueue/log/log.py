@@ -10,6 +10,7 @@ Only the owner's thread (the event loop) changes a log.  Blocking work is handed
 back on the loop.  Reads may run in either place.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -18,8 +19,9 @@ from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.checkpoint import Checkpoint
-from goqueue.log.derived_state import note_marker
+from goqueue.log.derived_state import note_batch, note_marker
 from goqueue.log.epochs import EpochStart, LeaderEpochs
+from goqueue.log.fetched_batches import check_fetched
 from goqueue.log.producers import Producers, WrittenBatch
 from goqueue.log.reading import ReadableLog
 from goqueue.log.replica import ReplicaFile
@@ -31,6 +33,7 @@ from goqueue.model import markers
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import (
     DiskFull,
+    GoQueueError,
     InvalidRecord,
     OffsetOutOfRange,
     StorageFailed,
@@ -212,10 +215,80 @@ class Log(ReadableLog):
                 now=now,
             )
         except (DiskFull, StorageFailed) as error:
-            # Without its entry the aborted records would show; recovery writes it anew.
-            self.fail(f"abort index: {error}")
-            raise StorageFailed(f"{self.directory}: abort index: {error}") from error
+            raise self._index_failed(error) from error
         return marker
+
+    def _index_failed(self, error: GoQueueError) -> StorageFailed:
+        """Without its entry the aborted records would show; recovery writes it anew."""
+        self.fail(f"abort index: {error}")
+        return StorageFailed(f"{self.directory}: abort index: {error}")
+
+    def append_as_follower(self, data: Buffer, *, leader_epoch: Epoch, now: Timestamp) -> None:
+        """Write batches of a leader behind the last ones, as they are.
+
+        Raises what `check_fetched` does, and nothing changed; `DiskFull`, and those that
+        `end_offset` tells were written; or `StorageFailed` (the log is read-only from now on).
+        """
+        self._refuse_if_closed()
+        headers = check_fetched(data, self, leader_epoch)
+        self._note_gaps(headers)
+        while headers:
+            self._roll_before(headers[0], now)
+            count = self._fitting(headers)
+            self._append_fetched(data, headers[:count], now)
+            headers = headers[count:]
+
+    def allow_gaps(self, below: Offset) -> None:
+        """The leader has compacted up to there, when the topic still was compacted.
+
+        Take a checkpoint before the first batch behind such a gap: without it recovery would
+        take the gap for damage.
+        """
+        self._checkpoint_due |= below > self.gaps_below
+        self.gaps_below = max(self.gaps_below, below)
+
+    def _note_gaps(self, headers: list[BatchHeader]) -> None:
+        expected = self.end_offset
+        for header in headers:
+            if header.base_offset > expected:
+                self.gaps_below = max(self.gaps_below, header.base_offset)
+            expected = header.next_offset
+
+    def _roll_before(self, header: BatchHeader, now: Timestamp) -> None:
+        """By the rule of `append`, a batch at a time: what came together here did not there."""
+        active = self.active
+        is_far = header.next_offset - active.base_offset > RELATIVE_OFFSET_MAX
+        is_full = active.size + header.size > self.settings.segment_bytes
+        if is_far or (active.size and (is_full or self.is_old(now))):
+            self.roll(header.base_offset)
+
+    def _fitting(self, headers: list[BatchHeader]) -> int:
+        """How many of them the active segment holds; at least one."""
+        active, start = self.active, headers[0].position
+        size_max = max(headers[0].size, self.settings.segment_bytes - active.size)
+        offset_max = active.base_offset + RELATIVE_OFFSET_MAX
+        fitting = itertools.takewhile(
+            lambda each: each.end - start <= size_max and each.next_offset <= offset_max, headers
+        )
+        return sum(1 for _ in fitting)
+
+    def _append_fetched(self, data: Buffer, headers: list[BatchHeader], now: Timestamp) -> None:
+        start = headers[0].position
+        position = self._write(memoryview(data)[start : headers[-1].end])
+        segment = self.active
+        if position == 0:
+            segment.opened_at = now
+        segment.written_at = now
+        aborted_before = self.aborted.count
+        try:
+            for header in headers:
+                at = position + header.position - start
+                segment.note_header(header, at, self.settings.index_interval_bytes)
+                self._epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
+                note_batch(self.producers, self.aborted, data, header, now)
+        except (DiskFull, StorageFailed) as error:
+            raise self._index_failed(error) from error
+        self._new_files |= aborted_before == 0 < self.aborted.count
 
     def _write(self, data: Buffer) -> int:
         segment = self.active
@@ -276,9 +349,13 @@ class Log(ReadableLog):
         since = active.first_timestamp if active.opened_at < 0 else active.opened_at
         return active.size > 0 and 0 <= since <= now - self.settings.segment_ms
 
-    def roll(self) -> None:
-        """Seal the active segment and start a new one.  Raises `DiskFull` (nothing changed)."""
-        fresh = Segment(self._disk, self.directory, self.end_offset)
+    def roll(self, base_offset: Offset | None = None) -> None:
+        """Seal the active segment and start a new one, at the log's end unless a gap follows.
+
+        Raises `DiskFull` (nothing changed).
+        """
+        base = self.end_offset if base_offset is None else base_offset
+        fresh = Segment(self._disk, self.directory, base)
         fresh.create()
         try:
             self.active.seal()
@@ -362,6 +439,7 @@ class Log(ReadableLog):
             self.aborted.count,
             *self.producers.snapshot(),
             self.high_watermark,
+            self.gaps_below,
         )
 
     def is_settled(self, segment: Segment) -> bool:

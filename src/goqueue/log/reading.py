@@ -64,6 +64,7 @@ class ReadableLog:
         self.epochs = epochs
         self.start_offset = start_offset  # invariant: segments[0].base <= start <= end
         self.cleaned_offset = cleaned_offset  # compaction has seen everything below
+        self.gaps_below = Offset(0)  # a leader may have compacted what was fetched from it there
         self.abandoned = False  # deleted: its files may be gone at any time
         self.damaged: dict[Offset, Offset] = {}  # first to last offset of batches with a bad CRC
         self._cursors: dict[Offset, tuple[Segment, int]] = {}  # the oldest first
@@ -211,7 +212,9 @@ class ReadableLog:
 
     def may_skip(self, offset: Offset) -> bool:
         """Whether there may be a gap at `offset`: only compaction leaves any."""
-        return self.settings.is_compacted or offset < self.cleaned_offset
+        if self.settings.is_compacted:
+            return True
+        return offset < self.cleaned_offset or offset < self.gaps_below
 
     def epoch_at(self, offset: Offset) -> Epoch:
         entries = self.epochs.entries

@@ -42,7 +42,7 @@ from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
-from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Epoch, Offset
+from goqueue.model.ids import NO_EPOCH, Epoch, Offset
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
@@ -89,12 +89,13 @@ def open_log(
     epochs = _load_epochs(disk, directory, report)
     aborted = AbortIndex(disk, directory)
     cleaned = saved.cleaned_offset if saved else Offset(0)
+    gaps = max(cleaned, saved.gaps_below) if saved else cleaned
     # Without the abort index nothing is believed: it follows from the whole log, like the rest.
     believed = saved if _restore_aborted(aborted, saved, report) else None
     producers = Producers(believed.producers, believed.unsettled) if believed else Producers()
     known_end = believed.tail.next_offset if believed else Offset(0)
     durable = _Durable(saved, MarkFile(disk, directory).load())
-    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable, cleaned)
+    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable, gaps)
     segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
     taken_in.finish()
     for segment in touched:
@@ -120,6 +121,7 @@ def open_log(
         replica_file if replica is not None else None,
         watermark,
     )
+    log.gaps_below = taken_in.gaps_below
     if believed is None or report.verified_bytes or report.cut_bytes or len(touched) > 1:
         log.settle(touched)
     if replica is not None:
@@ -221,6 +223,7 @@ def _verify_tail(
                     segments = _remove_from(disk, segments, index, report)
                     break
                 before.next_offset = segment.base_offset
+            taken_in.note_gap(before.next_offset, segment.base_offset)
             with contextlib.suppress(DiskFull):  # who misses an index entry makes it anew
                 before.seal()
         start = _restored_size(segment, saved)
@@ -296,15 +299,15 @@ class _TakenIn:
         aborted: AbortIndex,
         known_end: Offset,
         durable: _Durable,
-        cleaned_offset: Offset,
+        gaps_below: Offset,
     ) -> None:
         self.settings = settings
         self.durable = durable
+        self.gaps_below = gaps_below  # compaction left some there
         self._raised: EpochStart | None = None  # a new epoch, until the next batch bears it out
         self._epochs = epochs
         self._producers = producers
         self._aborted = aborted
-        self._cleaned_offset = cleaned_offset  # compaction leaves gaps below
         self._known_end = known_end  # the checkpoint knows what was written below
 
     def follows(self, offset: Offset, expected: Offset) -> bool:
@@ -312,7 +315,11 @@ class _TakenIn:
         return offset == expected or (offset > expected and self.may_skip(expected))
 
     def may_skip(self, offset: Offset) -> bool:
-        return self.settings.is_compacted or offset < self._cleaned_offset
+        return self.settings.is_compacted or offset < self.gaps_below
+
+    def note_gap(self, expected: Offset, found: Offset) -> None:
+        if found > expected:
+            self.gaps_below = max(self.gaps_below, found)
 
     def epoch_at(self, offset: Offset) -> Epoch:
         """Not known yet: these are the batches that tell."""
@@ -367,14 +374,9 @@ def _verify(
         data = _read_batches(segment, position)
         headers = _sound_headers(data, segment, taken_in)
         for header in headers:
-            segment.note(
-                base_offset=header.base_offset,
-                last_offset=header.last_offset,
-                # What compaction emptied has no record with that time.
-                max_timestamp=header.max_timestamp if header.count else NO_TIMESTAMP,
-                size=header.size,
-                position=position + header.position,
-                interval_bytes=taken_in.settings.index_interval_bytes,
+            taken_in.note_gap(segment.next_offset, header.base_offset)
+            segment.note_header(
+                header, position + header.position, taken_in.settings.index_interval_bytes
             )
             taken_in.take(data, header)
         if not headers:

@@ -193,6 +193,18 @@ class Segment:
                 self.offsets.append(base_offset - self.base_offset, position)
                 self._note_time()
 
+    def note_header(self, header: BatchHeader, position: int, interval_bytes: int) -> None:
+        """As `note`, of a batch that bears its offsets and timestamps already."""
+        self.note(
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            # What compaction emptied has no record with that time.
+            max_timestamp=header.max_timestamp if header.count else NO_TIMESTAMP,
+            size=header.size,
+            position=position,
+            interval_bytes=interval_bytes,
+        )
+
     def _note_time(self) -> None:
         if self.max_timestamp > self._noted_timestamp:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
@@ -490,15 +502,7 @@ class Segment:
         fresh._forget()
         for found in self.survey(0, self.base_offset, None):
             if isinstance(found, Sound):
-                header = found.header
-                fresh.note(
-                    base_offset=header.base_offset,
-                    last_offset=header.last_offset,
-                    max_timestamp=header.max_timestamp if header.count else NO_TIMESTAMP,
-                    size=header.size,
-                    position=found.position,
-                    interval_bytes=REBUILT_INTERVAL_BYTES,
-                )
+                fresh.note_header(found.header, found.position, REBUILT_INTERVAL_BYTES)
         if fresh.offsets.count == 0:
             fresh.offsets.append(0, 0)  # nothing is sound; an index without entries is missing
         if self.sealed:
