@@ -16,6 +16,7 @@ import structlog
 
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
+from goqueue.broker.image import Image
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.metadata.controller import lead
 from goqueue.broker.metadata.local_log import LocalLog
@@ -33,7 +34,7 @@ from goqueue.broker.transactions.application_transactions import GroupTransactio
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
-from goqueue.cluster import Metadata, MetadataRecord, Topic
+from goqueue.cluster import Metadata, MetadataRecord, SettingsChanged, Topic, TopicDeleted
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, Log, TimedOffset
 from goqueue.model.config import Config
@@ -43,6 +44,7 @@ from goqueue.model.errors import (
     OffsetOutOfRange,
     PolicyViolation,
     ShuttingDown,
+    TopicExists,
     TopicNotFound,
 )
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
@@ -93,6 +95,7 @@ class Broker:
         )
         self._metadata: MachineHost[Metadata] | None = None
         self.group_configs = GroupConfigs()
+        self._topics: Image[Metadata] | None = None  # what is committed of it
         self.groups = Groups(doors.clock, doors.random)
         self.queues = Queues(self)
         self.transactions = Transactions(
@@ -115,7 +118,6 @@ class Broker:
         self.partitions.on_recovered = self.queues.log_recovered
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
-        self._unsettled_topics: dict[TopicId, int] = {}  # created or grown, and not durable yet
         self.started_at = Timestamp(0)
         self._stopping = False
 
@@ -157,17 +159,17 @@ class Broker:
         await self.partitions.room.look()
         machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
         self._metadata = await self._lead(machine)
-        self.group_configs.attach(self._metadata)
-        self.partitions.topic_exists = machine.has_id
-        self.partitions.topic_was_deleted = machine.deleted.__contains__
-        self.partitions.topic_settled = self._topic_settled
-        if not machine.cluster_id:
+        self._topics = self._metadata.keep_image(machine.copy(), self._apply_committed)
+        self.group_configs.attach(self._metadata, self._topics)
+        self.partitions.topic_exists = self.metadata.has_id
+        self.partitions.topic_was_deleted = self.metadata.deleted.__contains__
+        if not self.cluster_id:
             await disk.in_background(self.partitions.refuse_unknown_topics)
             cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
             await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
         groups = GroupMachine(
             self.config.groups,
-            view_of(machine.topics.values()),
+            view_of(self.metadata.topics.values()),
             settings_of=self.group_configs.consumer_settings,
         )
         release = self.groups.release_when_committed
@@ -219,7 +221,7 @@ class Broker:
             ) from error
 
     def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
-        deleted = list(self.metadata.deleted)
+        deleted, topics = list(self.metadata.deleted), partial(self.topics, internal=True)
         for work in (
             self._host.run(),
             self.groups.host.run(),
@@ -232,8 +234,8 @@ class Broker:
             self.partitions.run_watermarks(),
             self.partitions.run_checkpoints(),
             self.partitions.room.run(),
-            self.partitions.run_retention(self.metadata.topics.values),
-            self.cleaner.run(self.metadata.topics.values),
+            self.partitions.run_retention(topics),
+            self.cleaner.run(topics),
             self._finish_deletions(deleted),
             self._watch_clock(),
         ):
@@ -281,7 +283,13 @@ class Broker:
 
     @property
     def metadata(self) -> Metadata:
-        return self._host.machine
+        """What is committed: to look at, not to decide by."""
+        return self._image.current
+
+    @property
+    def _image(self) -> Image[Metadata]:
+        assert self._topics is not None, "the broker is not open"
+        return self._topics
 
     @property
     def cluster_id(self) -> str:
@@ -341,30 +349,11 @@ class Broker:
             )
 
         if validate_only:
-            return decide(self.metadata).reply
-        topic = await self._submit_topic(decide)
+            return await self._host.read(lambda metadata: decide(metadata).reply)
+        topic = await self._change(decide)
         await self._tell_groups()
         _log.info("topic created", topic=name, partitions=count, settings=settings or {})
         return topic
-
-    async def _submit_topic(
-        self, decide: Callable[[Metadata], Decision[MetadataRecord, Topic]]
-    ) -> Topic:
-        """As the host's `submit`; until it is durable, `_topic_settled` waits for it."""
-        topic, committed = self._host.submit_now(decide)
-        if committed is not None:
-            pending = self._unsettled_topics
-            pending[topic.topic_id] = pending.get(topic.topic_id, 0) + 1
-            await committed  # when it fails, the topic stays unsettled
-            pending[topic.topic_id] -= 1
-            if not pending[topic.topic_id]:
-                del pending[topic.topic_id]
-        return topic
-
-    async def _topic_settled(self, topic_id: TopicId) -> None:
-        """Return when the topic and its partitions are durable, whatever else is not."""
-        if self._unsettled_topics.get(topic_id):
-            await self._host.settled()
 
     async def ensure_topic(self, name: str) -> Topic:
         """The topic; created with the defaults when missing and `topics.auto_create` allows it."""
@@ -374,13 +363,15 @@ class Broker:
         checked = topic_name(name)
         if not self.config.topics.auto_create or is_internal(checked):
             raise TopicNotFound(f"there is no topic {name!r}")
-        return await self.create_topic(name)
+        with contextlib.suppress(TopicExists):  # made by somebody else just now
+            return await self.create_topic(name)
+        return self.topic(name)
 
     async def add_partitions(self, name: str, count: int, *, validate_only: bool = False) -> Topic:
         """Grow the topic to `count` partitions in all."""
         if validate_only:
-            return self.metadata.add_partitions(name, count).reply
-        topic = await self._submit_topic(lambda metadata: metadata.add_partitions(name, count))
+            return await self._host.read(lambda each: each.add_partitions(name, count).reply)
+        topic = await self._change(lambda metadata: metadata.add_partitions(name, count))
         await self._tell_groups()
         _log.info("partitions added", topic=name, partitions=count)
         return topic
@@ -399,9 +390,8 @@ class Broker:
             return metadata.change_settings(name, changes, replace=replace)
 
         if validate_only:
-            return decide(self.metadata).reply
-        topic = await self._host.submit(decide)
-        self.partitions.apply_settings(topic)
+            return await self._host.read(lambda metadata: decide(metadata).reply)
+        topic = await self._change(decide)
         self.queues.retry_dead_letters()
         _log.info("settings changed", topic=name, settings=topic.overrides)
         return topic
@@ -409,17 +399,31 @@ class Broker:
     async def delete_topic(self, name: str) -> Topic:
         """Gone for clients when this returns; the files go in the background."""
         refuse_internal(name)
-        topic, committed = self._host.submit_now(lambda metadata: metadata.delete_topic(name))
-        abandoned = self.partitions.abandon(topic)  # at once: the name may be taken again
-        if committed is not None:
-            await committed
+        topic = await self._change(lambda metadata: metadata.delete_topic(name))
         await self.groups.topics_deleted((topic.name,))
         await self.queues.topic_deleted(topic.name)
         await self._tell_groups()
-        if await self.partitions.delete(topic, abandoned):
+        if await self.partitions.delete(topic):
             self._note_data_removed(topic.topic_id)
         _log.info("topic deleted", topic=name)
         return topic
+
+    async def _change(self, decide: Callable[[Metadata], Decision[MetadataRecord, Topic]]) -> Topic:
+        """As the host's `submit`; it shows when this returns."""
+        topic = await self._host.submit(decide)
+        self._image.catch_up()
+        return topic
+
+    def _apply_committed(self, metadata: Metadata, record: MetadataRecord) -> None:
+        """To what is shown, and to the partitions that are open: nobody sees one without the other.
+
+        Once a deletion shows, the topic's name may be taken again.
+        """
+        if isinstance(record, TopicDeleted):
+            self.partitions.abandon(metadata.topic_by_id(record.topic_id))
+        metadata.apply(record)
+        if isinstance(record, SettingsChanged):
+            self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))
 
     def _note_data_removed(self, topic_id: TopicId) -> None:
         with contextlib.suppress(GoQueueError):  # noted after the next start

@@ -5,6 +5,19 @@
                          wait until they are committed ──> reply
     write(decide) ────── the same, and whoever wants it `durable` says so later
     defer(decide) ────── apply the records, write them with the next ones that are decided
+    read(look) ───────── look(machine), wait until all that it saw is committed ──> what it saw
+
+The machine runs ahead of its log.  A reply, a refusal among them, shows what is committed, so it
+waits for everything that was in the log when it was made: also when it wrote nothing itself, for
+it may repeat or contradict what a power cut can still take back.  Mostly there is nothing to wait
+for, and then it costs nothing.  Deferred records are not waited for: they say that something has
+been done which a restart finds undone and does again.
+
+    log     ───────────────────────┬─ ─ ─ ─ ─ ┐─ ─ ─ ─ ─ ─
+                          committed │ appended │ deferred
+    machine ────────────────────────┴──────────┴──────────▶  decisions; `ahead`
+    read    ────────────────────────▶ waits ──▶
+    image   ────────────────────────▶                        looks that must not wait
 
 After a restart the newest snapshot is applied and the log replayed behind it.  A snapshot is the
 machine's state as records, so both go through the same `apply`.  It is encoded and written in
@@ -21,6 +34,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from goqueue.broker.host_upkeep import NEVER, HostUpkeep
+from goqueue.broker.image import Image
 from goqueue.broker.journal import Journal
 from goqueue.model.errors import DiskFull, GoQueueError
 from goqueue.model.ids import Offset, Timestamp
@@ -29,6 +43,7 @@ from goqueue.runtime import Clock
 
 MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # the record type is free here
 RecordT = TypeVar("RecordT")
+SeenT = TypeVar("SeenT")
 ReplyT = TypeVar("ReplyT")
 
 # A snapshot is due after so many records that are so large in relation to the last snapshot.
@@ -59,7 +74,8 @@ class MachineHost(Generic[MachineT]):
         on_deadline_reply: Callable[[Any, Committed], None] | None = None,
         upkeep: HostUpkeep | None = None,
     ) -> None:
-        self.machine = machine
+        self._machine = machine
+        self._image: Image[MachineT] | None = None
         self._journal = journal
         self._clock = clock
         self._on_deadline_reply = on_deadline_reply
@@ -90,11 +106,45 @@ class MachineHost(Generic[MachineT]):
         self.notice_deadline()
 
     def _replay(self, values: Iterable[bytes]) -> None:
-        machine = self.machine
+        machine = self._machine
         for value in values:
             machine.apply(machine.decode(value))
 
     # --- asking -----------------------------------------------------------------------------------
+
+    async def read(self, look: Callable[[MachineT], SeenT]) -> SeenT:
+        """What `look` sees, or its refusal, once all that it may have seen is committed.
+
+        It sees one moment, and gives values or copies: what lives on in the machine would show
+        what was decided while this waited.
+        """
+        try:
+            seen = look(self._machine)
+        except GoQueueError:
+            await self.settled()
+            raise
+        committed = self._uncommitted()
+        if committed is not None:
+            await committed
+        return seen
+
+    @property
+    def ahead(self) -> MachineT:
+        """The machine as it is, ahead of its log: for what never reaches a reply.
+
+        Wake-ups, metrics, and the choice of what to `submit`, which decides again.
+        """
+        return self._machine
+
+    @property
+    def machine(self) -> MachineT:
+        return self._machine
+
+    def keep_image(self, copy: MachineT, apply: Callable[[MachineT, Any], None]) -> Image[MachineT]:
+        """An image that follows the log from now on; `copy` is one of the machine as it is."""
+        assert not self._deferred, "they would be missing"
+        self._image = Image(copy, self._journal, apply)
+        return self._image
 
     @property
     def failed(self) -> str | None:
@@ -102,8 +152,19 @@ class MachineHost(Generic[MachineT]):
         return self._journal.failed
 
     async def settled(self) -> None:
-        """Return when everything decided so far is durable."""
+        """Return when everything decided so far is durable, but for what was deferred."""
         await self._journal.settled()
+
+    def _uncommitted(self) -> Committed:
+        """Done when all that is in the log by now is committed; None when it is."""
+        journal = self._journal
+        last = Offset(journal.end_offset - 1)
+        if journal.is_committed(last):
+            return None
+        committed = journal.committed(last)
+        if committed.done():
+            committed.exception()  # of a log that failed; there may be no waiter
+        return committed
 
     def demand_sync(self) -> None:
         """Somebody is going to want what was written `durable`."""
@@ -119,8 +180,12 @@ class MachineHost(Generic[MachineT]):
     # --- deciding ---------------------------------------------------------------------------------
 
     async def submit(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
-        """Let the machine decide, make it so, and answer once that is durable."""
-        reply, committed = self.submit_now(decide)
+        """Let the machine decide, make it so, and answer or refuse once that is durable."""
+        try:
+            reply, committed = self.submit_now(decide)
+        except GoQueueError:
+            await self.settled()
+            raise
         if committed is not None:
             await committed
         return reply
@@ -128,9 +193,12 @@ class MachineHost(Generic[MachineT]):
     def submit_now(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
     ) -> tuple[ReplyT, Committed]:
-        """As `submit`, for callers who wait for the commit themselves."""
+        """As `submit`, for callers who wait for the commit themselves.
+
+        A refusal is raised at once: who passes it on to a client waits until all is `settled`.
+        """
         reply, last = self.write(decide)
-        return reply, None if last is None else self._journal.committed(last)
+        return reply, self._uncommitted() if last is None else self._journal.committed(last)
 
     def write(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
@@ -140,23 +208,26 @@ class MachineHost(Generic[MachineT]):
         No sync is asked for: that is done by `durable`, by others who write, or by a timer.
         """
         try:
-            decision = decide(self.machine)
+            decision = decide(self._machine)
         finally:
             self.notice_deadline()  # a refusal may have set one too
         if not decision.records:
             return decision.reply, None
-        last = self._append([self.machine.encode(record) for record in decision.records])
+        last = self._append([self._machine.encode(record) for record in decision.records])
         for record in decision.records:
-            self.machine.apply(record)
+            self._machine.apply(record)
         self.notice_deadline()
         return decision.reply, last
 
     def defer(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
         """As `submit_now`, for what may be lost in a crash: nobody pays for its way to disk."""
-        decision = decide(self.machine)
+        decision = decide(self._machine)
         for record in decision.records:
-            self._deferred.append(self.machine.encode(record))
-            self.machine.apply(record)
+            value = self._machine.encode(record)
+            self._deferred.append(value)
+            self._machine.apply(record)
+            if self._image is not None:
+                self._image.expect(None, [value])
         if len(self._deferred) >= DEFERRED_MAX:
             self.write_deferred()
         self.notice_deadline()
@@ -182,18 +253,19 @@ class MachineHost(Generic[MachineT]):
 
     def notice_deadline(self) -> None:
         """Have it watched unless an earlier one is: verbs are many."""
-        deadline = self.machine.next_deadline()
+        deadline = self._machine.next_deadline()
         if deadline is not None and deadline < self.awaited:
             deadline = max(deadline, self._retry_at)
             if deadline < self.awaited:
                 self._upkeep.watch(self, deadline)
 
     def _append(self, values: list[bytes]) -> Offset:
-        if self._deferred:
-            values = [*self._deferred, *values]
-        last = self._journal.append(values)
+        written = [*self._deferred, *values] if self._deferred else values
+        last = self._journal.append(written)
         self._deferred.clear()
-        self._grown(len(values), sum(map(len, values)))
+        if self._image is not None:
+            self._image.expect(last, values)
+        self._grown(len(written), sum(map(len, written)))
         return last
 
     # --- running ----------------------------------------------------------------------------------
@@ -204,7 +276,7 @@ class MachineHost(Generic[MachineT]):
 
     def fire(self, now: Timestamp) -> None:
         """Do what is due by now, and watch the next deadline."""
-        deadline = self.machine.next_deadline()
+        deadline = self._machine.next_deadline()
         if deadline is not None and deadline <= now:
             self._fire(now)
         self.notice_deadline()
@@ -235,7 +307,7 @@ class MachineHost(Generic[MachineT]):
             self.write_deferred()
             offset = self._journal.end_offset
             self.records_since_snapshot = self._bytes_since_snapshot = 0
-            with contextlib.closing(self.machine.snapshot()) as records:
+            with contextlib.closing(self._machine.snapshot()) as records:
                 slices = self._slices(records)
                 first = next(slices)  # what has begun can be closed
                 slices = itertools.chain((first,), slices)
@@ -244,7 +316,7 @@ class MachineHost(Generic[MachineT]):
 
     def _slices(self, records: Iterable[Any]) -> Iterator[list[bytes]]:
         """At least one, and each is soon there."""
-        encode, instant = self.machine.encode, self._clock.instant
+        encode, instant = self._machine.encode, self._clock.instant
         some, size, ends_at = list[bytes](), 0, instant() + SLICE_NANOSECONDS
         for record in records:
             data = encode(record)

@@ -1,5 +1,11 @@
 """What the nodes of a cluster agree on."""
 
-from goqueue.cluster.metadata import Metadata, MetadataRecord, Topic
+from goqueue.cluster.metadata import (
+    Metadata,
+    MetadataRecord,
+    SettingsChanged,
+    Topic,
+    TopicDeleted,
+)
 
-__all__ = ["Metadata", "MetadataRecord", "Topic"]
+__all__ = ["Metadata", "MetadataRecord", "SettingsChanged", "Topic", "TopicDeleted"]

@@ -128,6 +128,19 @@ class Metadata:
         self._cluster_id = ""
         self._next_producer_id = 0
 
+    def copy(self) -> "Metadata":
+        """One that goes its own way from here."""
+        copy = Metadata(self._defaults, self._partitions_max)
+        copy._by_name.update(self._by_name)
+        copy._by_id.update(self._by_id)
+        copy._by_folded_name.update(self._by_folded_name)
+        copy._deleted.update(self._deleted)
+        copy._group_configs.update(self._group_configs)
+        copy._group_configs_taken_over = self._group_configs_taken_over
+        copy._cluster_id = self._cluster_id
+        copy._next_producer_id = self._next_producer_id
+        return copy
+
     # --- reading ----------------------------------------------------------------------------------
 
     @property

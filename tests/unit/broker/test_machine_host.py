@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from goqueue.broker.storage import snapshot_file
 from goqueue.broker.storage.partition_journal import SNAPSHOTS_KEPT, PartitionJournal
 from goqueue.broker.storage.snapshot_file import WholeSnapshot
 from goqueue.log import framed
-from goqueue.model.errors import CorruptData, DiskFull, StorageFailed
+from goqueue.model.errors import CorruptData, DiskFull, InvalidRequest, StorageFailed
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision
 from goqueue.model.snapshots import Walk
@@ -136,6 +136,131 @@ def test_what_is_refused_or_changes_nothing_writes_nothing():
         with pytest.raises(DiskFull):
             await add(host, -1)
         assert disk.operations == before
+
+    run(story())
+
+
+# --- what is shown is committed -------------------------------------------------------------------
+
+
+def refuse(machine: Sum) -> int:
+    raise InvalidRequest(f"{machine.total} is there")
+
+
+def refuse_to_decide(machine: Sum) -> Decision[Added, int]:
+    raise InvalidRequest(f"{machine.total} is there")
+
+
+async def refusal(work: Awaitable[int]) -> int:
+    with pytest.raises(InvalidRequest) as refused:
+        await work
+    return int(str(refused.value).split()[0])
+
+
+SHOWN: dict[str, Callable[[MachineHost[Sum]], Awaitable[int]]] = {
+    "a read": lambda host: host.read(lambda machine: machine.total),
+    "the refusal of a read": lambda host: refusal(host.read(refuse)),
+    "a reply that writes nothing": lambda host: add(host, 0),
+    "a refusal": lambda host: refusal(host.submit(refuse_to_decide)),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_what_is_shown_outlives_a_power_cut(shown: str):
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        for number in range(1, 6):
+            host.write(lambda machine, number=number: machine.add(number))  # type: ignore[misc]
+            seen = await SHOWN[shown](host)
+            assert seen == host.ahead.total
+            for fate in range(3):
+                assert (await reopened(disk.crash(fate))).total >= seen
+
+    run(story())
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_what_is_not_committed_for_a_failed_disk_is_never_shown(shown: str):
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        await add(host, 1)
+        disk.fail_sync(LOG)
+        with pytest.raises(StorageFailed):
+            await add(host, 2)
+        with pytest.raises(StorageFailed):
+            await SHOWN[shown](host)
+
+    run(story())
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_what_is_committed_is_shown_at_once(shown: str):
+    """A failed disk does not matter, and nobody gets a turn in between."""
+
+    async def story() -> None:
+        host = await opened(SimDisk())
+        await add(host, 3)
+        with pytest.raises(StopIteration) as done:
+            next(SHOWN[shown](host).__await__())
+        assert done.value.value == 3
+
+    run(story())
+
+
+def test_a_read_shows_one_moment():
+    async def story() -> None:
+        host = await opened(SimDisk())
+        host.write(lambda machine: machine.add(1))
+        reading = host.read(lambda machine: machine.total).__await__()
+        next(reading)  # it has looked, and waits
+        host.write(lambda machine: machine.add(10))
+        await host.settled()
+        with pytest.raises(StopIteration) as done:
+            next(reading)
+        assert done.value.value == 1
+
+    run(story())
+
+
+def test_what_is_deferred_is_shown_before_it_is_written():
+    """A restart finds it undone, and does it again: nobody waits for it."""
+
+    async def story() -> None:
+        host = await opened(SimDisk())
+        host.defer(lambda machine: machine.add(5))
+        assert await host.read(lambda machine: machine.total) == 5
+
+    run(story())
+
+
+def test_an_image_holds_what_is_committed():
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        await add(host, 1)
+        first = Sum()
+        first.apply(Added(1))
+        image = host.keep_image(first, Sum.apply)
+        for number in (10, 100):
+            shown = image.current.total
+            host.write(lambda machine, number=number: machine.add(number))  # type: ignore[misc]
+            host.defer(lambda machine: machine.add(1000))
+            host.write(lambda machine: machine.add(10_000))
+            while image.current.total < host.ahead.total:
+                assert image.current.total == shown
+                host.demand_sync()
+                await asyncio.sleep(0.0001)
+            for fate in range(3):
+                assert (await reopened(disk.crash(fate))).total == image.current.total
+        host.defer(lambda machine: machine.add(1000))
+        assert image.current.total == host.ahead.total, "what is deferred shows at once"
+        assert image.current.applied == host.ahead.applied
+        disk.fail_sync(LOG)
+        with pytest.raises(StorageFailed):
+            await add(host, 7)
+        assert image.current.total == host.ahead.total - 7
 
     run(story())
 

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.broker.image import Image
 from goqueue.broker.machine_host import MachineHost
-from goqueue.cluster import Metadata
+from goqueue.cluster import Metadata, MetadataRecord
 from goqueue.groups import UNSET, GroupMachine, GroupSettings
 from goqueue.model.ids import GroupId
+from goqueue.model.machine import Decision
 from goqueue.queue import QueueMachine, QueueSettings
 
 _KAFKA_NAMES: Final = {
@@ -46,10 +48,12 @@ class GroupConfigs:
 
     def __init__(self) -> None:
         self._host: MachineHost[Metadata] | None = None
+        self._image: Image[Metadata] | None = None
         self._queue: dict[GroupId, tuple[Texts, QueueSettings]] = {}  # what came of which texts
 
-    def attach(self, host: MachineHost[Metadata]) -> None:
+    def attach(self, host: MachineHost[Metadata], image: Image[Metadata]) -> None:
         self._host = host
+        self._image = image
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -83,9 +87,15 @@ class GroupConfigs:
 
     async def set_queue_settings(self, group_id: GroupId, settings: QueueSettings) -> None:
         wanted = {**_UNSET_QUEUE, **_queue_texts(settings)}
-        if _DURABILITY in self._texts(group_id):  # a restart must know that it was another one
-            wanted[_DURABILITY] = settings.delivery_durability
-        await self._change(group_id, wanted)
+
+        def decide(metadata: Metadata) -> Decision[MetadataRecord, None]:
+            if _DURABILITY in metadata.group_configs.get(group_id, _NO_TEXTS):
+                # a restart must know that it was another one
+                wanted[_DURABILITY] = settings.delivery_durability
+            return metadata.change_group_config(group_id, wanted)
+
+        assert self._host is not None
+        await self._host.submit(decide)
 
     async def unset_queue_settings(self, group_id: GroupId) -> None:
         await self._change(group_id, _UNSET_QUEUE)
@@ -112,8 +122,8 @@ class GroupConfigs:
 
     @property
     def _metadata(self) -> Metadata:
-        assert self._host is not None, "the broker is not open"
-        return self._host.machine
+        assert self._image is not None, "the broker is not open"
+        return self._image.current
 
     def _texts(self, group_id: GroupId) -> Texts:
         return self._metadata.group_configs.get(group_id, _NO_TEXTS)

@@ -74,6 +74,7 @@ class Partitions:
         self._orphaned = f"{data_dir}/orphaned"
         self._open: dict[Key, Partition] = {}
         self._opening: dict[tuple[Key, TopicId | None], asyncio.Future[Partition]] = {}
+        self._abandoned: dict[TopicId, list[Partition]] = {}  # of topics that are being deleted
         self._directories = threading.Lock()  # held while a topic's directory changes hands
         self._removing = threading.Lock()
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
@@ -88,7 +89,6 @@ class Partitions:
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
         # Which of several replicas this node keeps; None: it keeps the only one.
         self.replica_of: ReplicaOf = lambda _topic_id, _index: None
-        self.topic_settled: Callable[[TopicId], Awaitable[None]] = _nothing
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -149,10 +149,6 @@ class Partitions:
         self, key: Key, settings: TopicSettings, topic_id: TopicId | None
     ) -> Partition:
         topic, index = key
-        if topic_id is not None:
-            await self.topic_settled(
-                topic_id
-            )  # or a crash could leave data of a topic that never was
         log, recovery = await self._disk.in_background(
             lambda: self._open_log(topic, index, settings, topic_id)
         )
@@ -239,21 +235,24 @@ class Partitions:
             if partition is not None:
                 partition.log.settings = topic.settings
 
-    def abandon(self, topic: Topic) -> list[Partition]:
-        """Let nobody find or use the topic's partitions; gives those that were open."""
+    def abandon(self, topic: Topic) -> None:
+        """Let nobody find or use the topic's partitions any more; `delete` follows."""
         keys = [(topic.name, index) for index in range(topic.partitions)]
-        abandoned = [self._open.pop(key) for key in keys if key in self._open]
-        for partition in abandoned:
+        found = [self._open[key] for key in keys if key in self._open]
+        self._abandoned[topic.topic_id] = [
+            each for each in found if each.topic_id == topic.topic_id
+        ]
+        for partition in self._abandoned[topic.topic_id]:
+            del self._open[partition.topic, partition.index]
             self._dirty.pop(partition, None)
             partition.abandon()
-        return abandoned
 
-    async def delete(self, topic: Topic, abandoned: list[Partition]) -> bool:
+    async def delete(self, topic: Topic) -> bool:
         """Take the topic's data away.  What a crash or an error leaves goes at the next start.
 
         True when nothing of it is left below its name.
         """
-        for partition in abandoned:
+        for partition in self._abandoned.pop(topic.topic_id, ()):
             await partition.wait_idle()
         opening = [work for (_, owner), work in self._opening.items() if owner == topic.topic_id]
         if opening:
@@ -493,10 +492,6 @@ async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]
         _log.error(f"{what} failed", partition=str(where), problem=str(error))
         return False
     return True
-
-
-async def _nothing(_topic_id: TopicId) -> None:
-    return
 
 
 async def _nobody_minds(_topic: TopicName, _index: int, _topic_id: TopicId, _end: Offset) -> None:

@@ -134,22 +134,61 @@ def test_writers_and_readers_of_a_deleted_topic_are_told_so(seed: int):
 # --- crashes ------------------------------------------------------------------------------------
 
 
-def test_nothing_is_acked_to_a_topic_that_is_not_durable(seed: int):
-    """A topic shows when it is decided; a crash before that is on disk would take its data."""
+def test_a_topic_shows_when_it_is_durable(seed: int):
+    """A crash before that would take it back, and what was published to it."""
 
     async def story(doors: Doors, disk: SimDisk) -> None:
         async with running(doors) as broker:
             disk.fail_sync(f"{LOGS}/__metadata/*.log")
             creation = asyncio.ensure_future(broker.create_topic("t"))
-            while broker.metadata.find("t") is None:
-                await doors.clock.sleep(0)
-            with pytest.raises(StorageFailed):
-                await publish(broker, "t", "refused")
+            while not creation.done():
+                assert not broker.has_topic("t")
+                assert broker.topics() == []
+                with pytest.raises(TopicNotFound):
+                    await publish(broker, "t", "refused")
+                await doors.clock.sleep(0.0001)
             with pytest.raises(StorageFailed):
                 await creation
+            with pytest.raises(StorageFailed):  # it may be there after a restart, or not
+                await broker.create_topic("t")
+            with pytest.raises(StorageFailed):
+                await broker.ensure_topic("t")
+            assert not broker.has_topic("t")
 
     with World(seed) as world:
         world.run(story(world.doors("a"), world.disk("a")))
+
+
+def test_a_deletion_shows_when_it_is_durable_although_its_caller_is_gone(seed: int):
+    async def story(doors: Doors) -> None:
+        async with running(doors) as broker:
+            await broker.create_topic("t")
+            await publish(broker, "t", "kept so far")
+            partition = await broker.partition("t", 0)
+            deletion = asyncio.ensure_future(broker.delete_topic("t"))
+            while broker.hosts()[0].ahead.find("t") is not None:
+                await doors.clock.sleep(0)
+            deletion.cancel()
+            assert broker.has_topic("t")
+            assert await broker.partition("t", 0) is partition
+            await broker.create_topic("t")  # decided behind the deletion
+            assert await publish(broker, "t", "new") == 0
+            assert await values_in(await broker.partition("t", 0)) == ["new"]
+            with pytest.raises(TopicNotFound):
+                await partition.committed(Offset(partition.log.end_offset))
+
+    with World(seed) as world:
+        world.run(story(world.doors("a")))
+
+
+def test_what_is_asked_for_many_times_at_once_is_created_once(seed: int):
+    async def story(doors: Doors) -> None:
+        async with running(doors) as broker:
+            made = await asyncio.gather(*(broker.ensure_topic("t") for _ in range(5)))
+            assert made == [broker.topic("t")] * 5
+
+    with World(seed) as world:
+        world.run(story(world.doors("a")))
 
 
 def test_a_deletion_is_finished_after_a_crash_at_any_of_its_operations():
@@ -352,7 +391,7 @@ def test_topics_go_on_when_the_metadata_cannot_be_written(seed: int):
                 await broker.add_partitions("young", 3)
             await publish(broker, "old", "one")
             assert await values_in(await broker.partition("old", 0)) == ["one"]
-            with pytest.raises(StorageFailed):
+            with pytest.raises(TopicNotFound):
                 await publish(broker, "never", "refused")
 
     with World(seed) as world:
