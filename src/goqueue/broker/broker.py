@@ -23,7 +23,6 @@ from goqueue.broker.metadata.local_log import LocalLog
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
-from goqueue.broker.shares.members import ShareMembers
 from goqueue.broker.storage.backups import Backups
 from goqueue.broker.storage.batch_validation import prepare
 from goqueue.broker.storage.compactor import Cleaner
@@ -112,9 +111,7 @@ class Broker:
             clock, self.transactions, self.reserve_producer_id
         )
         self.queue_members = QueueMembers(self, self.queues)
-        self.shares = ShareMembers(self, self.queues)
-        self.queue_groups = QueueGroups(self, self.queues, self.queue_members, self.shares)
-        self.groups.before_join = self.queue_groups.refuse_streams
+        self.queue_groups = QueueGroups(self, self.queues, self.queue_members)
         self.partitions.on_recovered = self.queues.log_recovered
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
@@ -171,6 +168,7 @@ class Broker:
             self.config.groups,
             view_of(self.metadata.topics.values()),
             settings_of=self.group_configs.consumer_settings,
+            share_settings_of=self.group_configs.share_settings,
         )
         release = self.groups.release_when_committed
         self.groups.attach(await self._hosted(GROUPS_TOPIC, groups, release))
@@ -181,6 +179,7 @@ class Broker:
         queues = QueueMachine(self.group_configs.queue_settings)
         host = await self._hosted(LEDGERS_TOPIC, queues, self.queues.on_deadline)
         await self.group_configs.take_over(groups, queues)
+        await self.groups.take_over_members(queues)
         await self.queues.attach(host)
 
     async def _lead(self, machine: Metadata) -> MachineHost[Metadata]:
@@ -228,8 +227,6 @@ class Broker:
             self.transactions.host.run(),
             self.transactions.run_upkeep(self.partitions),
             self.queues.run(),
-            self.queue_members.run(),
-            self.shares.run(),
             self.partitions.run_flushes(),
             self.partitions.run_watermarks(),
             self.partitions.run_checkpoints(),

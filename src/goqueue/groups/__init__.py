@@ -8,6 +8,7 @@
                                     reconcile: a member's next step to its target
                                     member_assignment: where a member is on its way there
     conversion, classic_in_consumer: both protocols in one group     deadlines: timers that are due
+    share, share_heartbeat: members that work topics off as queues
     offsets, commits: positions     descriptions, settings: for administrators
 
 `pending_change`, `context`, `parked_requests` and `timers` are what all protocols share; `records`
@@ -29,20 +30,29 @@ from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDe
 from goqueue.groups.machine import GroupMachine
 from goqueue.groups.member_assignment import Changes, MemberAssignment
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
-from goqueue.groups.records import CommittedOffset, GroupRecord, Protocol, ReaderTraits
+from goqueue.groups.records import (
+    CommittedOffset,
+    GroupRecord,
+    Protocol,
+    ReaderTraits,
+    ShareMember,
+)
 from goqueue.groups.replies import (
     GroupDecision,
     HeartbeatResponse,
     Joined,
     JoinedMember,
     Left,
+    LostMember,
     Outcome,
     Parked,
+    ShareHeartbeatResponse,
     Synced,
     Token,
     Wakeup,
 )
 from goqueue.groups.settings import UNSET, GroupSettings
+from goqueue.groups.share_heartbeat import ShareHeartbeatRequest
 from goqueue.groups.statistics import RebalanceStatistics, Statistics
 from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
@@ -68,6 +78,7 @@ __all__ = [
     "Joined",
     "JoinedMember",
     "Left",
+    "LostMember",
     "MemberAssignment",
     "MemberDescription",
     "MemberIdentity",
@@ -79,6 +90,9 @@ __all__ = [
     "Protocol",
     "ReaderTraits",
     "RebalanceStatistics",
+    "ShareHeartbeatRequest",
+    "ShareHeartbeatResponse",
+    "ShareMember",
     "Statistics",
     "SyncRequest",
     "Synced",

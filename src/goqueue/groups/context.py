@@ -1,9 +1,11 @@
 """The state of the coordinator, which the requests of all protocols share.
 
-`groups` and `offsets` are durable and change by `apply` alone.  What is set for a group is durable
-elsewhere: `settings_of` knows it.  The rest is in memory only, and a restart may forget it:
-deadlines, parked requests, counters, the newest view of the topics.
+`groups`, `shares` and `offsets` are durable and change by `apply` alone.  What is set for a group
+is durable elsewhere: `settings_of` knows it.  The rest is in memory only, and a restart may forget
+it: deadlines, parked requests, polls, counters, the newest view of the topics.
 """
+
+from collections import Counter
 
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.config import AssignmentPace, GroupsConfig
@@ -11,8 +13,9 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.errors import InvalidGroupRequest
 from goqueue.groups.offsets import OffsetStore
 from goqueue.groups.parked_requests import ParkedRequests
-from goqueue.groups.replies import Token
+from goqueue.groups.replies import Assignment, Token
 from goqueue.groups.settings import SettingsOf
+from goqueue.groups.share import ShareGroup
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.timers import Timer, TimerKind, Timers
 from goqueue.groups.topics import TopicsView
@@ -28,12 +31,17 @@ class CoordinatorContext:
         topics: TopicsView,
         pace: AssignmentPace,
         settings_of: SettingsOf,
+        share_settings_of: SettingsOf,
     ) -> None:
         self.config = config
         self.pace = pace
         self.topics = topics
         self.settings_of = settings_of
+        self.share_settings_of = share_settings_of
         self.groups: dict[GroupId, Group] = {}
+        self.shares: dict[GroupId, ShareGroup] = {}  # a name may be in both, with members in one
+        self.share_assignments: dict[tuple[GroupId, str], Assignment] = {}  # as members were told
+        self.share_polls: Counter[tuple[GroupId, str]] = Counter()  # under way, by member
         self.offsets = OffsetStore()
         self.timers = Timers()
         self.parked_requests = ParkedRequests()
@@ -67,4 +75,5 @@ class CoordinatorContext:
         """Drop deadlines and parked requests, as a restart would; the tokens of the requests."""
         self.timers = Timers()
         self.target_set_at.clear()
+        self.share_assignments.clear()
         return self.parked_requests.clear()

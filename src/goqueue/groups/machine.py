@@ -10,6 +10,8 @@ deadline wakes it, and gives every member a whole new session from then on.  The
 a decision's records could not be written (they were never applied): the next call notices.
 """
 
+import contextlib
+import itertools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +24,8 @@ from goqueue.groups import (
     deadlines,
     descriptions,
     member_assignment,
+    share,
+    share_heartbeat,
 )
 from goqueue.groups.classic import ClassicGroup
 from goqueue.groups.classic_join import JoinRequest
@@ -38,7 +42,12 @@ from goqueue.groups.consumer import ConsumerGroup
 from goqueue.groups.consumer_heartbeat import HeartbeatRequest
 from goqueue.groups.context import CoordinatorContext, Group
 from goqueue.groups.descriptions import GroupDescription, GroupListing
-from goqueue.groups.errors import RebalanceInProgress, UnknownMember
+from goqueue.groups.errors import (
+    GroupModeConflict,
+    GroupNotEmpty,
+    RebalanceInProgress,
+    UnknownMember,
+)
 from goqueue.groups.member_assignment import Changes, MemberAssignment
 from goqueue.groups.pending_change import PendingChange, step
 from goqueue.groups.records import (
@@ -48,6 +57,12 @@ from goqueue.groups.records import (
     GroupDeleted,
     GroupRecord,
     OffsetRecord,
+    ShareEpochSet,
+    ShareGroupDeleted,
+    ShareMember,
+    ShareMemberSaved,
+    ShareMembersTakenOver,
+    ShareRecord,
     decode,
     encode,
 )
@@ -58,11 +73,14 @@ from goqueue.groups.replies import (
     Left,
     Outcome,
     Parked,
+    ShareHeartbeatResponse,
     Synced,
     Token,
     Wakeup,
 )
 from goqueue.groups.settings import UNSET, GroupSettings, SettingsOf
+from goqueue.groups.share import ShareGroup
+from goqueue.groups.share_heartbeat import JOIN_EPOCH, ShareHeartbeatRequest
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind
@@ -84,9 +102,14 @@ class GroupMachine:
         topics: TopicsView | None = None,
         pace: AssignmentPace | None = None,
         settings_of: SettingsOf = lambda _: UNSET,
+        share_settings_of: SettingsOf = lambda _: UNSET,
     ) -> None:
         self._context = CoordinatorContext(
-            config or GroupsConfig(), topics or Topics(), pace or AssignmentPace(), settings_of
+            config or GroupsConfig(),
+            topics or Topics(),
+            pace or AssignmentPace(),
+            settings_of,
+            share_settings_of,
         )
         self._former_settings: dict[GroupId, GroupSettings] = {}  # of a log that kept them itself
         self._is_awake = False
@@ -94,6 +117,8 @@ class GroupMachine:
         self._last: Outcome[Any] = Outcome(None)
         self._changes = Changes()
         self._walk: Walk[GroupId, Iterable[GroupRecord]] | None = None  # of a snapshot
+        self._share_walk: Walk[GroupId, Iterable[GroupRecord]] | None = None
+        self._share_members_taken_over = False
         self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
 
     # --- classic protocol -------------------------------------------------------------------------
@@ -102,6 +127,7 @@ class GroupMachine:
         self, now: Timestamp, request: JoinRequest, new_member_id: str
     ) -> GroupDecision[Joined | Parked]:
         """JoinGroup.  `new_member_id` is a fresh unique id, used if the member has none."""
+        self._refuse_queue(request.group_id)
         change = self._begin(now, request.group_id)
         classic_join.check_request(self._context, request)
         if isinstance(change.group, ConsumerGroup):
@@ -167,6 +193,8 @@ class GroupMachine:
         self, now: Timestamp, request: HeartbeatRequest
     ) -> GroupDecision[HeartbeatResponse]:
         """ConsumerGroupHeartbeat: join, stay, leave."""
+        if request.member_epoch == JOIN_EPOCH:
+            self._refuse_queue(request.group_id)
         change = self._begin(now, request.group_id)
         consumer_heartbeat.check_request(self._context, request)
         return self._finish(change, consumer_heartbeat.heartbeat(change, request))
@@ -189,6 +217,74 @@ class GroupMachine:
             return self._changes
         changes, self._changes = self._changes, Changes()
         return changes
+
+    # --- share groups, and workers over HTTP ------------------------------------------------------
+
+    def share_heartbeat(
+        self, now: Timestamp, request: ShareHeartbeatRequest
+    ) -> GroupDecision[ShareHeartbeatResponse]:
+        """ShareGroupHeartbeat: join, stay, leave."""
+        self._wake(now)
+        if request.member_epoch == JOIN_EPOCH:
+            self.refuse_streams(request.group_id)
+        records, response = share_heartbeat.heartbeat(self._context, now, request)
+        return self._decide(Decision(records, Outcome(response)))
+
+    def share_groups(self) -> Mapping[GroupId, ShareGroup]:
+        return self._context.shares
+
+    def begin_share_poll(self, now: Timestamp, group_id: GroupId, member_id: str) -> None:
+        """The member is there until `end_share_poll`, and a session longer; or it is unknown."""
+        self.keep_share_session(now, group_id, member_id)
+        self._context.share_polls[group_id, member_id] += 1
+
+    def end_share_poll(self, now: Timestamp, group_id: GroupId, member_id: str) -> None:
+        polls, key = self._context.share_polls, (group_id, member_id)
+        polls[key] -= 1
+        if not polls[key]:
+            del polls[key]
+        with contextlib.suppress(UnknownMember):  # it left meanwhile
+            self.keep_share_session(now, group_id, member_id)
+
+    def keep_share_session(self, now: Timestamp, group_id: GroupId, member_id: str) -> None:
+        """The member is heard of; raises `UnknownMember`."""
+        self._wake(now)
+        member = share_heartbeat.find_member(self._context, group_id, member_id)
+        share_heartbeat.restart_session(self._context, now, group_id, member)
+
+    def delete_share_group(self, now: Timestamp, group_id: GroupId) -> GroupDecision[None]:
+        """One without members, if there is such a one."""
+        self._wake(now)
+        group = self._context.shares.get(group_id)
+        if group is not None and group.members:
+            raise GroupNotEmpty(f"group {group_id!r} has {len(group.members)} members")
+        records = () if group is None else (ShareGroupDeleted(group_id),)
+        return self._decide(Decision(records, Outcome(None)))
+
+    def take_over_share_members(
+        self, epochs: dict[GroupId, int], members: tuple[tuple[GroupId, ShareMember], ...]
+    ) -> GroupDecision[None]:
+        """Those of a log that kept them itself; only the first time, for they do not change."""
+        if self._share_members_taken_over or not epochs:
+            return _reply(None)
+        return self._decide(Decision((ShareMembersTakenOver(epochs, members),), Outcome(None)))
+
+    def refuse_streams(self, group_id: GroupId) -> None:
+        """Raise if the group has members that read its topics as streams."""
+        if self.has_members(group_id):
+            raise GroupModeConflict(
+                f"the members of group {group_id!r} read its topics as streams: take another group"
+                " to work them off as queues, or stop those members first"
+            )
+
+    def _refuse_queue(self, group_id: GroupId) -> None:
+        """For who joins to read the group's topics as streams."""
+        group = self._context.shares.get(group_id)
+        if group is not None and group.members:
+            raise GroupModeConflict(
+                f"group {group_id!r} works its topics off as queues, with {len(group.members)}"
+                " members: take another group to read them as streams, or stop those members first"
+            )
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -294,6 +390,12 @@ class GroupMachine:
         if isinstance(record, GroupConfigured):
             self._former_settings[record.group_id] = record.settings
             return
+        if isinstance(record, ShareMembersTakenOver):
+            self._take_over_share_members(record)
+            return
+        if isinstance(record, ShareRecord):
+            self._apply_share(record)
+            return
         if self._walk is not None:
             self._walk.keep(record.group_id)
         before = self._context.groups.get(record.group_id)
@@ -305,29 +407,47 @@ class GroupMachine:
         else:
             self._context.groups[record.group_id] = group
 
+    def _apply_share(self, record: ShareRecord) -> None:
+        if self._share_walk is not None:
+            self._share_walk.keep(record.group_id)
+        share.step(self._context.shares, record)
+
+    def _take_over_share_members(self, record: ShareMembersTakenOver) -> None:
+        self._share_members_taken_over = True
+        for group_id, member in record.members:
+            self._apply_share(ShareMemberSaved(group_id, member))
+        for group_id, epoch in record.epochs.items():
+            self._apply_share(ShareEpochSet(group_id, epoch))
+
     def snapshot(self) -> Generator[GroupRecord, None, None]:
         """Records that rebuild this state in a new machine."""
-        groups = self._context.groups
+        groups, shares = self._context.groups, self._context.shares
         walk = self._walk = Walk(list(groups), lambda group_id: _copy(groups.get(group_id)))
-        return self._snapshot(
-            walk, list(self._former_settings.items()), self._context.offsets.snapshot()
+        share_walk = self._share_walk = Walk(
+            list(shares), lambda group_id: share.copy_records(shares.get(group_id))
         )
+        head: list[GroupRecord] = [
+            GroupConfigured(group_id, each) for group_id, each in self._former_settings.items()
+        ]
+        if self._share_members_taken_over:
+            head.append(ShareMembersTakenOver({}, ()))
+        return self._snapshot(head, walk, share_walk, self._context.offsets.snapshot())
 
     def _snapshot(
         self,
+        head: list[GroupRecord],
         walk: Walk[GroupId, Iterable[GroupRecord]],
-        settings: list[tuple[GroupId, GroupSettings]],
+        share_walk: Walk[GroupId, Iterable[GroupRecord]],
         offsets: Iterable[GroupRecord],
     ) -> Generator[GroupRecord, None, None]:
         try:
-            for records in walk:
+            yield from head
+            for records in itertools.chain(walk, share_walk):
                 yield from records
-            for group_id, each in settings:
-                yield GroupConfigured(group_id, each)
             yield from offsets
         finally:
             if walk is self._walk:
-                self._walk = None
+                self._walk = self._share_walk = None
                 self._context.offsets.end_snapshot()
 
     def encode(self, record: GroupRecord) -> bytes:
@@ -339,18 +459,25 @@ class GroupMachine:
     # --- time -------------------------------------------------------------------------------------
 
     def next_deadline(self) -> Timestamp | None:
-        has_state = self._context.groups or any(self._context.offsets.groups())
+        context = self._context
+        has_state = context.groups or context.shares or any(context.offsets.groups())
         if self._unapplied or self._lost or (has_state and not self._is_awake):
             return ASLEEP
-        return self._context.timers.next_due()
+        return context.timers.next_due()
 
     def on_deadline(self, now: Timestamp) -> GroupDecision[None]:
         """All that is due, group by group: many members that expire together cost one rebalance."""
         self._wake(now)
         due: dict[GroupId, list[Timer]] = {}
+        silent: list[Timer] = []
         for timer in self._context.timers.take_due(now):
-            due.setdefault(timer.group_id, []).append(timer)
+            if timer.kind is TimerKind.SHARE_SESSION:
+                silent.append(timer)
+            else:
+                due.setdefault(timer.group_id, []).append(timer)
         records: list[GroupRecord] = []
+        removed, lost = share_heartbeat.expire(self._context, now, silent)
+        records.extend(removed)
         wakeups = [Wakeup(token, RebalanceInProgress("ask again")) for token in self._lost]
         self._lost.clear()
         for group_id, timers in due.items():
@@ -358,7 +485,8 @@ class GroupMachine:
             deadlines.on_timers(change, timers)
             records.extend(change.records)
             wakeups.extend(change.wakeups)
-        return self._decide(Decision(tuple(records), Outcome(None, tuple(wakeups))))
+        outcome = Outcome(None, tuple(wakeups), tuple(lost))
+        return self._decide(Decision(tuple(records), outcome))
 
     def _begin(self, now: Timestamp, group_id: GroupId) -> PendingChange:
         """What every request does first."""
@@ -382,6 +510,9 @@ class GroupMachine:
         self._is_awake = True
         for group_id in self._context.groups:
             deadlines.restart_timers(PendingChange(self._context, group_id, now))
+        for group_id, group in self._context.shares.items():
+            for member in group.members.values():
+                share_heartbeat.restart_session(self._context, now, group_id, member)
         for group_id in self._context.offsets.groups():
             self._context.check_offsets_later(group_id, now)
 

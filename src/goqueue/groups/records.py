@@ -184,7 +184,54 @@ class MemberMoved(msgspec.Struct, frozen=True, tag="member_moved"):
     assignment_epochs: dict[int, Packed] = {}  # only in snapshots: a replay finds them by itself
 
 
-# --- both ---------------------------------------------------------------------------------------
+# --- share groups (KIP-932), and workers over HTTP ----------------------------------------------
+
+
+class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
+    member_id: str
+    client_id: str
+    client_host: str
+    rack_id: str | None = None
+    subscribed_names: tuple[TopicName, ...]
+    epoch: int  # of the group when it joined: whoever says an older one is its former self
+    session_timeout_ms: int | None = None  # of a worker over HTTP; None: the group's
+
+    @property
+    def is_worker(self) -> bool:
+        return self.session_timeout_ms is not None
+
+
+class ShareMemberSaved(msgspec.Struct, frozen=True, tag="share_member_saved"):
+    """A member came or changed; the first one makes the group."""
+
+    group_id: GroupId
+    member: ShareMember
+
+
+class ShareMemberRemoved(msgspec.Struct, frozen=True, tag="share_member_removed"):
+    group_id: GroupId
+    member_id: str
+
+
+class ShareEpochSet(msgspec.Struct, frozen=True, tag="share_epoch_set"):
+    """In a snapshot: members that came and went have left their mark on it."""
+
+    group_id: GroupId
+    epoch: int
+
+
+class ShareGroupDeleted(msgspec.Struct, frozen=True, tag="share_group_deleted"):
+    group_id: GroupId
+
+
+class ShareMembersTakenOver(msgspec.Struct, frozen=True, tag="share_members_taken_over"):
+    """Those that a log of queues kept until then; it has no say any more."""
+
+    epochs: dict[GroupId, int]
+    members: tuple[tuple[GroupId, ShareMember], ...]
+
+
+# --- all ---------------------------------------------------------------------------------------
 
 
 class GroupConfigured(msgspec.Struct, frozen=True, tag="group_configured"):
@@ -232,9 +279,16 @@ ClassicRecord: TypeAlias = (
 ConsumerRecord: TypeAlias = (
     ConsumerMemberSaved | ConsumerMemberRemoved | EpochBumped | TargetSet | MemberMoved
 )
+ShareRecord: TypeAlias = ShareMemberSaved | ShareMemberRemoved | ShareEpochSet | ShareGroupDeleted
 OffsetRecord: TypeAlias = OffsetsCommitted | OffsetsDeleted
 GroupRecord: TypeAlias = (
-    ClassicRecord | ConsumerRecord | GroupDeleted | GroupConfigured | OffsetRecord
+    ClassicRecord
+    | ConsumerRecord
+    | ShareRecord
+    | ShareMembersTakenOver
+    | GroupDeleted
+    | GroupConfigured
+    | OffsetRecord
 )
 
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")

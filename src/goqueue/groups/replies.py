@@ -18,6 +18,7 @@ import msgspec
 from goqueue.groups.errors import GroupError
 from goqueue.groups.partition_sets import PartitionSet
 from goqueue.groups.records import GroupRecord
+from goqueue.model.ids import GroupId, TopicId
 from goqueue.model.machine import Decision
 
 Token = NewType("Token", int)
@@ -75,6 +76,25 @@ class HeartbeatResponse(msgspec.Struct, frozen=True):
     assigned: PartitionSet | None = None
 
 
+Assignment = dict[TopicId, int]  # topic to the number of its partitions, all of which are assigned
+
+
+class ShareHeartbeatResponse(msgspec.Struct, frozen=True):
+    """The answer to ShareGroupHeartbeat; `assigned` is None when it did not change."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assigned: Assignment | None = None
+
+
+class LostMember(msgspec.Struct, frozen=True):
+    """A member of a share group whose session has ended: what it holds is for others."""
+
+    group_id: GroupId
+    member_id: str
+
+
 WakeReply = Joined | Synced | GroupError
 
 
@@ -88,6 +108,7 @@ class Outcome(msgspec.Struct, Generic[ReplyT], frozen=True):
 
     reply: ReplyT
     wakeups: tuple[Wakeup, ...] = ()
+    lost: tuple[LostMember, ...] = ()
 
 
 GroupDecision = Decision[GroupRecord, Outcome[ReplyT]]

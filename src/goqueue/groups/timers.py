@@ -21,6 +21,7 @@ class TimerKind(enum.IntEnum):
     SYNC = 4  # members that joined and do not sync
     OFFSETS = 5  # look for offsets to expire
     TARGET = 6  # a consumer group's new target was put off
+    SHARE_SESSION = 7  # a member of a share group was silent
 
 
 class Timer(NamedTuple):

@@ -21,8 +21,8 @@ class QueueGroup:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.book = LeaseBook()
         self.topic_totals: dict[TopicName, Totals] = {}
-        self.members: dict[str, QueueMember] = {}
-        self.generation = 0  # how often members came or went
+        self.members: dict[str, QueueMember] = {}  # of a log that kept them itself
+        self.generation = 0  # how often those came or went
         self.has_begun = False  # in a topic, which may be gone since: it is more than settings
 
     @property

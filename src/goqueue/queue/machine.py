@@ -161,6 +161,19 @@ class QueueMachine:
                 group.former_settings = None
         return taken
 
+    def take_former_members(
+        self,
+    ) -> tuple[dict[GroupId, int], list[tuple[GroupId, QueueMember]]]:
+        """As `take_former_settings`: how often members came or went in each group, and who is."""
+        epochs: dict[GroupId, int] = {}
+        members: list[tuple[GroupId, QueueMember]] = []
+        for group in self.groups.values():
+            if group.generation:
+                epochs[group.group_id] = group.generation
+                members += [(group.group_id, each) for each in group.members.values()]
+                group.generation, group.members = 0, {}
+        return epochs, members
+
     def open(
         self,
         where: Where,
@@ -233,14 +246,6 @@ class QueueMachine:
             records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))
         return Decision(records, None)
 
-    # --- members ----------------------------------------------------------------------------------
-
-    def join(self, group_id: GroupId, member: QueueMember) -> Decision[QueueRecord, QueueMember]:
-        """The member is there from now on, with another generation if it was there before."""
-        group = self.group(group_id)
-        joined = msgspec.structs.replace(member, generation=group.generation + 1)
-        return Decision((MemberJoined(group_id, joined),), joined)
-
     def remove_consumer(
         self,
         now: Timestamp,
@@ -250,7 +255,7 @@ class QueueMachine:
         failed: bool,
         deliveries_max: int | None = None,
     ) -> Decision[QueueRecord, int]:
-        """What it holds comes back, and it is no member; gives how many messages that are.
+        """What it holds comes back; gives how many messages that are.
 
         Not what a transaction of it acks: that comes back when the transaction has failed.
         `deliveries_max` is as in `release`.
@@ -275,8 +280,6 @@ class QueueMachine:
                 records += settling.release(
                     state, now, offsets, deliveries_max=_deliveries_max(group, deliveries_max)
                 )[0]
-        if consumer in group.members:
-            records.append(MemberLeft(group_id, consumer))
         return Decision(records, count)
 
     # --- handing out ------------------------------------------------------------------------------
@@ -534,7 +537,7 @@ class QueueMachine:
                 group.generation = max(group.generation, member.generation)
             case MemberLeft(group_id=group_id, member_id=member_id):
                 group = self.groups[group_id]
-                del group.members[member_id]
+                group.members.pop(member_id, None)
                 group.generation += 1
             case GroupForgotten(group_id=group_id):
                 group = self.groups.pop(group_id)

@@ -76,7 +76,7 @@ class GroupForgotten(msgspec.Struct, frozen=True, tag="group_forgotten"):
 
 
 class QueueMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A consumer that joined: its name is its id."""
+    """A consumer that joined, as it was written here before the log of groups had members."""
 
     member_id: str
     client_id: str

@@ -68,6 +68,7 @@ class Host:
         self.pace = pace
         self.view = Topics(topics)
         self.settings: dict[GroupId, GroupSettings] = {}
+        self.share_settings: dict[GroupId, GroupSettings] = {}
         self.machine = self.new_machine()
         self.now = Timestamp(1_000_000)
         self.log: list[bytes] = []
@@ -76,10 +77,15 @@ class Host:
         self.disk_is_full = False
 
     def new_machine(self) -> GroupMachine:
-        return GroupMachine(self.config, self.view, self.pace, self._settings_of)
+        return GroupMachine(
+            self.config, self.view, self.pace, self._settings_of, self._share_settings_of
+        )
 
     def _settings_of(self, group_id: GroupId) -> GroupSettings:
         return self.settings.get(group_id, UNSET)
+
+    def _share_settings_of(self, group_id: GroupId) -> GroupSettings:
+        return self.share_settings.get(group_id, UNSET)
 
     def run(self, decision: GroupDecision[ReplyT]) -> ReplyT:
         if self.disk_is_full and decision.records:

@@ -17,7 +17,6 @@ from hypothesis.stateful import (
 from goqueue.model.ids import GroupId, Offset
 from goqueue.queue import (
     QueueMachine,
-    QueueMember,
     QueueSettings,
     ReceiptExpired,
     ReceiptInTransaction,
@@ -75,7 +74,6 @@ class QueueAgainstReference(RuleBasedStateMachine):
         self.bench = Bench(settings)
         self.max_deliveries = max_deliveries or 10**9
         self.messages: list[Message] = []
-        self.members: set[str] = set()
         self.restored = 0  # records of the log that were a snapshot
 
     # --- steps ------------------------------------------------------------------------------------
@@ -176,22 +174,6 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 message.timeouts += 1
                 self._came_back(message, offset)
 
-    @rule(consumer=CONSUMERS)
-    def join(self, consumer: str) -> None:
-        member = QueueMember(
-            member_id=consumer,
-            client_id="",
-            client_host="",
-            topics=(WHERE.topic,),
-            session_timeout_ms=1000,
-            generation=0,
-            joined_at=self.bench.now,
-        )
-        before = self.bench.machine.group(WHERE.group_id).generation
-        joined = self.bench.submit(lambda machine: machine.join(WHERE.group_id, member))
-        assert joined.generation == before + 1
-        self.members.add(consumer)
-
     @rule(consumer=CONSUMERS, failed=st.booleans())
     def remove_consumer(self, consumer: str, failed: bool) -> None:
         self.bench.submit(
@@ -199,7 +181,6 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 self.bench.now, GroupId("workers"), consumer, failed=failed
             )
         )
-        self.members.discard(consumer)
         for offset, message in enumerate(self.messages):
             is_held = message.state == "in flight" and message.consumer == consumer
             if is_held and not message.transactional_id:
@@ -290,10 +271,6 @@ class QueueAgainstReference(RuleBasedStateMachine):
         assert sum(state.in_flight) == in_flight
         assert self.bench.machine.group(WHERE.group_id).book.in_flight == in_flight
         assert sum(lease.remaining for lease in state.leases) == in_flight
-
-    @invariant()
-    def members_are_those_who_joined_and_did_not_go(self) -> None:
-        assert set(self.bench.machine.group(WHERE.group_id).members) == self.members
 
     @invariant()
     def transactions_have_what_they_pinned_and_nothing_else(self) -> None:

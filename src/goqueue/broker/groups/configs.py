@@ -83,6 +83,11 @@ class GroupConfigs:
         given = {field: texts[name] for field, name in _CONSUMER.items() if name in texts}
         return msgspec.convert(given, GroupSettings, strict=False) if given else UNSET
 
+    def share_settings(self, group_id: GroupId) -> GroupSettings:
+        """Sessions and heartbeats of share consumers."""
+        found = self.queue_settings(group_id)
+        return GroupSettings(found.session_timeout_ms or None, found.heartbeat_interval_ms or None)
+
     # --- changing: whoever calls has checked them -------------------------------------------------
 
     async def set_queue_settings(self, group_id: GroupId, settings: QueueSettings) -> None:

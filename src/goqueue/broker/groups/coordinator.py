@@ -7,7 +7,8 @@ Watchers are long polls of members over HTTP, which look again when their group 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from goqueue.broker.groups.commit_holds import CommitHolds
@@ -28,11 +29,15 @@ from goqueue.groups import (
     Joined,
     JoinRequest,
     Left,
+    LostMember,
     MemberAssignment,
     MemberIdentity,
     Outcome,
     Parked,
     PartitionResult,
+    ShareHeartbeatRequest,
+    ShareHeartbeatResponse,
+    ShareMember,
     Statistics,
     Synced,
     SyncRequest,
@@ -41,10 +46,11 @@ from goqueue.groups import (
     Topics,
     Wakeup,
 )
-from goqueue.groups.consumer import JOIN_EPOCH
-from goqueue.groups.errors import GroupError, GroupModeConflict
+from goqueue.groups.errors import GroupError
+from goqueue.groups.share import ShareGroup
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
+from goqueue.queue import QueueMachine, QueueMember
 from goqueue.runtime import Clock, Random
 
 ReplyT = TypeVar("ReplyT")
@@ -63,8 +69,8 @@ class Groups:
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
         self.commit_holds = CommitHolds()
-        # Raises when the group's members work its topics off as queues.
-        self.before_join: Callable[[GroupId], None] = _nobody_minds
+        # Members that work topics off as queues were silent for too long.
+        self.on_members_lost: Callable[[Iterable[LostMember]], None] = _nobody_minds
 
     def attach(self, host: MachineHost[GroupMachine]) -> None:
         self._host = host
@@ -77,7 +83,6 @@ class Groups:
     # --- classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinRequest) -> Joined:
-        self.before_join(request.group_id)
         member_id = self.new_member_id(request.client_id)
         outcome = await self._decide(
             lambda machine: machine.join(self._clock.steady(), request, member_id)
@@ -114,12 +119,48 @@ class Groups:
     # --- consumer protocol ------------------------------------------------------------------------
 
     async def consumer_heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        if request.member_epoch == JOIN_EPOCH:
-            self.before_join(request.group_id)
         outcome = await self._decide(
             lambda machine: machine.consumer_heartbeat(self._clock.steady(), request)
         )
         return outcome.reply
+
+    # --- share groups, and workers over HTTP ------------------------------------------------------
+
+    async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatResponse:
+        outcome = await self._decide(
+            lambda machine: machine.share_heartbeat(self._clock.steady(), request)
+        )
+        return outcome.reply
+
+    def share_groups(self) -> Mapping[GroupId, ShareGroup]:
+        return self.host.machine.share_groups()
+
+    def keep_share_session(self, group_id: GroupId, member_id: str) -> None:
+        """The member is heard of; raises `UnknownMember`."""
+        self.host.machine.keep_share_session(self._clock.steady(), group_id, member_id)
+
+    @contextlib.contextmanager
+    def share_poll(self, group_id: GroupId, member_id: str) -> Iterator[None]:
+        """The member's session does not end in the block; raises `UnknownMember`."""
+        self.host.machine.begin_share_poll(self._clock.steady(), group_id, member_id)
+        try:
+            yield
+        finally:
+            self.host.machine.end_share_poll(self._clock.steady(), group_id, member_id)
+
+    async def delete_share_group(self, group_id: GroupId) -> None:
+        """One without members, if there is such a one."""
+        await self._decide(
+            lambda machine: machine.delete_share_group(self._clock.steady(), group_id)
+        )
+
+    async def take_over_members(self, queues: QueueMachine) -> None:
+        """Those that the log of queues kept, when it did; once."""
+        epochs, members = queues.take_former_members()
+        taken = tuple((group_id, share_member(each)) for group_id, each in members)
+        await self.host.submit_or_defer(
+            lambda machine: machine.take_over_share_members(epochs, taken)
+        )
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -157,11 +198,7 @@ class Groups:
 
     def refuse_members(self, group_id: GroupId) -> None:
         """Raise if the group has members that read its topics as streams."""
-        if self.host.machine.has_members(group_id):
-            raise GroupModeConflict(
-                f"the members of group {group_id!r} read its topics as streams: take another group"
-                " to work them off as queues, or stop those members first"
-            )
+        self.host.machine.refuse_streams(group_id)
 
     async def delete_group(self, group_id: GroupId) -> None:
         await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))
@@ -250,6 +287,8 @@ class Groups:
     def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
         """Answer the requests that a decision wakes; the host calls it for deadlines, too."""
         self._notify_watchers()
+        if outcome.lost:
+            self.on_members_lost(outcome.lost)
         if not outcome.wakeups:
             return
         if committed is None:
@@ -306,5 +345,16 @@ def view_of(topics: Iterable[Topic]) -> Topics:
     return Topics(TopicFacts(topic.topic_id, topic.name, topic.partitions) for topic in topics)
 
 
-def _nobody_minds(_: GroupId) -> None:
+def _nobody_minds(_: Iterable[LostMember]) -> None:
     return None
+
+
+def share_member(former: QueueMember) -> ShareMember:
+    return ShareMember(
+        member_id=former.member_id,
+        client_id=former.client_id,
+        client_host=former.client_host,
+        subscribed_names=former.topics,
+        epoch=former.generation,
+        session_timeout_ms=former.session_timeout_ms,
+    )

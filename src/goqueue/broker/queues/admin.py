@@ -14,11 +14,10 @@ import msgspec
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
-from goqueue.broker.shares.members import Assignment, ShareMember, ShareMembers
-from goqueue.groups import GroupListing
-from goqueue.groups.errors import GroupModeConflict, GroupNotEmpty, GroupNotFound
+from goqueue.groups import GroupListing, ShareMember
+from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
+from goqueue.groups.replies import Assignment
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
-from goqueue.queue import QueueMember
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +45,10 @@ class QueueGroupDescription(msgspec.Struct, frozen=True):
 
 
 class QueueGroups:
-    def __init__(
-        self, services: BrokerServices, queues: Queues, members: QueueMembers, shares: ShareMembers
-    ) -> None:
+    def __init__(self, services: BrokerServices, queues: Queues, members: QueueMembers) -> None:
         self._services = services
         self._queues = queues
         self._members = members
-        self._shares = shares
 
     # --- which mode -------------------------------------------------------------------------------
 
@@ -68,17 +64,7 @@ class QueueGroups:
         return bool(group.states) or not streams.has_group(group_id)
 
     def member_count(self, group_id: GroupId) -> int:
-        joined = self._members.members(group_id)
-        return len(joined) + self._shares.member_count(group_id)
-
-    def refuse_streams(self, group_id: GroupId) -> None:
-        """For who joins to read the group's topics as streams."""
-        count = self.member_count(group_id)
-        if count:
-            raise GroupModeConflict(
-                f"group {group_id!r} works its topics off as queues, with {count} members: take"
-                " another group to read them as streams, or stop those members first"
-            )
+        return len(self._members.members(group_id))
 
     def refuse_members(self, group_id: GroupId) -> None:
         """For what nobody does to a group that is at work."""
@@ -94,7 +80,7 @@ class QueueGroups:
         """Groups of both modes, of these states and types if any are given; by name."""
         wanted_states, wanted_types = _folded(states), _folded(types)
         found = {each.group_id: each for each in self._services.groups.list_groups()}
-        names = {*self._queues.machine.groups, *self._shares.groups}
+        names = {*self._queues.machine.groups, *self._services.groups.share_groups()}
         for group_id in names:
             if self.is_queue(group_id):
                 found[group_id] = self._listing(group_id)
@@ -112,14 +98,11 @@ class QueueGroups:
 
     def describe(self, group_id: GroupId) -> QueueGroupDescription:
         """Also of a group that only has settings; raises `GroupNotFound`."""
-        queue, shares = self._queues.machine.groups.get(group_id), self._shares.groups
         if not self._is_known(group_id):
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
         workers = [self._joined(each) for each in self._members.members(group_id).values()]
-        generation = 0 if queue is None else queue.generation
-        if group_id in shares:
-            workers += [_sharing(each) for each in shares[group_id].members.values()]
-            generation += shares[group_id].epoch
+        share = self._services.groups.share_groups().get(group_id)
+        queue = self._queues.machine.groups.get(group_id)
         joined = {each.member_id for each in workers}
         workers += [
             self._at_work(name, asked)
@@ -127,23 +110,23 @@ class QueueGroups:
             if name not in joined
         ]
         topics = sorted({topic for topic, _ in queue.states}) if queue is not None else []
-        return QueueGroupDescription(group_id, generation, workers, topics)
+        epoch = 0 if share is None else share.epoch
+        return QueueGroupDescription(group_id, epoch, workers, topics)
 
-    def _joined(self, member: QueueMember) -> Worker:
-        topics = [self._services.topic(each) for each in self._members.topics_of(member)]
+    def _joined(self, member: ShareMember) -> Worker:
         return Worker(
             member_id=member.member_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            protocol="http",
-            generation=member.generation,
-            topics=member.topics,
-            assigned={topic.topic_id: topic.partitions for topic in topics},
+            protocol="http" if member.is_worker else "share",
+            rack_id=member.rack_id,
+            generation=member.epoch,
+            topics=member.subscribed_names,
+            assigned=self._assigned(member.subscribed_names),
         )
 
     def _at_work(self, consumer: str, asked: Iterable[str]) -> Worker:
         """One that never joined."""
-        topics = [self._services.topic(name) for name in asked if self._services.has_topic(name)]
         return Worker(
             member_id=consumer,
             client_id="",
@@ -151,8 +134,12 @@ class QueueGroups:
             protocol="http",
             generation=0,
             topics=tuple(asked),
-            assigned={topic.topic_id: topic.partitions for topic in topics},
+            assigned=self._assigned(asked),
         )
+
+    def _assigned(self, names: Iterable[str]) -> Assignment:
+        there = [self._services.topic(name) for name in names if self._services.has_topic(name)]
+        return {topic.topic_id: topic.partitions for topic in there if not topic.is_internal}
 
     # --- deleting ---------------------------------------------------------------------------------
 
@@ -162,13 +149,14 @@ class QueueGroups:
         if not self._is_known(group_id) or self._services.groups.host.machine.has_members(group_id):
             await self._services.groups.delete_group(group_id)  # or raises that it has members
             return
-        self._shares.groups.pop(group_id, None)
+        await self._services.groups.delete_share_group(group_id)
         await self._queues.forget(group_id)
         with contextlib.suppress(GroupNotFound):
             await self._services.groups.delete_group(group_id)
 
     def _is_known(self, group_id: GroupId) -> bool:
-        return self._queues.is_known(group_id) or group_id in self._shares.groups
+        is_known = self._queues.is_known(group_id)
+        return is_known or group_id in self._services.groups.share_groups()
 
     async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
         """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
@@ -182,19 +170,6 @@ class QueueGroups:
             places = [TopicPartition(topic, index) for index in partitions]
             await self._services.groups.delete_offsets(group_id, places)
         return bool(partitions)
-
-
-def _sharing(member: ShareMember) -> Worker:
-    return Worker(
-        member_id=member.member_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        protocol="share",
-        rack_id=member.rack_id,
-        generation=member.epoch,
-        topics=member.subscribed_names,
-        assigned=member.assigned,
-    )
 
 
 def _folded(words: Iterable[str]) -> set[str]:

@@ -1,19 +1,20 @@
-"""Members of groups that work topics off as queues: join, poll, heartbeat, leave.
+"""Members of groups that work topics off as queues: share consumers, and workers over HTTP.
 
-    join ──▶ poll ──▶ ack … ──▶ poll ──▶ … ──▶ leave: what it holds goes to others, no failure
-                                          └──▶ silence: the same, and its deliveries failed
+    worker   join ──▶ poll ──▶ ack … ──▶ leave: what it holds goes to others, no failure
+                                   └───▶ silence: the same, and its deliveries timed out
+    share    heartbeats, with fetches and acknowledgements in a share session
 
-A consumer need not be one: a member is a consumer that wants its death noticed.  It reads all
-partitions of its topics; the queue divides the messages.  So a generation here says nothing about
-partitions: it changes when the member joins again, and who still says the old one is refused.
+Who is a member, and until when it is believed, is in the group machine (`groups/share.py`); what
+members hold is in the queues, and this returns it when a member is gone.  After a crash between
+the two the visibility time-out returns it.
 
-Who is a member is durable in the queue machine; when it was last heard of is not.  After a restart
-every member has its whole session once more.
+A closing share consumer sends its last acknowledgements and its leave at the same time, on two
+connections.  So a leave ends the membership only: the share session and the leases stay until the
+session's final request, the end of its connection, or the end of the visibility time-out, whichever
+comes first.
 """
 
-import contextlib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -21,23 +22,25 @@ import structlog
 
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
-from goqueue.groups.errors import (
-    GroupMaxSizeReached,
-    IllegalGeneration,
-    InvalidSessionTimeout,
-    UnknownMember,
+from goqueue.broker.shares.sessions import ShareSessions
+from goqueue.groups import (
+    LostMember,
+    ShareHeartbeatRequest,
+    ShareHeartbeatResponse,
+    ShareMember,
 )
-from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.groups.errors import IllegalGeneration, UnknownMember
+from goqueue.groups.share_heartbeat import JOIN_EPOCH, LEAVE_EPOCH
+from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.model.limits import RECEIVE_BYTES_MAX
-from goqueue.model.machine import Decision
-from goqueue.queue import QueueMachine, QueueMember, QueueRecord, QueueSettings
+from goqueue.model.names import is_internal
+from goqueue.queue import QueueSettings
 from goqueue.queue.delivery_batch import DeliveryBatch
 
-UPKEEP_SECONDS: Final = 0.5
-NO_GENERATION: Final = 0  # the machine gives one
-
-Key = tuple[GroupId, str]
+# As Kafka has it, a share group begins at the end of its topics unless it is told otherwise
+# beforehand, and every delivery counts, however it ended.
+SHARE_DEFAULTS: Final = QueueSettings(start="latest", max_deliveries=5)
 
 _log = structlog.get_logger("goqueue.queues")
 
@@ -64,94 +67,112 @@ class QueuePoll(msgspec.Struct, frozen=True, kw_only=True):
 class QueueMembers:
     def __init__(self, services: BrokerServices, queues: Queues) -> None:
         self._services = services
+        self._groups = services.groups
         self._queues = queues
-        self._clock = services.doors.clock
-        self._config = services.config.groups
-        self._heard: dict[Key, int] = {}  # instants; who is missing is heard of when it is missed
-        self._polling: Counter[Key] = Counter()  # polls under way
+        self.sessions = ShareSessions()
+        self._groups.on_members_lost = self._release_lost
 
     # --- asking -----------------------------------------------------------------------------------
 
-    def members(self, group_id: GroupId) -> dict[str, QueueMember]:
-        group = self._queues.machine.groups.get(group_id)
+    def members(self, group_id: GroupId) -> Mapping[str, ShareMember]:
+        group = self._groups.share_groups().get(group_id)
         return {} if group is None else group.members
 
-    def is_member(self, group_id: GroupId, member_id: str) -> bool:
-        return member_id in self.members(group_id)
+    def is_worker(self, group_id: GroupId, member_id: str) -> bool:
+        member = self.members(group_id).get(member_id)
+        return member is not None and member.is_worker
 
-    def topics_of(self, member: QueueMember) -> list[TopicName]:
+    def topics_of(self, member: ShareMember) -> list[TopicName]:
         """Those that are there."""
-        return [name for name in member.topics if self._services.has_topic(name)]
+        return [name for name in member.subscribed_names if self._services.has_topic(name)]
 
-    # --- coming and going -------------------------------------------------------------------------
+    def deliveries_max(self, group_id: GroupId) -> int:
+        """How often share consumers get a record; Kafka's default if the group has no limit."""
+        return self._queues.settings(group_id).max_deliveries or SHARE_DEFAULTS.max_deliveries
 
-    async def join(self, request: JoinAsWorker) -> QueueMember:
+    # --- share consumers --------------------------------------------------------------------------
+
+    async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatResponse:
+        """Join, stay or leave."""
+        group_id, names = request.group_id, request.subscribed_names
+        if names is not None:
+            request = msgspec.structs.replace(request, subscribed_names=tuple(sorted(set(names))))
+        if request.member_epoch == JOIN_EPOCH and names is not None:
+            self._groups.refuse_members(group_id)
+            there = [n for n in names if not is_internal(n) and self._services.has_topic(n)]
+            # What is published from now on is for the group.
+            await self._queues.begin(group_id, there, SHARE_DEFAULTS)
+        response = await self._groups.share_heartbeat(request)
+        if request.member_epoch == LEAVE_EPOCH:
+            self._queues.forget_consumer(group_id, request.member_id)
+            if not self.sessions.is_open(group_id, request.member_id):
+                await self.release(group_id, request.member_id)
+        return response
+
+    async def release(self, group_id: GroupId, member_id: str) -> None:
+        """What the share consumer holds comes back, and no failure is counted."""
+        if group_id in self._queues.machine.groups:
+            limit = self.deliveries_max(group_id)
+            await self._queues.remove_consumer(
+                group_id, member_id, failed=False, deliveries_max=limit
+            )
+
+    def disconnected(self, connection: str) -> None:
+        """Its sessions are over: others get what those members hold, and no failure is counted."""
+        for group_id, member_id in self.sessions.close_all(connection):
+            limit = self.deliveries_max(group_id)
+            self._queues.release_consumer(group_id, member_id, failed=False, deliveries_max=limit)
+
+    # --- workers over HTTP ------------------------------------------------------------------------
+
+    async def join(self, request: JoinAsWorker) -> ShareMember:
         """A new member, or with `member_id` one that starts over; it keeps what it holds."""
-        for topic in request.topics:
+        group_id, topics = request.group_id, tuple(dict.fromkeys(request.topics))
+        for topic in topics:
             self._services.topic(topic)
-        self._services.groups.refuse_members(request.group_id)
-        member = self._wanted(request)
+        self._groups.refuse_members(group_id)
         start = QueueSettings(start="latest" if request.starts_at_end else "earliest")
-        await self._queues.begin(request.group_id, request.topics, start)
-
-        def decide(machine: QueueMachine) -> Decision[QueueRecord, QueueMember]:
-            self._services.groups.refuse_members(request.group_id)
-            self._refuse_crowd(request.group_id, member.member_id)
-            return machine.join(request.group_id, member)
-
-        joined = await self._queues.host.submit(decide)
-        self._hear((request.group_id, joined.member_id))
-        return joined
-
-    def _wanted(self, request: JoinAsWorker) -> QueueMember:
-        return QueueMember(
-            member_id=request.member_id or self._services.groups.new_member_id(request.client_id),
-            client_id=request.client_id,
-            client_host=request.client_host,
-            topics=tuple(dict.fromkeys(request.topics)),
-            session_timeout_ms=self._session_timeout_ms(request),
-            generation=NO_GENERATION,
-            joined_at=self._clock.now(),
+        await self._queues.begin(group_id, topics, start)
+        member_id = request.member_id or self._groups.new_member_id(request.client_id)
+        await self._groups.share_heartbeat(
+            ShareHeartbeatRequest(
+                group_id=group_id,
+                member_id=member_id,
+                member_epoch=JOIN_EPOCH,
+                client_id=request.client_id,
+                client_host=request.client_host,
+                subscribed_names=topics,
+                session_timeout_ms=self._session_timeout_ms(request),
+            )
         )
+        return self._member(group_id, member_id)
 
     def _session_timeout_ms(self, request: JoinAsWorker) -> int:
-        asked = request.session_timeout_ms
-        if asked is None:
-            settings = self._queues.settings(request.group_id)
-            return settings.session_timeout_ms or self._config.session_timeout_ms
-        least, most = self._config.session_timeout_ms_min, self._config.session_timeout_ms_max
-        if not least <= asked <= most:
-            raise InvalidSessionTimeout(f"session of {asked} ms, {least} to {most} are allowed")
-        return asked
-
-    def _refuse_crowd(self, group_id: GroupId, member_id: str) -> None:
-        members = self.members(group_id)
-        if member_id not in members and len(members) >= self._config.members_max:
-            raise GroupMaxSizeReached(f"group {group_id!r} has {len(members)} members")
+        if request.session_timeout_ms is not None:
+            return request.session_timeout_ms
+        given = self._queues.settings(request.group_id).session_timeout_ms
+        return given or self._services.config.groups.session_timeout_ms
 
     async def leave(self, group_id: GroupId, member_id: str) -> None:
         """What it holds goes to others at once, and counts as no failure."""
         self._member(group_id, member_id)
-        await self._part_with(group_id, member_id, failed=False)
-
-    async def _part_with(self, group_id: GroupId, member_id: str, *, failed: bool) -> None:
-        await self._queues.remove_consumer(group_id, member_id, failed=failed)
-        self._heard.pop((group_id, member_id), None)
-
-    # --- staying ----------------------------------------------------------------------------------
+        await self._groups.share_heartbeat(
+            ShareHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=LEAVE_EPOCH)
+        )
+        await self._queues.remove_consumer(group_id, member_id, failed=False)
 
     def heartbeat(
         self, group_id: GroupId, member_id: str, generation: int | None = None
-    ) -> QueueMember:
+    ) -> ShareMember:
         member = self._member(group_id, member_id, generation)
-        self._hear((group_id, member_id))
+        self._groups.keep_share_session(group_id, member_id)
         return member
 
     async def poll(self, request: QueuePoll, wait_ms: int) -> list[DeliveryBatch]:
         """Messages to work on, waiting for the first; a sign of life from its start to its end."""
         group_id, member_id = request.group_id, request.member_id
         member = self._member(group_id, member_id, request.generation)
-        with self._present((group_id, member_id)):
+        with self._groups.share_poll(group_id, member_id):
             try:
                 deliveries = await self._queues.receive_batches(
                     self.topics_of(member),
@@ -166,63 +187,27 @@ class QueueMembers:
                 return []
         if deliveries and self.members(group_id).get(member_id) is not member:
             self._queues.release_batches(deliveries)
-            self._member(group_id, member_id, member.generation)  # raises what it is now
+            self._member(group_id, member_id, member.epoch)  # raises what it is now
         return deliveries
-
-    @contextlib.contextmanager
-    def _present(self, key: Key) -> Iterator[None]:
-        self._polling[key] += 1
-        try:
-            yield
-        finally:
-            self._polling[key] -= 1
-            if not self._polling[key]:
-                del self._polling[key]
-            if self.is_member(*key):
-                self._hear(key)
-
-    def _hear(self, key: Key) -> None:
-        self._heard[key] = self._clock.instant()
 
     def _member(
         self, group_id: GroupId, member_id: str, generation: int | None = None
-    ) -> QueueMember:
+    ) -> ShareMember:
         member = self.members(group_id).get(member_id)
-        if member is None:
+        if member is None or not member.is_worker:
             raise UnknownMember(f"no member {member_id!r} in group {group_id!r}: join again")
-        if generation not in (None, member.generation):
+        if generation not in (None, member.epoch):
             raise IllegalGeneration(
                 f"generation {generation} of member {member_id!r}, which joined again as"
-                f" {member.generation} since"
+                f" {member.epoch} since"
             )
         return member
 
     # --- silence ----------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Part with members that are silent for too long; until cancelled."""
-        while True:
-            await self._clock.sleep(UPKEEP_SECONDS)
-            for key, member in self._all():
-                if self._is_silent(key, member):
-                    await self._lost(key)
-
-    def _all(self) -> list[tuple[Key, QueueMember]]:
-        return [
-            ((group.group_id, member.member_id), member)
-            for group in self._queues.machine.groups.values()
-            for member in group.members.values()
-        ]
-
-    def _is_silent(self, key: Key, member: QueueMember) -> bool:
-        if self._polling[key] or self.members(key[0]).get(key[1]) is not member:
-            return False
-        now = self._clock.instant()
-        return now - self._heard.setdefault(key, now) >= member.session_timeout_ms * 1_000_000
-
-    async def _lost(self, key: Key) -> None:
-        _log.info("member is silent", group=key[0], member=key[1])
-        try:
-            await self._part_with(*key, failed=True)
-        except GoQueueError as error:  # it is tried again
-            _log.warning("member not parted with", group=key[0], problem=str(error))
+    def _release_lost(self, lost: Iterable[LostMember]) -> None:
+        """Their sessions ended: others get what they hold, and those deliveries timed out."""
+        for each in lost:
+            _log.info("member timed out", group=each.group_id, member=each.member_id)
+            self.sessions.close(each.group_id, each.member_id)
+            self._queues.release_consumer(each.group_id, each.member_id, failed=True)

@@ -556,8 +556,15 @@ class Queues:
         self._write_dead_letters()
         return count
 
-    def release_consumer(self, group_id: GroupId, consumer: str, *, deliveries_max: int) -> None:
-        """The consumer's connection broke: take back what it holds, without waiting for that."""
+    def release_consumer(
+        self,
+        group_id: GroupId,
+        consumer: str,
+        *,
+        failed: bool,
+        deliveries_max: int | None = None,
+    ) -> None:
+        """The consumer was lost: take back what it holds, without waiting for that."""
         if group_id not in self.machine.groups or self._stopping:
             return
         now = self._clock.steady()
@@ -565,7 +572,7 @@ class Queues:
         try:
             self.host.submit_now(
                 lambda machine: machine.remove_consumer(
-                    now, group_id, consumer, failed=False, deliveries_max=deliveries_max
+                    now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
                 )
             )
         except GoQueueError as error:  # their time will run out

@@ -39,7 +39,9 @@ async def handle_consumer_group_heartbeat(
     context: Context, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     try:
-        beat = await context.broker.groups.consumer_heartbeat(_beat_request(context, request))
+        response = await context.broker.groups.consumer_heartbeat(
+            _heartbeat_request(context, request)
+        )
     except GoQueueError as error:
         return build(
             ConsumerGroupHeartbeatResponse,
@@ -48,14 +50,16 @@ async def handle_consumer_group_heartbeat(
         )
     return build(
         ConsumerGroupHeartbeatResponse,
-        member_id=beat.member_id,
-        member_epoch=beat.member_epoch,
-        heartbeat_interval=duration(beat.heartbeat_interval_ms),
-        assignment=None if beat.assigned is None else _assignment(beat.assigned),
+        member_id=response.member_id,
+        member_epoch=response.member_epoch,
+        heartbeat_interval=duration(response.heartbeat_interval_ms),
+        assignment=None if response.assigned is None else _assignment(response.assigned),
     )
 
 
-def _beat_request(context: Context, request: ConsumerGroupHeartbeatRequest) -> HeartbeatRequest:
+def _heartbeat_request(
+    context: Context, request: ConsumerGroupHeartbeatRequest
+) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return HeartbeatRequest(
         group_id=named_group(request.group_id),

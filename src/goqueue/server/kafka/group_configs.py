@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from goqueue.broker import Broker
-from goqueue.broker.shares.members import DEFAULTS
+from goqueue.broker.queues.members import SHARE_DEFAULTS
 from goqueue.groups import UNSET, GroupSettings
 from goqueue.model.durations import parse_duration_ms
 from goqueue.model.errors import InvalidRequest, InvalidSetting
@@ -100,7 +100,7 @@ def group_entries(broker: Broker, name: str) -> list[Entry]:
     share, consumer = _share_settings(broker, group_id), _consumer(broker, group_id)
     entries = []
     for name, setting in _SHARE.items():
-        default = getattr(DEFAULTS, setting.field)
+        default = getattr(SHARE_DEFAULTS, setting.field)
         if not default:
             default = getattr(broker.config.groups, setting.field)
         entries.append(_entry(name, setting, getattr(share, setting.field), default))
@@ -111,7 +111,7 @@ def group_entries(broker: Broker, name: str) -> list[Entry]:
 
 
 def _share_settings(broker: Broker, group_id: GroupId) -> QueueSettings:
-    return broker.queues.settings(group_id) if broker.queues.is_known(group_id) else DEFAULTS
+    return broker.queues.settings(group_id) if broker.queues.is_known(group_id) else SHARE_DEFAULTS
 
 
 def _consumer(broker: Broker, group_id: GroupId) -> GroupSettings:
@@ -153,7 +153,7 @@ async def change_group(
         )
     unset: dict[str, str | None] = dict.fromkeys(_ALL) if replace else {}
     wanted = unset | dict(changes)
-    share = _changed(_share_settings(broker, group_id), _SHARE, wanted, DEFAULTS)
+    share = _changed(_share_settings(broker, group_id), _SHARE, wanted, SHARE_DEFAULTS)
     broker.queues.check(share)
     consumer = _changed(_consumer(broker, group_id), _CONSUMER, wanted, UNSET)
     consumer.check(broker.config.groups)

@@ -137,7 +137,7 @@ class KafkaListener:
             self._connections.discard(connection)
             self._metrics.connection_closed("kafka")
             if not self._stopping:  # else the members come again, and go on with what they hold
-                self._broker.shares.disconnected(connection.peer)
+                self._broker.queue_members.disconnected(connection.peer)
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None

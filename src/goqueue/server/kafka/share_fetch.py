@@ -34,8 +34,8 @@ from kio.schema.share_fetch.v2.response import (
 from goqueue.broker import Broker
 from goqueue.broker.machine_host import Written
 from goqueue.broker.queues.acknowledgement import Ack, Ending, Extend, Reject, Release
+from goqueue.broker.queues.members import SHARE_DEFAULTS
 from goqueue.broker.shares.acquire import Acquired, acquire
-from goqueue.broker.shares.members import DEFAULTS
 from goqueue.broker.shares.sessions import (
     FINAL_EPOCH,
     OPEN_EPOCH,
@@ -90,7 +90,7 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
         if settled and broker.queues.settings(member.group_id).delivery_durability == "async":
             broker.queues.host.demand_sync()  # at once, for no delivery is going to
         if request.share_session_epoch == FINAL_EPOCH:
-            await broker.shares.release(member.group_id, member.member_id, failed=False)
+            await broker.queue_members.release(member.group_id, member.member_id)
         else:
             await _fetch(broker, member, session, request, told)
         await _be_durable(broker, settled, told)  # by one sync with what was fetched
@@ -127,11 +127,11 @@ async def _fetch_session(
         for topic in request.forgotten_topics_data
         for index in topic.partitions
     ]
-    sessions = broker.shares.sessions
+    sessions = broker.queue_members.sessions
     if request.share_session_epoch == OPEN_EPOCH:
         if any(True for _ in _acknowledgements(request.topics)):
             raise InvalidRequest("a new share session has nothing to acknowledge")
-        await broker.queues.begin(member.group_id, (), DEFAULTS)
+        await broker.queues.begin(member.group_id, (), SHARE_DEFAULTS)
         session = sessions.open(member.group_id, member.member_id, connection)
     else:
         epoch = request.share_session_epoch
@@ -225,10 +225,10 @@ async def handle_share_acknowledge(
         epoch = request.share_session_epoch
         if epoch == OPEN_EPOCH:
             raise InvalidShareSessionEpoch("a share session is opened by a fetch")
-        broker.shares.sessions.next(member.group_id, member.member_id, epoch, context.peer)
+        broker.queue_members.sessions.next(member.group_id, member.member_id, epoch, context.peer)
         settled = _acknowledge(broker, member, request, told)
         if epoch == FINAL_EPOCH:
-            await broker.shares.release(member.group_id, member.member_id, failed=False)
+            await broker.queue_members.release(member.group_id, member.member_id)
         await _be_durable(broker, settled, told)
     except GoQueueError as error:
         return build(
@@ -294,7 +294,7 @@ def _endings(
 ) -> Iterator[tuple[int, int, Ending]]:
     """Ranges of one ending each; gaps only where something is leased."""
     visibility_ms = broker.queues.settings(where.group_id).visibility_ms
-    deliveries_max = broker.shares.deliveries_max(where.group_id)
+    deliveries_max = broker.queue_members.deliveries_max(where.group_id)
     behind = 0
     for first, last, kind in _runs(batches):
         if first < behind:

@@ -14,10 +14,10 @@ from kio.schema.share_group_heartbeat.v1.response import (
 
 from goqueue.broker import Broker
 from goqueue.broker.queues.admin import Worker
-from goqueue.broker.shares.members import Assignment as Assigned
-from goqueue.broker.shares.members import ShareBeatRequest
+from goqueue.groups import ShareHeartbeatRequest
+from goqueue.groups.replies import Assignment as Assigned
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
-from goqueue.model.ids import TopicId
+from goqueue.model.ids import TopicId, TopicName
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_admin import authorized_operations
@@ -31,16 +31,17 @@ ASSIGNOR: Final = "simple"
 async def handle_share_group_heartbeat(
     context: Context, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse:
+    names = request.subscribed_topic_names
     try:
-        beat = await context.broker.shares.beat(
-            ShareBeatRequest(
+        response = await context.broker.queue_members.share_heartbeat(
+            ShareHeartbeatRequest(
                 group_id=named_group(request.group_id),
                 member_id=request.member_id,
                 member_epoch=request.member_epoch,
                 rack_id=request.rack_id,
                 client_id=client_id(context),
                 client_host=client_host(context),
-                subscribed_names=request.subscribed_topic_names,
+                subscribed_names=None if names is None else tuple(map(TopicName, names)),
             )
         )
     except GoQueueError as error:
@@ -51,10 +52,10 @@ async def handle_share_group_heartbeat(
         )
     return build(
         ShareGroupHeartbeatResponse,
-        member_id=beat.member_id,
-        member_epoch=beat.member_epoch,
-        heartbeat_interval=duration(beat.heartbeat_interval_ms),
-        assignment=None if beat.assigned is None else _assignment(beat.assigned),
+        member_id=response.member_id,
+        member_epoch=response.member_epoch,
+        heartbeat_interval=duration(response.heartbeat_interval_ms),
+        assignment=None if response.assigned is None else _assignment(response.assigned),
     )
 
 

@@ -31,7 +31,7 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
-from goqueue.broker.shares.members import DEFAULTS
+from goqueue.broker.queues.members import SHARE_DEFAULTS
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import PartitionStats
@@ -133,7 +133,7 @@ async def handle_alter_share_group_offsets(
         group_id = named_group(request.group_id)
         broker.groups.refuse_members(group_id)
         broker.queue_groups.refuse_members(group_id)
-        await broker.queues.begin(group_id, (), DEFAULTS)
+        await broker.queues.begin(group_id, (), SHARE_DEFAULTS)
     except GoQueueError as error:
         return build(
             AlterShareGroupOffsetsResponse,

@@ -7,8 +7,7 @@ import pytest
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader
 from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
-from goqueue.broker.shares.members import ShareBeatRequest
-from goqueue.groups import HeartbeatRequest
+from goqueue.groups import HeartbeatRequest, ShareHeartbeatRequest, ShareMember
 from goqueue.groups.errors import (
     GroupModeConflict,
     GroupNotEmpty,
@@ -18,8 +17,10 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.model.errors import TopicNotFound
-from goqueue.model.ids import GroupId, TopicName, TopicPartition
+from goqueue.model.ids import GroupId, Timestamp, TopicName, TopicPartition
+from goqueue.model.machine import Decision
 from goqueue.queue import Delivered, QueueMember, QueueSettings
+from goqueue.queue.records import GroupCreated, MemberJoined, MemberLeft
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, play, running, values
@@ -28,7 +29,7 @@ GROUP = GroupId("workers")
 PATIENT = QueueSettings(visibility_ms=3_600_000, backoff_jitter=0)
 
 
-async def join(bench: Bench, member: str = "", *topics: str, **more: object) -> QueueMember:
+async def join(bench: Bench, member: str = "", *topics: str, **more: object) -> ShareMember:
     names = tuple(TopicName(topic) for topic in topics or ("jobs",))
     request = JoinAsWorker(group_id=GROUP, topics=names, member_id=member, **more)  # type: ignore[arg-type]
     return await bench.broker.queue_members.join(request)
@@ -81,9 +82,9 @@ def test_the_messages_of_a_dead_member_come_back_as_time_outs():
         assert len(await poll(bench, "ann")) == 1
         waiting = asyncio.create_task(poll(bench, "bob", wait_ms=60_000))  # rule-ok: a member
         await bench.sleep(29)
-        assert bench.broker.queue_members.is_member(GROUP, "ann")
+        assert bench.broker.queue_members.is_worker(GROUP, "ann")
         (again,) = await waiting
-        assert (again.attempt, bench.broker.queue_members.is_member(GROUP, "ann")) == (2, False)
+        assert (again.attempt, bench.broker.queue_members.is_worker(GROUP, "ann")) == (2, False)
         state = bench.queues.machine.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
         assert (state.failures(0), state.timeouts(0)) == (0, 1)
         with pytest.raises(UnknownMember):
@@ -97,9 +98,9 @@ def test_heartbeats_and_waiting_polls_keep_a_member_alive():
         ann, bob = await join(bench, "ann"), await join(bench, "bob")
         for _ in range(5):
             await asyncio.gather(poll(bench, "bob", wait_ms=20_000))
-            bench.broker.queue_members.heartbeat(GROUP, "ann", ann.generation)
+            bench.broker.queue_members.heartbeat(GROUP, "ann", ann.epoch)
         members = bench.broker.queue_members.members(GROUP)
-        assert members == {"ann": ann, "bob": bob}
+        assert dict(members) == {"ann": ann, "bob": bob}
         await poll(bench, "bob", wait_ms=40_000)
         assert bench.broker.queue_members.members(GROUP) == {"bob": bob}
 
@@ -124,16 +125,16 @@ def test_who_joins_again_fences_its_former_self():
         await bench.publish("jobs", b"a")
         held = await poll(bench, "ann")
         after = await join(bench, "ann")
-        assert after.generation > before.generation
+        assert after.epoch > before.epoch
         members = bench.broker.queue_members
         with pytest.raises(IllegalGeneration):
-            members.heartbeat(GROUP, "ann", before.generation)
-        old = QueuePoll(group_id=GROUP, member_id="ann", generation=before.generation)
+            members.heartbeat(GROUP, "ann", before.epoch)
+        old = QueuePoll(group_id=GROUP, member_id="ann", generation=before.epoch)
         with pytest.raises(IllegalGeneration):
             await members.poll(old, 0)
         await bench.ack(held)  # it keeps what it holds
         await members.leave(GROUP, "ann")
-        assert (await join(bench, "ann")).generation > after.generation
+        assert (await join(bench, "ann")).epoch > after.epoch
 
     play(scenario)
 
@@ -180,12 +181,13 @@ def test_members_outlive_the_broker():
                 await bench.broker.queue_members.leave(GROUP, "bob")
                 await bench.publish("jobs", b"a", b"b")
                 assert len(await poll(bench, "ann", count=1)) == 1
-                await bench.queues.host.take_snapshot()
+                for host in bench.broker.hosts():
+                    await host.take_snapshot()
 
         async def after(doors: Doors) -> None:
             async with running(doors) as bench:
                 (ann,) = bench.broker.queue_members.members(GROUP).values()
-                assert (ann.member_id, ann.client_id, ann.generation) == ("ann", "a", 1)
+                assert (ann.member_id, ann.client_id, ann.epoch) == ("ann", "a", 1)
                 assert values(await poll(bench, "ann")) == [b"b"]
                 await bench.sleep(40)  # and it is not heard of again
                 assert not bench.broker.queue_members.members(GROUP)
@@ -193,6 +195,45 @@ def test_members_outlive_the_broker():
 
         world.run(before(world.doors("a")))
         world.run(after(world.doors("a")))
+
+
+def test_members_that_the_log_of_queues_kept_are_taken_over_once():
+    def former(name: str, generation: int) -> QueueMember:
+        return QueueMember(
+            member_id=name,
+            client_id="c",
+            client_host="h",
+            topics=(TopicName("jobs"),),
+            session_timeout_ms=60_000,
+            generation=generation,
+            joined_at=Timestamp(0),
+        )
+
+    async def before(doors: Doors) -> None:
+        async with running(doors) as bench:
+            await bench.broker.create_topic("jobs", partitions=1)
+            joined = [MemberJoined(GROUP, former(*each)) for each in (("ann", 1), ("bob", 2))]
+            records = [GroupCreated(GROUP), *joined, MemberLeft(GROUP, "ann")]
+            await bench.queues.host.submit(lambda _: Decision(records, None))
+
+    async def upgrade(doors: Doors) -> None:
+        async with running(doors) as bench:
+            members = bench.broker.queue_members
+            (bob,) = members.members(GROUP).values()
+            assert (bob.member_id, bob.epoch, bob.session_timeout_ms) == ("bob", 2, 60_000)
+            assert members.heartbeat(GROUP, "bob", 2) is bob
+            assert (await join(bench, "ann")).epoch == 4, "the third was that ann left"
+            await members.leave(GROUP, "bob")
+
+    async def look(doors: Doors) -> None:
+        async with running(doors) as bench:
+            assert list(bench.broker.queue_members.members(GROUP)) == ["ann"], "not taken again"
+            for host in bench.broker.hosts():
+                await host.take_snapshot()
+
+    with World(seed=1) as world:
+        for story in (before, upgrade, look, look):
+            world.run(story(world.doors("a")))
 
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -222,16 +263,13 @@ def test_a_group_with_readers_is_no_queue():
 
 
 async def share(bench: Bench) -> None:
-    request = ShareBeatRequest(
+    request = ShareHeartbeatRequest(
         group_id=GROUP,
         member_id="sharing",
         member_epoch=0,
-        rack_id=None,
-        client_id="",
-        client_host="",
-        subscribed_names=("jobs",),
+        subscribed_names=(TopicName("jobs"),),
     )
-    await bench.broker.shares.beat(request)
+    await bench.broker.queue_members.share_heartbeat(request)
 
 
 def test_a_group_with_workers_is_no_stream():

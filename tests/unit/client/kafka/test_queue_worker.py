@@ -124,7 +124,7 @@ def test_a_lost_session_is_opened_again_and_nothing_is_lost_with_it(queue):
     queue.publish(20)
     worker = queue.worker(consumer="ann")
     received = worker.receive(10)
-    sessions = queue.broker.broker.shares.sessions
+    sessions = queue.broker.broker.queue_members.sessions
     sessions.close(queue.topic, "ann")
     worker.ack(*received)
     sessions.close(queue.topic, "ann")

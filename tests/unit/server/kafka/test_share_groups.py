@@ -41,7 +41,7 @@ async def publish(broker: Broker, values: list[bytes], partition: int = 0) -> No
     await target.committed(appended.last_offset)
 
 
-async def beat(broker: Broker, member: str = "ann", epoch: int = 0, **fields: Any) -> Any:
+async def heartbeat(broker: Broker, member: str = "ann", epoch: int = 0, **fields: Any) -> Any:
     asked: dict[str, Any] = {"group_id": GROUP, "member_id": member, "member_epoch": epoch}
     return await ask(broker, ApiKey.SHARE_GROUP_HEARTBEAT, **(asked | fields))
 
@@ -140,43 +140,43 @@ def values(answer: Any) -> list[bytes | None]:
 
 async def test_every_member_is_assigned_all_partitions(broker, topic):
     names = ("orders", "missing")
-    ann = await beat(broker, "ann", subscribed_topic_names=names)
-    bob = await beat(broker, "bob", subscribed_topic_names=names)
+    ann = await heartbeat(broker, "ann", subscribed_topic_names=names)
+    bob = await heartbeat(broker, "bob", subscribed_topic_names=names)
     for joined in (ann, bob):
         (assigned,) = joined.assignment.topic_partitions
         assert (assigned.topic_id, assigned.partitions) == (topic.topic_id, (0, 1))
-    stayed = await beat(broker, "bob", bob.member_epoch)
+    stayed = await heartbeat(broker, "bob", bob.member_epoch)
     assert stayed.error_code is ErrorCode.none
     assert stayed.assignment is None
 
 
 async def test_a_member_hears_of_new_partitions(broker, topic):
-    joined = await beat(broker, subscribed_topic_names=("orders",))
+    joined = await heartbeat(broker, subscribed_topic_names=("orders",))
     await broker.add_partitions("orders", 3)
-    told = await beat(broker, "ann", joined.member_epoch)
+    told = await heartbeat(broker, "ann", joined.member_epoch)
     assert told.assignment.topic_partitions[0].partitions == (0, 1, 2)
 
 
 async def test_the_epoch_before_is_good_once_more_and_others_are_fenced(broker, topic):
-    first = await beat(broker, "ann", subscribed_topic_names=("orders",))
-    await beat(broker, "bob", subscribed_topic_names=("orders",))
-    second = await beat(broker, "ann", first.member_epoch)
+    first = await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "bob", subscribed_topic_names=("orders",))
+    second = await heartbeat(broker, "ann", first.member_epoch)
     assert second.member_epoch > first.member_epoch
-    again = await beat(broker, "ann", first.member_epoch)
+    again = await heartbeat(broker, "ann", first.member_epoch)
     assert again.member_epoch == second.member_epoch
     assert again.assignment is not None
-    wrong = await beat(broker, "ann", second.member_epoch + 7)
+    wrong = await heartbeat(broker, "ann", second.member_epoch + 7)
     assert wrong.error_code is ErrorCode.fenced_member_epoch
 
 
 async def test_who_is_not_there_is_told_so(broker, topic):
-    assert (await beat(broker, "ann", 1)).error_code is ErrorCode.unknown_member_id
-    assert (await beat(broker, "ann", -1)).error_code is ErrorCode.unknown_member_id
-    assert (await beat(broker, "")).error_code is ErrorCode.invalid_request
+    assert (await heartbeat(broker, "ann", 1)).error_code is ErrorCode.unknown_member_id
+    assert (await heartbeat(broker, "ann", -1)).error_code is ErrorCode.unknown_member_id
+    assert (await heartbeat(broker, "")).error_code is ErrorCode.invalid_request
 
 
 async def test_a_group_is_described(broker, topic):
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     described = await ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=(GROUP, "nobody"))
     group, missing = described.groups
     assert (group.group_state, group.assignor_name) == ("Stable", "simple")
@@ -187,10 +187,10 @@ async def test_a_group_is_described(broker, topic):
 
 async def test_the_last_acknowledgements_count_after_the_member_left(broker, topic):
     await publish(broker, [b"a", b"b"])
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob")
     assert ranges(await ann.fetch()) == [(0, 1, 1)]
-    left = await beat(broker, "ann", -1)
+    left = await heartbeat(broker, "ann", -1)
     assert (left.error_code, left.member_epoch) == (ErrorCode.none, -1)
     assert ranges(await bob.fetch()) == [], "they are still to be acknowledged"
     assert partition_of(await ann.acknowledge(0, 0, ACCEPT, epoch=-1)).error_code is ErrorCode.none
@@ -202,25 +202,25 @@ async def test_the_last_acknowledgements_count_after_the_member_left(broker, top
 
 async def test_the_end_of_the_connection_gives_back_what_a_member_that_left_holds(broker, topic):
     await publish(broker, [b"a", b"b"])
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     await Fetcher(broker, topic, "ann", peer="127.0.0.1:40001").fetch()
-    await beat(broker, "ann", -1)
-    broker.shares.disconnected("127.0.0.1:40001")
+    await heartbeat(broker, "ann", -1)
+    broker.queue_members.disconnected("127.0.0.1:40001")
     assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
 
 
 async def test_a_member_without_a_session_gives_back_what_it_holds_when_it_leaves(broker, topic):
     await publish(broker, [b"a", b"b"])
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     await broker.queues.receive(["orders"], GROUP, "ann")
-    await beat(broker, "ann", -1)
+    await heartbeat(broker, "ann", -1)
     assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
 
 
 async def test_a_new_group_begins_at_the_end_of_its_topics(broker):
     topic = await broker.create_topic("orders", partitions=1)
     await publish(broker, [b"old"])
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     await publish(broker, [b"new"])
     assert ranges(await Fetcher(broker, topic, "ann").fetch()) == [(1, 1, 1)]
 
@@ -281,13 +281,13 @@ async def test_what_members_that_are_cut_off_held_counts_as_delivered(broker, to
     await broker.queues.configure(GROUP, settings)
     await publish(broker, [b"a"])
     await Fetcher(broker, topic, "ann").fetch()
-    broker.shares.disconnected(PEER)
+    broker.queue_members.disconnected(PEER)
     bob = Fetcher(broker, topic, "bob")
     assert ranges(await bob.fetch()) == [(0, 0, 2)]
     await bob.fetch(share_session_epoch=-1, topics=())
     cleo = Fetcher(broker, topic, "cleo")
     assert ranges(await cleo.fetch()) == [(0, 0, 3)]
-    broker.shares.disconnected(PEER)
+    broker.queue_members.disconnected(PEER)
     assert ranges(await Fetcher(broker, topic, "dan").fetch()) == []
     await dead_letters(broker, 1)
 
@@ -381,14 +381,14 @@ async def test_a_group_is_set_by_kafkas_names(broker):
     assert await alter(setting("share.session.timeout.ms", "5")) is ErrorCode.invalid_config
     settings = broker.queues.settings(GROUP)
     assert (settings.isolation, settings.session_timeout_ms) == ("read_uncommitted", 45_000)
-    assert (await beat(broker, subscribed_topic_names=())).heartbeat_interval.seconds == 5
+    assert (await heartbeat(broker, subscribed_topic_names=())).heartbeat_interval.seconds == 5
     assert await alter(setting("no.such", "1")) is ErrorCode.invalid_request
     assert await alter(setting("share.auto.offset.reset", "", operation=1)) == 0
     assert broker.queues.settings(GROUP).start == "latest"
 
 
 async def test_share_groups_are_listed_and_deleted(broker, topic):
-    joined = await beat(broker, "ann", subscribed_topic_names=("orders",))
+    joined = await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     listed = await ask(broker, ApiKey.LIST_GROUPS, types_filter=("share",))
     assert [(g.group_id, g.group_state, g.group_type) for g in listed.groups] == [
         (GROUP, "Stable", "Share")
@@ -397,7 +397,7 @@ async def test_share_groups_are_listed_and_deleted(broker, topic):
     refused = await ask(broker, ApiKey.DELETE_GROUPS, groups_names=(GROUP,))
     assert refused.results[0].error_code is ErrorCode.non_empty_group
     assert joined.error_code is ErrorCode.none
-    await beat(broker, "ann", -1)
+    await heartbeat(broker, "ann", -1)
     deleted = await ask(broker, ApiKey.DELETE_GROUPS, groups_names=(GROUP,))
     assert deleted.results[0].error_code is ErrorCode.none
     described = await ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=(GROUP,))
@@ -420,7 +420,7 @@ async def test_offsets_of_a_group_are_told_and_moved(broker, topic):
     assert await move(broker, 0) is ErrorCode.none
     assert await told() == (0, 3)
     assert await move(broker, 99) is ErrorCode.offset_out_of_range
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     assert await move(broker, 0) is ErrorCode.non_empty_group
 
 
@@ -446,7 +446,7 @@ async def test_moving_the_offsets_of_a_new_group_makes_it(broker):
     await publish(broker, [b"a", b"b", b"c"])
     assert await move(broker, 1) is ErrorCode.none
     assert await share_groups(broker) == [(GROUP, "Empty")]
-    await beat(broker, "ann", subscribed_topic_names=("orders",))
+    await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     assert ranges(await Fetcher(broker, topic, "ann").fetch()) == [(1, 2, 1)]
     assert broker.queues.settings(GROUP).start == "latest", "as every group of share consumers"
 
@@ -464,7 +464,7 @@ async def test_a_group_of_http_consumers_at_work_is_stable(broker, topic):
 async def test_a_group_stays_until_it_is_deleted_also_without_offsets(broker, topic):
     await publish(broker, [b"a"])
     await Fetcher(broker, topic, "ann").fetch()
-    broker.shares.disconnected(PEER)
+    broker.queue_members.disconnected(PEER)
     await broker.queues.finish()  # the floors are committed offsets
     orders = build(deleting.DeleteShareGroupOffsetsRequestTopic, topic_name="orders")
     deleted = await ask(broker, ApiKey.DELETE_SHARE_GROUP_OFFSETS, group_id=GROUP, topics=(orders,))
@@ -520,10 +520,10 @@ async def test_offsets_of_a_group_are_deleted(broker, topic):
     ann = Fetcher(broker, topic, "ann")
     await ann.fetch(max_records=2)
     await ann.acknowledge(0, 1, ACCEPT)
-    joined = await beat(broker, "ann", subscribed_topic_names=("orders",))
+    joined = await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     assert joined.error_code is ErrorCode.none
     assert (await delete("orders")).error_code is ErrorCode.non_empty_group
-    await beat(broker, "ann", -1)
+    await heartbeat(broker, "ann", -1)
     assert (await delete("orders", group="nobody")).error_code is ErrorCode.group_id_not_found
     await broker.queues.finish()  # the floors are committed offsets
     answer = await delete("orders", "missing")
@@ -542,8 +542,8 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob", peer="127.0.0.1:40001")
     await ann.fetch(max_records=2)
     await bob.fetch(max_records=1)
-    broker.shares.disconnected("127.0.0.1:4")  # nobody's
-    broker.shares.disconnected(PEER)
+    broker.queue_members.disconnected("127.0.0.1:4")  # nobody's
+    broker.queue_members.disconnected(PEER)
     held = broker.queues.in_flight(GROUP)
     assert [(each.consumer, each.offset) for each in held] == [("bob", 2)]
     state = broker.queues.machine.groups[GROUP].states["orders", 0]
@@ -551,9 +551,9 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     assert (await ann.fetch()).error_code is ErrorCode.share_session_not_found
     bob.peer = PEER  # it has connected again, and goes on
     await bob.fetch(max_records=1)
-    broker.shares.disconnected("127.0.0.1:40001")
+    broker.queue_members.disconnected("127.0.0.1:40001")
     assert len(broker.queues.in_flight(GROUP)) == 2
-    broker.shares.disconnected(PEER)
+    broker.queue_members.disconnected(PEER)
     assert broker.queues.in_flight(GROUP) == []
 
 

@@ -119,7 +119,7 @@ async def leave_group(
     broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[LeaveGroup]
 ) -> LeftBody:
     """Leave the group; its partitions are reassigned without waiting for the session time-out."""
-    if broker.queue_members.is_member(group_name(group), data.member_id):
+    if broker.queue_members.is_worker(group_name(group), data.member_id):
         await broker.queue_members.leave(group_name(group), data.member_id)
         return LeftBody(data.member_id, left=True)
     await members.leave(group_name(group), data.member_id, is_done=data.commit)
@@ -136,7 +136,7 @@ async def heartbeat(
 
     With the generation of an answer that had `revoked`, it also says that these were let go.
     """
-    if broker.queue_members.is_member(group_name(group), data.member_id):
+    if broker.queue_members.is_worker(group_name(group), data.member_id):
         return queue_members.heartbeat(broker, group_name(group), data.member_id, data.generation)
     standing = await members.heartbeat(group_name(group), data.member_id, data.generation)
     return MembershipBody(**_membership(standing, broker))
@@ -156,7 +156,7 @@ async def get_assignment(
     broker: TheBroker, members: TheMembers, group: GroupPath, member_id: MemberQuery
 ) -> MembershipBody:
     """What a member has now.  This is no heartbeat."""
-    if broker.queue_members.is_member(group_name(group), member_id):
+    if broker.queue_members.is_worker(group_name(group), member_id):
         return queue_members.assignment(broker, group_name(group), member_id)
     standing = members.assignment(group_name(group), member_id)
     return MembershipBody(**_membership(standing, broker))
@@ -212,7 +212,7 @@ async def poll(
     In queue mode each message comes with a receipt, and is the member's until it is acked or its
     time is over; polls at the same time share the messages.
     """
-    if broker.queue_members.is_member(group_name(group), member_id):
+    if broker.queue_members.is_worker(group_name(group), member_id):
         work = QueuePoll(
             group_id=group_name(group),
             member_id=member_id,
@@ -311,7 +311,7 @@ async def commit_offsets(
         for topic, some in data.offsets.items()
         for index, offset in some.items()
     }
-    if broker.queue_members.is_member(group_id, data.member_id):
+    if broker.queue_members.is_worker(group_id, data.member_id):
         raise InvalidRequest("member_id: a member in queue mode acks its messages instead")
     if data.member_id:
         if data.generation is None:

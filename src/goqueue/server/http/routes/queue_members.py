@@ -10,11 +10,11 @@ from goqueue.api.messages import ReadEncoding
 from goqueue.api.queues import QueuePollBody
 from goqueue.broker import Broker
 from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
+from goqueue.groups import ShareMember
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.names import topic_name
 from goqueue.model.topic_partition import TopicPartition
-from goqueue.queue import QueueMember
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.routes.queue_bodies import queue_messages
 from goqueue.server.http.routes.queues import hand_out
@@ -82,11 +82,12 @@ async def poll(
     return QueuePollBody(**membership(broker, member), messages=queue_messages(found, encoding))
 
 
-def membership(broker: Broker, member: QueueMember) -> dict[str, Any]:
+def membership(broker: Broker, member: ShareMember) -> dict[str, Any]:
+    assert member.session_timeout_ms is not None, "the member polls over HTTP"
     return {
         "member_id": member.member_id,
         "mode": "queue",
-        "generation": member.generation,
+        "generation": member.epoch,
         "state": "Stable",
         "partitions": partitions(broker, member),
         "revoked": [],
@@ -98,7 +99,7 @@ def membership(broker: Broker, member: QueueMember) -> dict[str, Any]:
     }
 
 
-def partitions(broker: Broker, member: QueueMember) -> list[TopicPartition]:
+def partitions(broker: Broker, member: ShareMember) -> list[TopicPartition]:
     """All of its topics, which it shares with every other member."""
     return [
         TopicPartition(name, index)
