@@ -9,15 +9,16 @@ with whatever helps to go on (the offsets that can be read, the field that was w
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers.base import BaseRouteHandler
-from litestar.openapi.datastructures import ResponseSpec
 
 from goqueue.api.errors import ErrorBody, Problem
+from goqueue.api.messages import PublishResponse
+from goqueue.api.queues import SettledManyBody
 from goqueue.broker.groups.http_requests import NotAssigned
 from goqueue.broker.groups.http_sessions import PollSuperseded
 from goqueue.broker.messages.idempotency import IdempotencyKeyReused
@@ -133,6 +134,8 @@ _HTTP_CODES: Final = {
     415: "unsupported_media_type",
 }
 
+Results = TypeVar("Results", PublishResponse, SettledManyBody)
+
 _log = structlog.get_logger("goqueue.http")
 
 
@@ -180,43 +183,20 @@ def refusal(
     return error_response(status_of(error), problem, _retry_headers(error))
 
 
+def answer_in_part(
+    body: Results,
+    count: int,
+    refused: Sequence[errors.GoQueueError],
+    headers: dict[str, str] | None = None,
+) -> Response[Results] | Response[ErrorBody]:
+    """200 when nothing was refused, 207 when some of `count` were, the first error when all."""
+    if refused and len(refused) == count:
+        return refusal(refused[0], {"results": body.results})
+    return Response(body, status_code=207 if refused else 200, headers=headers)
+
+
 def _retry_headers(error: errors.GoQueueError) -> dict[str, str]:
     return {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.retriable else {}
-
-
-def responses(*statuses: int, meanings: Mapping[int, str] | None = None) -> dict[int, ResponseSpec]:
-    """For the API document: what else an operation may answer; `meanings` are its family's own."""
-    known = {**_MEANINGS, **(meanings or {})}
-    return {
-        status: ResponseSpec(ErrorBody, description=known[status], generate_examples=False)
-        for status in sorted({400, 403, 421, 503, *statuses})
-    }
-
-
-def write_responses(
-    *statuses: int, meanings: Mapping[int, str] | None = None
-) -> dict[int, ResponseSpec]:
-    """The same for an operation that changes something."""
-    return responses(413, *statuses, meanings=meanings)
-
-
-_MEANINGS: Final = {
-    400: "The request is malformed; `message` says where.",
-    403: "A page of another origin made a browser send this.",
-    404: "No such topic or partition.",
-    406: "The request does not accept what this operation answers with.",
-    409: "It exists already.",
-    413: "Larger than this server or topic takes.",
-    415: "A body of this type is not understood.",
-    416: "The offset is before the first or after the last one; `details` has both.",
-    421: "The server does not answer to this `Host`: see its setting `http.hosts`.",
-    422: "Well-formed, but this server's limits or switches say no; or a producer sent records that"
-    " cannot be decoded, and `details.continue_at` is the offset to go on from.",
-    429: "The consumer or its group holds as many messages as it may: ack some first.",
-    500: "Stored data is damaged; `details.continue_at` is the offset to go on from.",
-    503: "Overloaded, stopping, or the disk failed; with Retry-After when trying again may help.",
-    507: "The disk is full.",
-}
 
 
 # --- handlers -----------------------------------------------------------------------------------

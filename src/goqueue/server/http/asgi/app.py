@@ -8,7 +8,6 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
-from litestar.routes import HTTPRoute
 
 from goqueue.broker import Broker
 from goqueue.broker.groups.admin import GroupAdmin
@@ -19,6 +18,7 @@ from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import errors
+from goqueue.server.http.asgi.dependency_order import resolve_in_turn
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.openapi import page
@@ -45,20 +45,20 @@ from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
 API: Final[list[HTTPRouteHandler]] = [
-    *topics.HANDLERS,
-    *messages.HANDLERS,
-    *groups.HANDLERS,
-    *group_admin.HANDLERS,
-    *queues.HANDLERS,
-    *queue_settings.HANDLERS,
-    *queue_admin.HANDLERS,
-    *queue_stream.HANDLERS,
-    *dlq.HANDLERS,
-    *compaction.HANDLERS,
-    *transactions.HANDLERS,
-    *transactional_messages.HANDLERS,
-    *application_transactions.HANDLERS,
-    *admin.HANDLERS,
+    *topics.routes.handlers,
+    *messages.routes.handlers,
+    *groups.routes.handlers,
+    *group_admin.routes.handlers,
+    *queues.routes.handlers,
+    *queue_settings.routes.handlers,
+    *queue_admin.routes.handlers,
+    *queue_stream.routes.handlers,
+    *dlq.routes.handlers,
+    *compaction.routes.handlers,
+    *transactions.routes.handlers,
+    *transactional_messages.routes.handlers,
+    *application_transactions.routes.handlers,
+    *admin.routes.handlers,
 ]
 
 # The first words of their paths.
@@ -101,7 +101,7 @@ def _application(
 ) -> Litestar:
     api = Router("/", route_handlers=API, before_request=errors.refuse_unknown_parameters)
     app = Litestar(
-        [*page.HANDLERS, *health.HANDLERS, api],
+        [*page.HANDLERS, *health.routes.handlers, api],
         dependencies={name: _constant(value) for name, value in given.items()},
         exception_handlers={
             errors.Detailed: errors.on_detailed,
@@ -117,21 +117,8 @@ def _application(
         logging_config=None,
         debug=False,
     )
-    _resolve_in_turn(app)
+    resolve_in_turn(app)
     return app
-
-
-def _resolve_in_turn(app: Litestar) -> None:
-    """Have the dependencies of a handler resolved without tasks.
-
-    Litestar starts a task for each as they could wait for something.  All of ours are constants,
-    and the tasks cost more than the rest of a small request.
-    """
-    for route in app.routes:
-        if isinstance(route, HTTPRoute):
-            for _, model in route.route_handler_map.values():
-                found = [each for batch in model.dependency_batches for each in batch]
-                model.dependency_batches = [{each} for each in found]
 
 
 def allowed_methods(app: Litestar, path: str) -> list[str]:

@@ -1,42 +1,34 @@
 """What operators change while the server runs."""
 
 import os
-from typing import Annotated, Any, Final
+from typing import Annotated
 
-from litestar import delete, get, post, put
 from litestar.params import JSONBody, PathParameter
 
 from goqueue.api.server import BackupBody, BackupRemoved, LogLevel
 from goqueue.broker.storage.backups import Copied
 from goqueue.server.http.asgi.dependencies import TheBroker, TheServerLog
-from goqueue.server.http.errors import responses, write_responses
+from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import Routes
+
+routes = Routes("server")
 
 BackupPath = Annotated[str, PathParameter(description="From the answer that made it.")]
 
 
-@get("/admin/log-level", tags=["server"], summary="Show the log level", responses=responses())
+@routes.get("/admin/log-level", "Show the log level")
 async def get_log_level(server_log: TheServerLog) -> LogLevel:
     return LogLevel(server_log.level)
 
 
-@put(
-    "/admin/log-level",
-    tags=["server"],
-    summary="Change the log level",
-    responses=write_responses(422),
-)
+@routes.put("/admin/log-level", "Change the log level", 422)
 async def put_log_level(server_log: TheServerLog, data: JSONBody[LogLevel]) -> LogLevel:
     """Until the next restart or reload (SIGHUP), which take the level from the configuration."""
     server_log.set_level(data.level)
     return LogLevel(server_log.level)
 
 
-@post(
-    "/admin/backups",
-    tags=["server"],
-    summary="Make a consistent copy of all data",
-    responses=write_responses(507),
-)
+@routes.post("/admin/backups", "Make a consistent copy of all data", 507, status_code=201)
 async def take_backup(broker: TheBroker) -> BackupBody:
     """The copy lies beside the data; sealed segments are links and take no room.
 
@@ -47,26 +39,10 @@ async def take_backup(broker: TheBroker) -> BackupBody:
 
 
 def _body(copied: Copied) -> BackupBody:
-    return BackupBody(
-        copied.backup_id,
-        os.path.abspath(copied.path),
-        copied.topics,
-        copied.partitions,
-        copied.log_bytes,
-        copied.seconds,
-    )
+    return body_of(BackupBody, copied, path=os.path.abspath(copied.path))
 
 
-@delete(
-    "/admin/backups/{backup_id:str}",
-    tags=["server"],
-    summary="Remove a copy that was taken away",
-    status_code=200,
-    responses=write_responses(),
-)
+@routes.delete("/admin/backups/{backup_id:str}", "Remove a copy that was taken away")
 async def remove_backup(broker: TheBroker, backup_id: BackupPath) -> BackupRemoved:
     await broker.backups.remove(backup_id)
     return BackupRemoved(backup_id)
-
-
-HANDLERS: Final[list[Any]] = [get_log_level, put_log_level, take_backup, remove_backup]

@@ -1,8 +1,7 @@
 """Group transactions: engines that commit the work of many producers by one decision."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from litestar import delete, get, post
 from litestar.params import JSONBody, Parameter
 
 from goqueue.api.transactions import (
@@ -20,11 +19,13 @@ from goqueue.api.transactions import (
 )
 from goqueue.model.errors import InvalidRequest
 from goqueue.server.http.asgi.dependencies import TheBroker
-from goqueue.server.http.errors import responses
-from goqueue.server.http.routes.transactions import who
+from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.transactions import MEANINGS, who
 from goqueue.txn import Attempt
 
 APPLICATION_LENGTH_MAX: Final = 900  # an attempt's transactional id holds it and four numbers
+
+routes = Routes("group transactions", MEANINGS)
 
 ApplicationPath = Annotated[
     str,
@@ -34,12 +35,10 @@ ApplicationPath = Annotated[
 ]
 
 
-@post(
+@routes.post(
     "/transactions/groups/{application:str}/runs",
-    tags=["group transactions"],
-    summary="Start a run of an application and fence the ones before",
-    status_code=200,
-    responses=responses(409),
+    "Start a run of an application and fence the ones before",
+    409,
 )
 async def start_run(
     broker: TheBroker, application: ApplicationPath, data: JSONBody[StartRun]
@@ -55,12 +54,10 @@ async def start_run(
     return RunStarted(begun.run, begun.last_version)
 
 
-@post(
+@routes.post(
     "/transactions/groups/{application:str}/attempts",
-    tags=["group transactions"],
-    summary="Start an attempt at one task of a version",
-    status_code=200,
-    responses=responses(409),
+    "Start an attempt at one task of a version",
+    409,
 )
 async def start_attempt(
     broker: TheBroker, application: ApplicationPath, data: JSONBody[StartAttempt]
@@ -81,12 +78,11 @@ async def start_attempt(
     return AttemptStarted(False, transactional_id, who.producer_id, who.epoch)
 
 
-@post(
+@routes.post(
     "/transactions/groups/{application:str}/decide",
-    tags=["group transactions"],
-    summary="Commit many transactions by one decision",
-    status_code=200,
-    responses=responses(404, 409),
+    "Commit many transactions by one decision",
+    404,
+    409,
 )
 async def decide(
     broker: TheBroker, application: ApplicationPath, data: JSONBody[Decide]
@@ -104,12 +100,8 @@ async def decide(
     )
 
 
-@post(
-    "/transactions/groups/{application:str}/abort",
-    tags=["group transactions"],
-    summary="Abort every attempt at a version",
-    status_code=200,
-    responses=responses(409),
+@routes.post(
+    "/transactions/groups/{application:str}/abort", "Abort every attempt at a version", 409
 )
 async def abort_group(
     broker: TheBroker, application: ApplicationPath, data: JSONBody[AbortGroup]
@@ -119,12 +111,7 @@ async def abort_group(
     return GroupAborted(data.version, ended.was_decided, len(ended.aborted))
 
 
-@get(
-    "/transactions/groups/{application:str}",
-    tags=["group transactions"],
-    summary="What was decided last for an application",
-    responses=responses(),
-)
+@routes.get("/transactions/groups/{application:str}", "What was decided last for an application")
 async def describe_application(broker: TheBroker, application: ApplicationPath) -> ApplicationBody:
     found = broker.transactions.machine.applications.find(application)
     if found is None:
@@ -132,23 +119,9 @@ async def describe_application(broker: TheBroker, application: ApplicationPath) 
     return ApplicationBody(application, found.run, found.version)
 
 
-@delete(
-    "/transactions/groups/{application:str}",
-    tags=["group transactions"],
-    summary="Forget an application that will not come back",
-    status_code=200,
-    responses=responses(409),
+@routes.delete(
+    "/transactions/groups/{application:str}", "Forget an application that will not come back", 409
 )
 async def retire_application(broker: TheBroker, application: ApplicationPath) -> Retired:
     """Refused while attempts are open.  Applications that are silent for long go by themselves."""
     return Retired(application, await broker.group_transactions.retire(application))
-
-
-HANDLERS: Final[list[Any]] = [
-    start_run,
-    start_attempt,
-    decide,
-    abort_group,
-    describe_application,
-    retire_application,
-]

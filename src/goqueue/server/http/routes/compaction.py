@@ -11,10 +11,9 @@ record has the same key.  That never changes again: a superseded record stays su
 import base64
 import binascii
 import zlib
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-from litestar import post
 from litestar.params import JSONBody
 
 from goqueue.api.parsing import INT64_MAX
@@ -25,21 +24,23 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name
 from goqueue.server.http.asgi.dependencies import TheBroker
-from goqueue.server.http.errors import responses, write_responses
+from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.messages import PartitionPath
 from goqueue.server.http.routes.topics import TopicPath
 
 OFFSETS_MAX: Final = 2**30  # of one request: 128 MiB of bits
 
+routes = Routes("topics")
+
 OffsetNumber = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
-@post(
+@routes.post(
     "/topics/{topic:str}/partitions/{partition:int}/compaction/seal",
-    tags=["topics"],
-    summary="Make what was written so far ready for compaction",
-    status_code=200,
-    responses=write_responses(404, 507),
+    "Make what was written so far ready for compaction",
+    404,
+    507,
 )
 async def seal(broker: TheBroker, topic: TopicPath, partition: PartitionPath) -> Sealed:
     found = await broker.partition(topic_name(topic), partition)
@@ -47,12 +48,11 @@ async def seal(broker: TheBroker, topic: TopicPath, partition: PartitionPath) ->
     return Sealed(str(broker.topic(found.topic).topic_id), first, end)
 
 
-@post(
+@routes.post(
     "/topics/{topic:str}/partitions/{partition:int}/compaction",
-    tags=["topics"],
-    summary="Compact a partition by a list of superseded offsets",
-    status_code=200,
-    responses=responses(404, 507),
+    "Compact a partition by a list of superseded offsets",
+    404,
+    507,
 )
 async def compact(
     broker: TheBroker, topic: TopicPath, partition: PartitionPath, data: JSONBody[Superseded]
@@ -67,14 +67,7 @@ async def compact(
     )
     if report is None:
         return CompactedBody(done=False, dry_run=data.dry_run)
-    return CompactedBody(
-        done=True,
-        records_before=report.records_before,
-        records_after=report.records_after,
-        bytes_before=report.bytes_before,
-        bytes_after=report.bytes_after,
-        dry_run=data.dry_run,
-    )
+    return body_of(CompactedBody, report, done=True, dry_run=data.dry_run)
 
 
 def _check(broker: Broker, partition: Partition, data: Superseded) -> None:
@@ -103,6 +96,3 @@ def _bits(text: str, count: int) -> bytes:
     if len(unpacked) != size:
         raise InvalidRequest(f"superseded: not {size} bytes, a bit for each of {count} offsets")
     return unpacked
-
-
-HANDLERS: Final[list[Any]] = [seal, compact]

@@ -4,11 +4,13 @@
 """
 
 from collections import Counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from litestar import Request, Response, delete, get, post
+import msgspec
+from litestar import Request, Response
+from litestar.di import NamedDependency, Provide
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import JSONBody, PathParameter, QueryParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter, SkipValidation
 
 from goqueue.api.dlq import (
     DeadLetterBody,
@@ -33,9 +35,11 @@ from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
 from goqueue.queue import DeadLetterNotFound, FailureHistory, dead_letter_topic
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues
+from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.message_bodies import message_body
 from goqueue.server.http.routes.messages import EncodingQuery, PartitionPath
-from goqueue.server.http.routes.queue_bodies import queue_responses, queue_write_responses
+from goqueue.server.http.routes.queue_bodies import MEANINGS
 from goqueue.server.http.routes.topics import TopicPath
 
 LIMIT_DEFAULT: Final = 100
@@ -43,7 +47,27 @@ LIMIT_MAX: Final = 10_000
 COUNTED_MAX: Final = 10_000  # letters that are looked at for the reasons of all
 HEADER_PATTERN: Final = "^[^=]+=.*$"
 AFTER_PATTERN: Final = r"^\d{1,10}:\d{1,19}$"
+MESSAGE_FIELDS: Final = ("timestamp", "key", "value", "headers", "priority", "encoding")
+# Of a message that another producer wrote there.
+UNKNOWN: Final = FailureHistory(
+    letter_id="",
+    topic="",
+    partition=-1,
+    offset=-1,
+    group_id="",
+    consumer="",
+    reason="",
+    error="",
+    attempts=0,
+    failures=0,
+    first_delivery=None,
+    last_delivery=None,
+    died_at=-1,
+)
 QUERY_LENGTH_MAX: Final = 1_000  # percent-encoded it must fit into a request's head
+
+
+routes = Routes("dead letters", MEANINGS)
 
 
 # --- looking ------------------------------------------------------------------------------------
@@ -53,74 +77,47 @@ RedrivePath = Annotated[str, PathParameter(description="As the redrive's answer 
 LetterPath = Annotated[
     int, PathParameter(description="Of the dead letter.", schema_extra={"minimum": 0})
 ]
-KeyQuery = Annotated[
-    str | None, QueryParameter(max_length=QUERY_LENGTH_MAX, description="Only with this key.")
-]
-ReasonQuery = Annotated[
-    str | None,
-    QueryParameter(
-        max_length=NAME_LENGTH_MAX, description="Only this one, such as `max_failures`."
-    ),
-]
-GroupQuery = Annotated[
-    str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this group's.")
-]
-PartitionQuery = Annotated[
-    int | None, QueryParameter(ge=0, le=INT32_MAX, description="Only of this partition.")
-]
-FromTime = Annotated[
-    str | None,
-    QueryParameter(
-        schema_extra={"pattern": TIME_PATTERN}, description="Died at this time or later."
-    ),
-]
-HeaderQuery = Annotated[
-    str | None,
-    QueryParameter(
-        max_length=QUERY_LENGTH_MAX,
-        schema_extra={"pattern": HEADER_PATTERN},
-        description="Only with this header: `name=value`.",
-    ),
-]
-ToTime = Annotated[
-    str | None,
-    QueryParameter(schema_extra={"pattern": TIME_PATTERN}, description="Died before this time."),
-]
 
 
-@get(
-    "/topics/{topic:str}/dlq",
-    tags=["dead letters"],
-    summary="Look at dead letters",
-    responses=queue_responses(404),
-)
-async def browse_letters(
-    broker: TheBroker,
-    queues: TheQueues,
-    topic: TopicPath,
-    limit: Annotated[
-        int, QueryParameter(ge=0, le=LIMIT_MAX, description="Most messages to give.")
-    ] = LIMIT_DEFAULT,
-    after: Annotated[
+def query_filter(
+    partition: Annotated[
+        int | None, QueryParameter(ge=0, le=INT32_MAX, description="Only of this partition.")
+    ] = None,
+    key: Annotated[
+        str | None, QueryParameter(max_length=QUERY_LENGTH_MAX, description="Only with this key.")
+    ] = None,
+    reason: Annotated[
         str | None,
         QueryParameter(
-            schema_extra={"pattern": AFTER_PATTERN}, description="`next_after` of the last answer."
+            max_length=NAME_LENGTH_MAX, description="Only this one, such as `max_failures`."
         ),
     ] = None,
-    partition: PartitionQuery = None,
-    key: KeyQuery = None,
-    reason: ReasonQuery = None,
-    group: GroupQuery = None,
-    from_time: FromTime = None,
-    to_time: ToTime = None,
-    header: HeaderQuery = None,
-    reasons: Annotated[bool, QueryParameter(description="Count them by reason, too.")] = False,
-    encoding: EncodingQuery = "auto",
-) -> DeadLettersBody:
-    """By partition and offset; nothing changes."""
-    name = topic_name(topic)
-    broker.topic(name)
-    which = _filter(
+    group: Annotated[
+        str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this group's.")
+    ] = None,
+    from_time: Annotated[
+        str | None,
+        QueryParameter(
+            schema_extra={"pattern": TIME_PATTERN}, description="Died at this time or later."
+        ),
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        QueryParameter(
+            schema_extra={"pattern": TIME_PATTERN}, description="Died before this time."
+        ),
+    ] = None,
+    header: Annotated[
+        str | None,
+        QueryParameter(
+            max_length=QUERY_LENGTH_MAX,
+            schema_extra={"pattern": HEADER_PATTERN},
+            description="Only with this header: `name=value`.",
+        ),
+    ] = None,
+) -> DeadLetterFilter:
+    """The same fields as those of a body, as parameters."""
+    return _filter(
         WhichLetters(
             partition=partition,
             key=key,
@@ -131,6 +128,33 @@ async def browse_letters(
             header=_header(header),
         )
     )
+
+
+FILTERED: Final = {"which": Provide(query_filter, sync_to_thread=False)}
+TheFilter: TypeAlias = NamedDependency[SkipValidation[DeadLetterFilter]]
+
+
+@routes.get("/topics/{topic:str}/dlq", "Look at dead letters", 404, dependencies=FILTERED)
+async def browse_letters(
+    broker: TheBroker,
+    queues: TheQueues,
+    which: TheFilter,
+    topic: TopicPath,
+    limit: Annotated[
+        int, QueryParameter(ge=0, le=LIMIT_MAX, description="Most messages to give.")
+    ] = LIMIT_DEFAULT,
+    after: Annotated[
+        str | None,
+        QueryParameter(
+            schema_extra={"pattern": AFTER_PATTERN}, description="`next_after` of the last answer."
+        ),
+    ] = None,
+    reasons: Annotated[bool, QueryParameter(description="Count them by reason, too.")] = False,
+    encoding: EncodingQuery = "auto",
+) -> DeadLettersBody:
+    """By partition and offset; nothing changes."""
+    name = topic_name(topic)
+    broker.topic(name)
     letters = queues.dead_letters
     found = []
     if limit:
@@ -140,18 +164,13 @@ async def browse_letters(
         name,
         dead_letter_topic(name),
         await letters.count(name),
-        [_letter(each, encoding) for each in found],
+        [_body(each, encoding) for each in found],
         None if last is None else f"{last.partition}:{last.letter_offset}",
         await _reasons(letters, name, which) if reasons else None,
     )
 
 
-@get(
-    "/topics/{topic:str}/dlq/taken",
-    tags=["dead letters"],
-    summary="Which dead letters were driven back or purged",
-    responses=queue_responses(404),
-)
+@routes.get("/topics/{topic:str}/dlq/taken", "Which dead letters were driven back or purged", 404)
 async def taken_letters(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> TakenBody:
     """For those who read the topic of dead letters themselves, where these still lie."""
     name = topic_name(topic)
@@ -178,12 +197,7 @@ def _place(text: str | None) -> tuple[int, int] | None:
     return min(int(partition), INT32_MAX), min(int(offset), INT64_MAX)
 
 
-@get(
-    "/topics/{topic:str}/dlq/{partition:int}/{offset:int}",
-    tags=["dead letters"],
-    summary="Look at one dead letter",
-    responses=queue_responses(404),
-)
+@routes.get("/topics/{topic:str}/dlq/{partition:int}/{offset:int}", "Look at one dead letter", 404)
 async def get_letter(
     broker: TheBroker,
     queues: TheQueues,
@@ -200,43 +214,24 @@ async def get_letter(
         found = await queues.dead_letters.browse(name, which=which, limit=1)
     if not found:
         raise DeadLetterNotFound(f"topic {name!r} has no dead letter {partition}/{offset}")
-    return _letter(found[0], encoding)
+    return _body(found[0], encoding)
 
 
-def _letter(letter: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
+def _body(letter: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
     body = message_body(letter.record, letter.partition, encoding)
-    history = letter.history
-    return DeadLetterBody(
-        letter.partition,
-        letter.letter_offset,
-        body.timestamp,
-        body.key,
-        body.value,
-        body.headers,
-        body.priority,
-        **_told(history),
-        encoding=body.encoding,
+    history = letter.history or UNKNOWN
+    return body_of(
+        DeadLetterBody,
+        history,
+        **{name: getattr(body, name) for name in MESSAGE_FIELDS},
+        partition=letter.partition,
+        offset=letter.letter_offset,
+        source_offset=None if letter.history is None else history.offset,
+        group=history.group_id,
+        first_delivery=_time(history.first_delivery),
+        last_delivery=_time(history.last_delivery),
+        died_at=time_text(history.died_at),
     )
-
-
-def _told(history: FailureHistory | None) -> dict[str, Any]:
-    if history is None:
-        times = dict.fromkeys(("source_offset", "first_delivery", "last_delivery", "died_at"))
-        texts = dict.fromkeys(("reason", "error", "group", "consumer"), "")
-        return {**times, **texts, "attempts": 0, "failures": 0, "timeouts": 0}
-    return {
-        "source_offset": history.offset,
-        "reason": history.reason,
-        "error": history.error,
-        "attempts": history.attempts,
-        "failures": history.failures,
-        "timeouts": history.timeouts,
-        "group": history.group_id,
-        "consumer": history.consumer,
-        "first_delivery": _time(history.first_delivery),
-        "last_delivery": _time(history.last_delivery),
-        "died_at": _time(history.died_at),
-    }
 
 
 def _time(moment: int | None) -> Time:
@@ -246,13 +241,12 @@ def _time(moment: int | None) -> Time:
 # --- moving -------------------------------------------------------------------------------------
 
 
-@post(
+@routes.post(
     "/topics/{topic:str}/dlq/redrive",
-    tags=["dead letters"],
-    summary="Put dead letters back",
-    status_code=200,
+    "Put dead letters back",
+    404,
+    507,
     responses={
-        **queue_write_responses(404, 507),
         202: ResponseSpec(
             RedriveBody, description="It goes on in the background.", generate_examples=False
         ),
@@ -298,88 +292,49 @@ async def redrive_letters(
 
 
 def _redrive(redrive: RedriveState) -> RedriveBody:
-    return RedriveBody(
-        redrive.redrive_id,
-        redrive.topic,
-        redrive.to,
-        redrive.state,
-        redrive.moved,
-        redrive.error,
-        time_text(redrive.started_at),
-    )
+    started_at = time_text(redrive.started_at)
+    return body_of(RedriveBody, redrive, id=redrive.redrive_id, started_at=started_at)
 
 
-@get(
-    "/topics/{topic:str}/dlq/redrives",
-    tags=["dead letters"],
-    summary="Redrives in the background",
-    responses=queue_responses(404),
-)
+@routes.get("/topics/{topic:str}/dlq/redrives", "Redrives in the background", 404)
 async def list_redrives(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> RedrivesBody:
     name = topic_name(topic)
     broker.topic(name)
     return RedrivesBody(name, [_redrive(each) for each in queues.redrives.of(name)])
 
 
-@get(
-    "/topics/{topic:str}/dlq/redrives/{redrive:str}",
-    tags=["dead letters"],
-    summary="How far a redrive is",
-    responses=queue_responses(404),
-)
+@routes.get("/topics/{topic:str}/dlq/redrives/{redrive:str}", "How far a redrive is", 404)
 async def get_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
     return _redrive(queues.redrives.get(topic_name(topic), redrive))
 
 
-@delete(
-    "/topics/{topic:str}/dlq/redrives/{redrive:str}",
-    tags=["dead letters"],
-    summary="End a redrive",
-    status_code=200,
-    responses=queue_write_responses(404),
-)
+@routes.delete("/topics/{topic:str}/dlq/redrives/{redrive:str}", "End a redrive", 404)
 async def cancel_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
     """What is on its way arrives; no more follows."""
     return _redrive(queues.redrives.cancel(topic_name(topic), redrive))
 
 
-@delete(
-    "/topics/{topic:str}/dlq",
-    tags=["dead letters"],
-    summary="Throw dead letters away",
-    status_code=200,
-    responses=queue_write_responses(404, 507),
+@routes.delete(
+    "/topics/{topic:str}/dlq", "Throw dead letters away", 404, 507, dependencies=FILTERED
 )
 async def purge_letters(
     broker: TheBroker,
     queues: TheQueues,
+    which: TheFilter,
     topic: TopicPath,
-    partition: PartitionQuery = None,
     offset: Annotated[
         int | None,
         QueryParameter(ge=0, le=INT64_MAX, description="Only this one; with `partition`."),
     ] = None,
-    key: KeyQuery = None,
-    reason: ReasonQuery = None,
-    group: GroupQuery = None,
-    from_time: FromTime = None,
-    to_time: ToTime = None,
-    header: HeaderQuery = None,
 ) -> PurgedBody:
     """All of them, or those that are like this; for good."""
     name = topic_name(topic)
     broker.topic(name)
-    which = WhichLetters(
-        partition=partition,
-        offsets=None if offset is None else [offset],
-        key=key,
-        reason=reason,
-        group=group,
-        from_time=from_time,
-        to_time=to_time,
-        header=_header(header),
-    )
-    return PurgedBody(name, await queues.dead_letters.purge(name, which=_filter(which)))
+    if offset is not None:
+        if which.partition is None:
+            raise InvalidRequest("offset: give the partition, too")
+        which = msgspec.structs.replace(which, letter_offsets=frozenset({offset}))
+    return PurgedBody(name, await queues.dead_letters.purge(name, which=which))
 
 
 def _filter(which: WhichLetters) -> DeadLetterFilter:
@@ -409,15 +364,3 @@ def _header(text: str | None) -> HeaderBody | None:
 
 def _moment(given: int | str | None, name: str) -> int | None:
     return parse_time(given, name) if isinstance(given, str) else given
-
-
-HANDLERS = [
-    browse_letters,
-    taken_letters,
-    list_redrives,
-    get_redrive,
-    cancel_redrive,
-    get_letter,
-    redrive_letters,
-    purge_letters,
-]

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Final, Literal
 
-from litestar import delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.api.groups import (
@@ -23,7 +22,7 @@ from goqueue.api.groups import (
 )
 from goqueue.api.parsing import parse_time
 from goqueue.broker import Broker
-from goqueue.broker.groups.admin import GroupAdmin, OffsetMove, PartitionLag, Reset
+from goqueue.broker.groups.admin import GroupAdmin, PartitionLag, Reset
 from goqueue.broker.queues.admin import QueueGroupDescription, Worker
 from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
 from goqueue.model.errors import InvalidRequest
@@ -31,20 +30,25 @@ from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
+from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import (
+    MEANINGS,
+    WRITE_MEANINGS,
     GroupPath,
     group_name,
-    group_responses,
-    group_write_responses,
 )
 
 GROUPS_PAGE_MAX: Final = 10_000
 
 
+routes = Routes("groups", MEANINGS, WRITE_MEANINGS)
+
+
 # --- list and describe --------------------------------------------------------------------------
 
 
-@get("/groups", tags=["groups"], summary="List groups", responses=group_responses())
+@routes.get("/groups", "List groups")
 async def list_groups(
     broker: TheBroker,
     in_state: Annotated[
@@ -77,6 +81,7 @@ def _summary(listing: GroupListing) -> GroupSummary:
     )
 
 
+@routes.get("/groups/{group:str}", "Describe a group", 404)
 async def describe_group(
     broker: TheBroker, overview: TheGroupAdmin, group: GroupPath
 ) -> GroupDetail:
@@ -160,13 +165,7 @@ def _worker(broker: Broker, worker: Worker) -> GroupMember:
 # --- delete -------------------------------------------------------------------------------------
 
 
-@delete(
-    "/groups/{group:str}",
-    tags=["groups"],
-    summary="Delete a group and its offsets",
-    status_code=200,
-    responses=group_write_responses(404, 409, 507),
-)
+@routes.delete("/groups/{group:str}", "Delete a group and its offsets", 404, 409, 507)
 async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
     """Only one without members; they would not notice, and go on as a group without a past."""
     await broker.queue_groups.delete(group_name(group))
@@ -176,12 +175,7 @@ async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
 # --- offsets and lag ----------------------------------------------------------------------------
 
 
-@get(
-    "/groups/{group:str}/offsets",
-    tags=["groups"],
-    summary="Committed offsets",
-    responses=group_responses(404),
-)
+@routes.get("/groups/{group:str}/offsets", "Committed offsets", 404)
 async def get_offsets(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets:
     group_id = group_name(group)
     committed = overview.committed(group_id)
@@ -198,12 +192,7 @@ async def get_offsets(broker: TheBroker, overview: TheGroupAdmin, group: GroupPa
     return GroupOffsets(group, generation, topics, details)
 
 
-@get(
-    "/groups/{group:str}/lag",
-    tags=["groups"],
-    summary="How far behind",
-    responses=group_responses(404),
-)
+@routes.get("/groups/{group:str}/lag", "How far behind", 404)
 async def get_lag(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) -> GroupLag:
     """For each partition that the group has committed in, or that a member has."""
     group_id = group_name(group)
@@ -214,13 +203,9 @@ async def get_lag(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) 
 
 def _lag(found: PartitionLag) -> LagBody:
     member = found.member
-    return LagBody(
-        topic=found.topic,
-        partition=found.partition,
-        committed=found.committed,
-        earliest=found.earliest,
-        end=found.end,
-        lag=found.lag,
+    return body_of(
+        LagBody,
+        found,
         member_id=None if member is None else member.member_id,
         client_id=None if member is None else member.client_id,
     )
@@ -229,13 +214,7 @@ def _lag(found: PartitionLag) -> LagBody:
 # --- reset --------------------------------------------------------------------------------------
 
 
-@post(
-    "/groups/{group:str}/offsets/reset",
-    tags=["groups"],
-    summary="Move the offsets of a group",
-    status_code=200,
-    responses=group_write_responses(404, 409, 507),
-)
+@routes.post("/groups/{group:str}/offsets/reset", "Move the offsets of a group", 404, 409, 507)
 async def reset_offsets(
     overview: TheGroupAdmin, group: GroupPath, data: JSONBody[ResetOffsets]
 ) -> OffsetsReset:
@@ -250,7 +229,7 @@ async def reset_offsets(
             dry_run=data.dry_run,
         )
     )
-    return OffsetsReset(group, data.dry_run, [_moved(each) for each in moves])
+    return OffsetsReset(group, data.dry_run, [body_of(MovedOffset, each) for each in moves])
 
 
 def _reset_value(data: ResetOffsets) -> int | None:
@@ -261,31 +240,17 @@ def _reset_value(data: ResetOffsets) -> int | None:
     return parse_time(data.value, "value")
 
 
-def _moved(move: OffsetMove) -> MovedOffset:
-    return MovedOffset(move.topic, move.partition, move.before, move.after)
-
-
 # --- rebalances ---------------------------------------------------------------------------------
 
 
-@get(
-    "/groups/{group:str}/rebalance/stats",
-    tags=["groups"],
-    summary="How often a group rebalances",
-    responses=group_responses(404),
-)
+@routes.get("/groups/{group:str}/rebalance/stats", "How often a group rebalances", 404)
 async def group_rebalances(broker: TheBroker, group: GroupPath) -> RebalanceStats:
     group_id: GroupId = group_name(group)
     broker.groups.describe(group_id)
     return _stats(broker.groups.statistics.groups.get(group_id, RebalanceStatistics()))
 
 
-@get(
-    "/rebalance/stats",
-    tags=["groups"],
-    summary="How often groups rebalance",
-    responses=group_responses(),
-)
+@routes.get("/rebalance/stats", "How often groups rebalance")
 async def all_rebalances(broker: TheBroker) -> RebalanceStats:
     return _stats(broker.groups.statistics.total)
 
@@ -304,20 +269,3 @@ def _stats(counted: RebalanceStatistics) -> RebalanceStats:
         average_rebalance_duration_ms=counted.average_duration_ms,
         last_rebalance_at=None if finished_at is None else time_text(finished_at),
     )
-
-
-HANDLERS = [
-    list_groups,
-    get(
-        "/groups/{group:str}",
-        tags=["groups"],
-        summary="Describe a group",
-        responses=group_responses(404),
-    )(describe_group),
-    delete_group,
-    get_offsets,
-    get_lag,
-    reset_offsets,
-    group_rebalances,
-    all_rebalances,
-]

@@ -1,6 +1,5 @@
 """What goes in and out of the operations on consumer groups, and what they may refuse with."""
 
-from functools import partial
 from typing import Annotated, Final
 
 from litestar.params import PathParameter, QueryParameter
@@ -10,7 +9,6 @@ from goqueue.api.messages import INT32_MAX
 from goqueue.groups.errors import InvalidGroupId
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
-from goqueue.server.http.errors import responses, write_responses
 
 AUTO_COMMIT_MS_MAX: Final = 3_600_000
 GROUP_PATTERN: Final = "^[^/\\u0000-\\u001f\\u007f]{1,249}$"
@@ -39,16 +37,14 @@ def group_name(text: str) -> GroupId:
 
 # --- what may be refused ------------------------------------------------------------------------
 
-_MEANINGS: Final = {
+MEANINGS: Final = {
     404: "No such group, member, topic or partition. A member that is not known joins again.",
     409: "The generation is old, the group has members or is in the other mode, or another process"
     " has taken the seat.",
 }
-_FOREIGN: Final = {
+WRITE_MEANINGS: Final = {
     403: "A page of another origin made a browser send this, or the partition is another member's."
 }
-group_responses = partial(responses, meanings=_MEANINGS)
-group_write_responses = partial(write_responses, meanings=_MEANINGS | _FOREIGN)
 
 
 def check_join(data: JoinGroup) -> None:

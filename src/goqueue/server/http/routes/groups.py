@@ -1,16 +1,13 @@
 """Consumer groups for their members: join, poll, commit, leave."""
 
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from litestar import Request, get, post
-from litestar.handlers import HTTPRouteHandler
+from litestar import Request
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.api.groups import (
     CommitOffsets,
     CommittedBody,
-    GroupMessage,
     JoinGroup,
     LeaveGroup,
     LeftBody,
@@ -20,20 +17,14 @@ from goqueue.api.groups import (
     RevokedBody,
     RevokePartitions,
 )
-from goqueue.api.messages import INT32_MAX, ReadEncoding
+from goqueue.api.messages import INT32_MAX
 from goqueue.api.parsing import INT64_MAX, WAIT_PATTERN, parse_wait
 from goqueue.api.queues import QueuePollBody
-from goqueue.broker.groups.http_requests import (
-    JoinAsReader,
-    Membership,
-    Polled,
-    PollRequest,
-)
-from goqueue.broker.queues.members import QueuePoll
+from goqueue.broker import Broker
+from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name
-from goqueue.model.record import Record
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import (
@@ -43,16 +34,21 @@ from goqueue.server.http.asgi.dependencies import (
     TheMetrics,
     ThePolls,
 )
-from goqueue.server.http.routes import queue_members
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import (
+    MEANINGS,
+    WRITE_MEANINGS,
     GroupPath,
     MemberQuery,
     check_join,
     group_name,
-    group_responses,
-    group_write_responses,
 )
-from goqueue.server.http.routes.message_bodies import message_body
+from goqueue.server.http.routes.member_engines import (
+    Engine,
+    PollCall,
+    QueueEngine,
+    StreamEngine,
+)
 from goqueue.server.http.routes.messages import (
     LIMIT_DEFAULT,
     READ_BYTES_DEFAULT,
@@ -63,6 +59,7 @@ from goqueue.server.http.routes.messages import (
 from goqueue.server.http.routes.queue_bodies import visibility_ms
 
 POLL_TIMEOUT_DEFAULT: Final = "30s"
+REFUSALS: Final = (404, 409, 416, 422, 507)
 
 TimeoutQuery = Annotated[
     str,
@@ -74,9 +71,13 @@ TimeoutQuery = Annotated[
 ]
 
 
+routes = Routes("groups", MEANINGS, WRITE_MEANINGS)
+
+
 # --- coming and going ---------------------------------------------------------------------------
 
 
+@routes.post("/groups/{group:str}/join", "Join a group", *REFUSALS)
 async def join_group(
     request: Request[Any, Any, Any],
     broker: TheBroker,
@@ -90,45 +91,31 @@ async def join_group(
     the messages of all partitions instead.
     """
     check_join(data)
-    if data.mode == "queue":
-        if not data.topics:
-            raise InvalidRequest("topics: name at least one")
-        return await queue_members.join(request, broker, group_name(group), data)
-    if not data.topics and not data.topics_regex:
-        raise InvalidRequest("topics: name at least one, or give topics_regex")
-    joined = await members.join(
-        JoinAsReader(
-            group_id=group_name(group),
-            topics=tuple(topic_name(each) for each in data.topics),
-            topics_regex=data.topics_regex,
-            member_id=data.member_id,
-            instance_id=data.instance_id,
-            client_id=data.client_id,
-            client_host="" if request.client is None else request.client.host,
-            assignor=data.assignor,
-            session_timeout_ms=data.session_timeout_ms,
-            rebalance_timeout_ms=data.rebalance_timeout_ms,
-            auto_commit_interval_ms=data.auto_commit_interval_ms if data.auto_commit else None,
-            starts_at_end=data.offset_reset == "latest",
-        )
-    )
-    return MembershipBody(**_membership(joined, broker))
+    host = "" if request.client is None else request.client.host
+    engine = QueueEngine(broker) if data.mode == "queue" else StreamEngine(broker, members)
+    return await engine.join(group_name(group), host, data)
 
 
+def _engine(broker: Broker, members: GroupMembers, group: str, member_id: str) -> Engine:
+    if broker.queue_members.is_worker(group_name(group), member_id):
+        return QueueEngine(broker)
+    return StreamEngine(broker, members)
+
+
+@routes.post("/groups/{group:str}/leave", "Leave a group", *REFUSALS)
 async def leave_group(
     broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[LeaveGroup]
 ) -> LeftBody:
     """Leave the group; its partitions are reassigned without waiting for the session time-out."""
-    if broker.queue_members.is_worker(group_name(group), data.member_id):
-        await broker.queue_members.leave(group_name(group), data.member_id)
-        return LeftBody(data.member_id, left=True)
-    await members.leave(group_name(group), data.member_id, is_done=data.commit)
+    engine = _engine(broker, members, group, data.member_id)
+    await engine.leave(group_name(group), data.member_id, is_done=data.commit)
     return LeftBody(data.member_id, left=True)
 
 
 # --- staying ------------------------------------------------------------------------------------
 
 
+@routes.post("/groups/{group:str}/heartbeat", "Stay a member", *REFUSALS)
 async def heartbeat(
     broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[MemberCall]
 ) -> MembershipBody:
@@ -136,12 +123,11 @@ async def heartbeat(
 
     With the generation of an answer that had `revoked`, it also says that these were let go.
     """
-    if broker.queue_members.is_worker(group_name(group), data.member_id):
-        return queue_members.heartbeat(broker, group_name(group), data.member_id, data.generation)
-    standing = await members.heartbeat(group_name(group), data.member_id, data.generation)
-    return MembershipBody(**_membership(standing, broker))
+    engine = _engine(broker, members, group, data.member_id)
+    return await engine.heartbeat(group_name(group), data.member_id, data.generation)
 
 
+@routes.post("/groups/{group:str}/revoke", "Let partitions go", *REFUSALS)
 async def revoke_partitions(
     broker: TheBroker, members: TheMembers, group: GroupPath, data: JSONBody[RevokePartitions]
 ) -> RevokedBody:
@@ -149,22 +135,30 @@ async def revoke_partitions(
     standing, left = await members.revoke(
         group_name(group), data.member_id, data.generation, data.revoked_partitions
     )
-    return RevokedBody(**_membership(standing, broker), pending_count=left)
+    return RevokedBody(**StreamEngine(broker, members).fields(standing), pending_count=left)
 
 
+@routes.get("/groups/{group:str}/assignment", "What a member has", 404, 409)
 async def get_assignment(
     broker: TheBroker, members: TheMembers, group: GroupPath, member_id: MemberQuery
 ) -> MembershipBody:
     """What a member has now.  This is no heartbeat."""
-    if broker.queue_members.is_worker(group_name(group), member_id):
-        return queue_members.assignment(broker, group_name(group), member_id)
-    standing = members.assignment(group_name(group), member_id)
-    return MembershipBody(**_membership(standing, broker))
+    engine = _engine(broker, members, group, member_id)
+    return engine.assignment(group_name(group), member_id)
 
 
 # --- reading ------------------------------------------------------------------------------------
 
 
+@routes.get(
+    "/groups/{group:str}/poll",
+    "Read as a member",
+    404,
+    409,
+    429,
+    507,
+    guards=[refuse_unproven_browser],
+)
 async def poll(
     request: Request[Any, Any, Any],
     broker: TheBroker,
@@ -212,88 +206,25 @@ async def poll(
     In queue mode each message comes with a receipt, and is the member's until it is acked or its
     time is over; polls at the same time share the messages.
     """
-    if broker.queue_members.is_worker(group_name(group), member_id):
-        work = QueuePoll(
-            group_id=group_name(group),
-            member_id=member_id,
-            generation=generation,
-            max_messages=limit,
-            max_bytes=max_bytes,
-            visibility_ms=None if visibility is None else visibility_ms(parse_wait(visibility)),
-        )
-        return await queue_members.poll(
-            request, broker, polls, work, parse_wait(timeout), encoding, metrics.queues.receiving
-        )
-    if generation is None:
-        members.assignment(group_name(group), member_id)  # or there is no such member
-        raise InvalidRequest("generation: give that of the last answer")
-    wanted = PollRequest(
+    call = PollCall(
         group_id=group_name(group),
         member_id=member_id,
         generation=generation,
         seen=seen,
         limit=limit,
-        bytes_max=max_bytes,
+        max_bytes=max_bytes,
+        visibility_ms=None if visibility is None else visibility_ms(parse_wait(visibility)),
+        wait_ms=parse_wait(timeout),
+        encoding=encoding,
     )
-    polled = await polls.run(
-        request, parse_wait(timeout), lambda deadline: members.poll(wanted, deadline)
-    )
-    return _poll_body(polled, broker, encoding)
-
-
-def _poll_body(polled: Polled, broker: TheBroker, encoding: ReadEncoding) -> PollBody:
-    next_offsets: dict[str, dict[str, int]] = {}
-    for delivered in polled.deliveries:
-        offsets = next_offsets.setdefault(delivered.topic, {})
-        offsets[str(delivered.partition)] = delivered.next_offset
-    return PollBody(
-        **_membership(polled.membership, broker),
-        messages=[
-            _message(delivered.topic, delivered.partition, record, encoding)
-            for delivered in polled.deliveries
-            for record in delivered.records
-        ],
-        next_offsets=next_offsets,
-        poll_id=polled.poll_id,
-        problems=polled.problems,
-    )
-
-
-def _message(topic: str, partition: int, record: Record, encoding: ReadEncoding) -> GroupMessage:
-    body = message_body(record, partition, encoding)
-    return GroupMessage(
-        topic,
-        partition,
-        body.offset,
-        body.timestamp,
-        body.key,
-        body.value,
-        body.headers,
-        body.priority,
-        body.encoding,
-    )
-
-
-def _membership(standing: Membership, broker: TheBroker) -> dict[str, Any]:
-    """The fields that all answers to members share."""
-    return {
-        "member_id": standing.member_id,
-        "mode": "stream",
-        "generation": standing.generation,
-        "state": standing.state.capitalize(),
-        "partitions": standing.partitions,
-        "revoked": standing.revoked,
-        "rebalance_required": bool(standing.revoked),
-        "session_timeout_ms": standing.session_timeout_ms,
-        "heartbeat_interval_ms": min(
-            broker.config.groups.heartbeat_interval_ms, standing.session_timeout_ms // 3
-        ),
-    }
+    engine = _engine(broker, members, group, member_id)
+    return await engine.poll(request, polls, metrics, call)
 
 
 # --- committing ---------------------------------------------------------------------------------
 
 
+@routes.post("/groups/{group:str}/offsets", "Commit offsets", *REFUSALS)
 async def commit_offsets(
     broker: TheBroker,
     members: TheMembers,
@@ -324,38 +255,3 @@ async def commit_offsets(
         for topic, some in data.offsets.items()
     }
     return CommittedBody(group, committed)
-
-
-# --- routes -------------------------------------------------------------------------------------
-
-
-def _post(summary: str, operation: Callable[..., Any], path: str) -> HTTPRouteHandler:
-    return post(
-        f"/groups/{{group:str}}/{path}",
-        tags=["groups"],
-        summary=summary,
-        status_code=200,
-        responses=group_write_responses(404, 409, 416, 422, 507),
-    )(operation)
-
-
-HANDLERS = [
-    _post("Join a group", join_group, "join"),
-    _post("Stay a member", heartbeat, "heartbeat"),
-    _post("Leave a group", leave_group, "leave"),
-    _post("Let partitions go", revoke_partitions, "revoke"),
-    _post("Commit offsets", commit_offsets, "offsets"),
-    get(
-        "/groups/{group:str}/poll",
-        tags=["groups"],
-        summary="Read as a member",
-        guards=[refuse_unproven_browser],
-        responses=group_responses(404, 409, 429, 507),
-    )(poll),
-    get(
-        "/groups/{group:str}/assignment",
-        tags=["groups"],
-        summary="What a member has",
-        responses=group_responses(404, 409),
-    )(get_assignment),
-]

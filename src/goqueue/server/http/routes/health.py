@@ -2,43 +2,42 @@
 
 from typing import Annotated
 
-from litestar import Response, get
+from litestar import Response
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter
 
 from goqueue._version import __version__, compiled_modules
-from goqueue.api.errors import ErrorBody
 from goqueue.api.server import HealthBody, SimpleHealth, StatsBody, TopicStats, VersionBody
 from goqueue.broker import Broker
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheHealth, TheMetrics
-from goqueue.server.http.errors import responses
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.metrics import CONTENT_TYPE
 
 METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text
 
 
+routes = Routes("server")
+
 VERSION = VersionBody(__version__, list(compiled_modules()))
 
 
-@get("/health", tags=["server"], summary="Say ok")
+@routes.get("/health", "Say ok")
 async def get_health(broker: TheBroker) -> SimpleHealth:
     """The process answers."""
     return SimpleHealth("ok", time_text(broker.doors.clock.now()))
 
 
-@get(["/healthz", "/livez"], tags=["server"], summary="Alive")
+@routes.get(["/healthz", "/livez"], "Alive")
 async def get_alive(broker: TheBroker) -> HealthBody:
     """200 as long as the event loop turns: restart the process when this fails."""
     return _body(broker, "pass", "alive")
 
 
-@get(
+@routes.get(
     "/readyz",
-    tags=["server"],
-    summary="Ready",
+    "Ready",
     responses={
-        400: ResponseSpec(ErrorBody, description="The request is malformed."),
         503: ResponseSpec(HealthBody, description="Not ready; `message` says why."),
     },
 )
@@ -77,12 +76,12 @@ def _uptime_seconds(broker: Broker) -> float:
     return max(0, broker.doors.clock.now() - broker.started_at) / 1000
 
 
-@get("/version", tags=["server"], summary="Version", responses=responses())
+@routes.get("/version", "Version")
 async def get_version() -> VersionBody:
     return VERSION
 
 
-@get("/stats", tags=["server"], summary="Numbers at a glance", responses=responses())
+@routes.get("/stats", "Numbers at a glance")
 async def get_stats(broker: TheBroker) -> StatsBody:
     """Messages and bytes of the partitions that were used since the start, by topic."""
     stats = {
@@ -112,10 +111,7 @@ async def get_stats(broker: TheBroker) -> StatsBody:
     )
 
 
-@get("/metrics", tags=["server"], summary="Metrics for Prometheus", media_type=METRICS_TYPE)
+@routes.get("/metrics", "Metrics for Prometheus", media_type=METRICS_TYPE)
 async def get_metrics(metrics: TheMetrics) -> bytes:
     await metrics.look()
     return metrics.scrape()
-
-
-HANDLERS = [get_health, get_alive, get_ready, get_version, get_stats, get_metrics]

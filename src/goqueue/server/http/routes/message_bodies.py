@@ -20,7 +20,8 @@ published again as it is.
 import base64
 import binascii
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -53,6 +54,8 @@ PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 TTL_HEADER: Final = "gq-ttl-ms"
 DEFAULT_PRIORITY: Final = "normal"
 
+
+Body = TypeVar("Body")
 
 _QUOTE: Final = 0x22
 _string_decoder = msgspec.json.Decoder(str)
@@ -222,12 +225,15 @@ def priority_name(given: int | str) -> str:
 _NO_HEADERS: Final[list[HeaderBody]] = []
 
 
-def message_body(record: Record, partition: int, encoding: ReadEncoding) -> MessageBody:
+def make_body(
+    make: Callable[..., Body], record: Record, partition: int, encoding: ReadEncoding
+) -> Body:
+    """What `make` gives for the fields of a `MessageBody`, in their order."""
     if encoding == "base64":
-        return _base64_body(record, partition)
+        return _base64_body(make, record, partition)
     try:
         key, value, headers = record.key, record.value, record.headers
-        return MessageBody(
+        return make(
             partition,
             record.offset,
             time_text(record.timestamp),
@@ -237,15 +243,18 @@ def message_body(record: Record, partition: int, encoding: ReadEncoding) -> Mess
             _priority(headers) if headers else DEFAULT_PRIORITY,
         )
     except UnicodeDecodeError:
-        return _base64_body(record, partition)
+        return _base64_body(make, record, partition)
+
+
+message_body = partial(make_body, MessageBody)
 
 
 def text_header(name: str, value: bytes | None) -> HeaderBody:
     return HeaderBody(name, None if value is None else value.decode())
 
 
-def _base64_body(record: Record, partition: int) -> MessageBody:
-    return MessageBody(
+def _base64_body(make: Callable[..., Body], record: Record, partition: int) -> Body:
+    return make(
         partition,
         record.offset,
         time_text(record.timestamp),

@@ -5,7 +5,7 @@ import re
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Request, Response, delete, get, post
+from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from litestar.params import HeaderParameter, Parameter, PathParameter
 
@@ -47,11 +47,10 @@ from goqueue.server.http.asgi.dependencies import (
 )
 from goqueue.server.http.errors import (
     Detailed,
+    answer_in_part,
     problem_of,
-    refusal,
-    responses,
-    write_responses,
 )
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.message_bodies import (
     PRIORITY_HEADER,
     decode_request,
@@ -116,16 +115,13 @@ EncodingQuery = Annotated[
 ]
 
 
+routes = Routes("messages")
+
+
 # --- publish ------------------------------------------------------------------------------------
 
 
-@post(
-    "/topics/{topic:str}/messages",
-    tags=["messages"],
-    summary="Publish messages",
-    status_code=200,
-    responses=write_responses(404, 415, 422, 507),
-)
+@routes.post("/topics/{topic:str}/messages", "Publish messages", 404, 415, 422, 507)
 async def publish(
     request: Request[Any, Any, Any],
     verbs: TheMessages,
@@ -216,22 +212,11 @@ def _raw_message(
 def _publish_response(
     outcomes: list[Outcome], metrics: Metrics
 ) -> Response[PublishResponse] | Response[ErrorBody]:
-    published = [
-        PublishResult(outcome.partition, outcome.offset, time_text(outcome.timestamp))
-        for outcome in outcomes
-        if isinstance(outcome, Published)
-    ]
-    if len(published) == len(outcomes):
-        return Response(PublishResponse(published), headers=_replay_headers(outcomes))
     failures = [outcome for outcome in outcomes if isinstance(outcome, GoQueueError)]
-    results = [_result(outcome) for outcome in outcomes]
     for failure in failures:
         metrics.messages_failed(failure)
-    if len(failures) < len(outcomes):
-        return Response(
-            PublishResponse(results), status_code=207, headers=_replay_headers(outcomes)
-        )
-    return refusal(failures[0], {"results": results})
+    body = PublishResponse([_result(outcome) for outcome in outcomes])
+    return answer_in_part(body, len(outcomes), failures, _replay_headers(outcomes))
 
 
 def _replay_headers(outcomes: list[Outcome]) -> dict[str, str] | None:
@@ -249,11 +234,13 @@ def _result(outcome: Outcome) -> PublishResult:
 # --- read ---------------------------------------------------------------------------------------
 
 
-@get(
+@routes.get(
     "/topics/{topic:str}/partitions/{partition:int}/messages",
-    tags=["messages"],
-    summary="Read a partition",
-    responses=responses(404, 416, 422, 500),
+    "Read a partition",
+    404,
+    416,
+    422,
+    500,
 )
 async def read_partition(
     request: Request[Any, Any, Any],
@@ -317,12 +304,7 @@ async def _start(broker: Broker, partition: Partition, offset: str) -> Offset:
     return parse_offset(offset, "offset")
 
 
-@get(
-    "/topics/{topic:str}/messages",
-    tags=["messages"],
-    summary="Read a topic as one stream",
-    responses=responses(404, 416, 422),
-)
+@routes.get("/topics/{topic:str}/messages", "Read a topic as one stream", 404, 416, 422)
 async def read_topic(
     request: Request[Any, Any, Any],
     merged: TheMergedReader,
@@ -395,12 +377,7 @@ def _position(text: str) -> Position:
 # --- offsets and deletion -----------------------------------------------------------------------
 
 
-@get(
-    "/topics/{topic:str}/partitions/{partition:int}/offsets",
-    tags=["messages"],
-    summary="Find an offset",
-    responses=responses(404),
-)
+@routes.get("/topics/{topic:str}/partitions/{partition:int}/offsets", "Find an offset", 404)
 async def find_offset(
     broker: TheBroker,
     topic: TopicPath,
@@ -440,12 +417,11 @@ async def _timed_offset(broker: Broker, partition: Partition, time: str) -> Time
     return found or await broker.latest_offset(partition, committed_only=True)
 
 
-@delete(
+@routes.delete(
     "/topics/{topic:str}/partitions/{partition:int}/messages",
-    tags=["messages"],
-    summary="Delete the oldest messages",
-    status_code=200,
-    responses=write_responses(404, 416),
+    "Delete the oldest messages",
+    404,
+    416,
 )
 async def delete_messages(
     broker: TheBroker,
@@ -469,6 +445,3 @@ async def delete_messages(
     except OffsetOutOfRange as error:
         raise Detailed(error, msgspec.to_builtins(offsets_of(found))) from error
     return RecordsDeleted(found.topic, partition, earliest)
-
-
-HANDLERS = [publish, read_partition, read_topic, find_offset, delete_messages]

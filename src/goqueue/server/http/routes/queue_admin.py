@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from litestar import Response, get, post
+import msgspec
+from litestar import Response
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.api.errors import ErrorBody
@@ -29,13 +30,14 @@ from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
-from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats, Totals
+from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
 from goqueue.queue.receipts import read_receipts
 from goqueue.server.http.asgi.dependencies import TheQueues
+from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import GroupPath, group_name
 from goqueue.server.http.routes.queue_bodies import (
-    queue_responses,
-    queue_write_responses,
+    MEANINGS,
     visibility_ms,
 )
 from goqueue.server.http.routes.queues import many_answer
@@ -49,15 +51,13 @@ OptionalTopic = Annotated[
 ]
 
 
+routes = Routes("queues", MEANINGS)
+
+
 # --- in flight ----------------------------------------------------------------------------------
 
 
-@get(
-    "/groups/{group:str}/in-flight",
-    tags=["queues"],
-    summary="Who holds what",
-    responses=queue_responses(404),
-)
+@routes.get("/groups/{group:str}/in-flight", "Who holds what", 404)
 async def in_flight(
     queues: TheQueues,
     group: GroupPath,
@@ -76,27 +76,21 @@ async def in_flight(
 
 
 def _held(held: InFlight) -> HeldMessage:
-    return HeldMessage(
-        held.topic,
-        held.partition,
-        held.offset,
-        held.attempt,
-        held.failures,
-        held.timeouts,
-        held.consumer,
-        time_text(held.delivered_at),
-        None if held.deadline is None else time_text(held.deadline),
-        held.receipt,
-        held.transaction,
+    return body_of(
+        HeldMessage,
+        held,
+        delivered_at=time_text(held.delivered_at),
+        visible_until=None if held.deadline is None else time_text(held.deadline),
+        receipt_handle=held.receipt,
     )
 
 
-@post(
+@routes.post(
     "/groups/{group:str}/in-flight/release",
-    tags=["queues"],
-    summary="Take messages back from their consumers",
-    status_code=200,
-    responses=queue_write_responses(404, 409, 507),
+    "Take messages back from their consumers",
+    404,
+    409,
+    507,
 )
 async def release_held(
     queues: TheQueues, group: GroupPath, data: JSONBody[WhichHeld]
@@ -106,12 +100,12 @@ async def release_held(
     return many_answer(await queues.release(receipts))
 
 
-@post(
+@routes.post(
     "/groups/{group:str}/in-flight/extend",
-    tags=["queues"],
-    summary="Leave messages with their consumers for longer",
-    status_code=200,
-    responses=queue_write_responses(404, 409, 507),
+    "Leave messages with their consumers for longer",
+    404,
+    409,
+    507,
 )
 async def extend_held(
     queues: TheQueues, group: GroupPath, data: JSONBody[ExtendHeld]
@@ -142,12 +136,7 @@ def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
 # --- figures ------------------------------------------------------------------------------------
 
 
-@get(
-    "/reliability/stats",
-    tags=["queues"],
-    summary="Figures of queues",
-    responses=queue_responses(404),
-)
+@routes.get("/reliability/stats", "Figures of queues", 404)
 async def reliability_stats(queues: TheQueues, group: OptionalGroup = None) -> ReliabilityBody:
     """How many messages are ready, held and waiting, and what became of those before."""
     groups = [_group_figures(each) for each in await queues.stats(group)]
@@ -167,59 +156,34 @@ def _group_figures(stats: GroupStats) -> GroupFigures:
         stats.in_flight,
         sum(each.waiting for each in stats.partitions),
         stats.consumers,
-        _totals(stats.totals),
+        body_of(TotalsBody, stats.totals, dead_lettered=dict(stats.totals.dead)),
         [_partition_figures(each) for each in stats.partitions],
     )
 
 
-def _totals(totals: Totals) -> TotalsBody:
-    return TotalsBody(
-        delivered=totals.delivered,
-        acked=totals.acked,
-        nacked=totals.nacked,
-        rejected=totals.rejected,
-        released=totals.released,
-        timed_out=totals.timed_out,
-        expired=totals.expired,
-        extended=totals.extended,
-        retried=totals.retried,
-        dropped=totals.dropped,
-        dead_lettered=dict(totals.dead),
-    )
-
-
 def _sum_of_totals(found: Iterable[TotalsBody]) -> TotalsBody:
-    counts: Counter[str] = Counter()
+    counts = Counter(dict.fromkeys(TotalsBody.__struct_fields__, 0))
     dead: Counter[str] = Counter()
     for each in found:
-        dead.update(each.dead_lettered)
-        for name in TotalsBody.__struct_fields__:
-            if name != "dead_lettered":
-                counts[name] += getattr(each, name)
-    sums: dict[str, Any] = {**dict.fromkeys(TotalsBody.__struct_fields__, 0), **counts}
-    return TotalsBody(**{**sums, "dead_lettered": dict(dead)})
+        told = msgspec.structs.asdict(each)
+        dead.update(told.pop("dead_lettered"))
+        counts.update(told)
+    counts.pop("dead_lettered")
+    return TotalsBody(**counts, dead_lettered=dict(dead))
 
 
 def _partition_figures(stats: PartitionStats) -> PartitionFigures:
-    return PartitionFigures(
-        stats.topic,
-        stats.partition,
-        stats.floor,
-        stats.end,
-        stats.ready,
-        stats.in_flight,
-        stats.waiting,
-        stats.dead,
-        stats.dead_problem or None,
+    return body_of(
+        PartitionFigures,
+        stats,
+        committed_offset=stats.floor,
+        next_offset=stats.end,
+        dying=stats.dead,
+        dying_problem=stats.dead_problem or None,
     )
 
 
-@get(
-    "/priority/stats",
-    tags=["queues"],
-    summary="Figures of priority lanes",
-    responses=queue_responses(404),
-)
+@routes.get("/priority/stats", "Figures of priority lanes", 404)
 async def priority_stats(
     queues: TheQueues, group: OptionalGroup = None, topic: OptionalTopic = None
 ) -> PriorityBody:
@@ -235,14 +199,12 @@ async def priority_stats(
 
 def _lanes(lanes: Iterable[LaneStats]) -> dict[str, LaneFigures]:
     return {
-        lane.priority: LaneFigures(
-            lane.ready,
-            lane.in_flight,
-            lane.waiting,
-            lane.delivered,
-            round(lane.published_a_second, 3),
-            round(lane.delivered_a_second, 3),
-            None if lane.oldest is None else time_text(lane.oldest),
+        lane.priority: body_of(
+            LaneFigures,
+            lane,
+            enqueue_rate=round(lane.published_a_second, 3),
+            dequeue_rate=round(lane.delivered_a_second, 3),
+            oldest=None if lane.oldest is None else time_text(lane.oldest),
         )
         for lane in lanes
     }
@@ -253,11 +215,11 @@ def _sum_of_lanes(found: list[dict[str, LaneFigures]]) -> dict[str, LaneFigures]
     for lanes in found:
         for name, lane in lanes.items():
             before = sums.get(name)
-            sums[name] = lane if before is None else _added(before, lane)
+            sums[name] = lane if before is None else _add(before, lane)
     return sums
 
 
-def _added(one: LaneFigures, other: LaneFigures) -> LaneFigures:
+def _add(one: LaneFigures, other: LaneFigures) -> LaneFigures:
     times = [each for each in (one.oldest, other.oldest) if each is not None]
     return LaneFigures(
         one.ready + other.ready,
@@ -268,6 +230,3 @@ def _added(one: LaneFigures, other: LaneFigures) -> LaneFigures:
         round(one.dequeue_rate + other.dequeue_rate, 3),
         min(times, key=str) if times else None,
     )
-
-
-HANDLERS = [in_flight, release_held, extend_held, reliability_stats, priority_stats]

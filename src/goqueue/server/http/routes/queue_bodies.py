@@ -1,7 +1,6 @@
 """What goes in and out of the operations on queues, and what they may refuse with."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Final
 
 from litestar.params import QueryParameter
@@ -17,7 +16,7 @@ from goqueue.queue import Delivered, Peeked
 from goqueue.queue.delivery_batch import DeliveryBatch, singles
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import frame
-from goqueue.server.http.errors import responses, write_responses
+from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.message_bodies import message_body, text_header
 
 DELAY_MS_MAX: Final = 30 * 24 * 3_600_000
@@ -45,12 +44,10 @@ def visibility_ms(given: int | str, name: str = "visibility") -> int:
 
 # --- what may be refused ------------------------------------------------------------------------
 
-_MEANINGS: Final = {
+MEANINGS: Final = {
     404: "No such topic, group, delivery or dead letter.",
     409: "The delivery is over: its time ran out, or it was settled another way.",
 }
-queue_responses = partial(responses, meanings=_MEANINGS)
-queue_write_responses = partial(write_responses, meanings=_MEANINGS)
 
 
 # --- receiving ----------------------------------------------------------------------------------
@@ -98,38 +95,25 @@ def _text_messages(delivery: DeliveryBatch) -> list[QueueMessage]:
 
 def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
     body = message_body(delivered.record, delivered.partition, encoding)
-    return QueueMessage(
-        delivered.topic,
-        delivered.partition,
-        body.offset,
-        body.timestamp,
-        body.key,
-        body.value,
-        body.headers,
-        delivered.priority,
-        delivered.attempt,
-        delivered.receipt,
-        time_text(delivered.deadline),
-        delivered.failures,
-        delivered.timeouts,
-        body.encoding,
+    return body_of(
+        QueueMessage,
+        body,
+        topic=delivered.topic,
+        priority=delivered.priority,
+        attempt=delivered.attempt,
+        receipt_handle=delivered.receipt,
+        visible_until=time_text(delivered.deadline),
+        failures=delivered.failures,
+        timeouts=delivered.timeouts,
     )
-
-
-# --- peeking ------------------------------------------------------------------------------------
 
 
 def peeked_message(peeked: Peeked, encoding: ReadEncoding) -> PeekedMessage:
     body = message_body(peeked.record, peeked.partition, encoding)
-    return PeekedMessage(
-        peeked.topic,
-        peeked.partition,
-        body.offset,
-        body.timestamp,
-        body.key,
-        body.value,
-        body.headers,
-        peeked.priority,
-        peeked.attempt,
-        body.encoding,
+    return body_of(
+        PeekedMessage,
+        body,
+        topic=peeked.topic,
+        priority=peeked.priority,
+        attempts=peeked.attempt,
     )

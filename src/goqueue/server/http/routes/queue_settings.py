@@ -1,33 +1,25 @@
 """How a group works its topics off: its settings over HTTP."""
 
 import msgspec
-from litestar import get, patch, put
 from litestar.params import JSONBody
 
 from goqueue.api.queues import UNSET, GroupSettingsBody, QueueSettingsBody
 from goqueue.queue import InvalidQueueSetting, QueueSettings
 from goqueue.server.http.asgi.dependencies import TheQueues
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import GroupPath, group_name
-from goqueue.server.http.routes.queue_bodies import queue_responses, queue_write_responses
+from goqueue.server.http.routes.queue_bodies import MEANINGS
+
+routes = Routes("queues", MEANINGS)
 
 
-@get(
-    "/groups/{group:str}/queue",
-    tags=["queues"],
-    summary="A group's queue settings",
-    responses=queue_responses(),
-)
+@routes.get("/groups/{group:str}/queue", "A group's queue settings")
 async def get_queue_settings(queues: TheQueues, group: GroupPath) -> GroupSettingsBody:
     """Of a group that is not there yet: what it would begin with."""
     return _body(group, queues.settings(group_name(group)))
 
 
-@put(
-    "/groups/{group:str}/queue",
-    tags=["queues"],
-    summary="Set a group's queue settings",
-    responses=queue_write_responses(507),
-)
+@routes.put("/groups/{group:str}/queue", "Set a group's queue settings", 507)
 async def put_queue_settings(
     queues: TheQueues, group: GroupPath, data: JSONBody[QueueSettingsBody]
 ) -> GroupSettingsBody:
@@ -36,12 +28,7 @@ async def put_queue_settings(
     return _body(group, await queues.configure(group_name(group), wanted))
 
 
-@patch(
-    "/groups/{group:str}/queue",
-    tags=["queues"],
-    summary="Change a group's queue settings",
-    responses=queue_write_responses(507),
-)
+@routes.patch("/groups/{group:str}/queue", "Change a group's queue settings", 507)
 async def change_queue_settings(
     queues: TheQueues, group: GroupPath, data: JSONBody[QueueSettingsBody]
 ) -> GroupSettingsBody:
@@ -68,6 +55,3 @@ def _body(group: str, settings: QueueSettings) -> GroupSettingsBody:
     values = {name: getattr(settings, name) for name in QueueSettingsBody.__struct_fields__}
     values["weights"] = list(settings.weights)
     return GroupSettingsBody(group, QueueSettingsBody(**values))
-
-
-HANDLERS = [get_queue_settings, put_queue_settings, change_queue_settings]

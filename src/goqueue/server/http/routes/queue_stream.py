@@ -16,7 +16,7 @@ import asyncio
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Request, get
+from litestar import Request
 from litestar.exceptions import HTTPException
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import QueryParameter
@@ -36,12 +36,13 @@ from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues, TheSentEvents
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.errors import problem_of
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
+    MEANINGS,
     GroupQuery,
     queue_message,
-    queue_responses,
     visibility_ms,
 )
 from goqueue.server.http.routes.queues import hand_out
@@ -54,6 +55,8 @@ RETRY_MS: Final = 1_000  # a client that lost the connection waits so long befor
 AT_ONCE_MAX: Final = 100  # messages that one write takes
 HEARTBEAT: Final = b": still here\n\n"
 FULL: Final = b": waiting for acks\n\n"
+
+routes = Routes("queues", MEANINGS)
 
 
 class EventStream(ASGIResponse):
@@ -167,14 +170,14 @@ async def _write(send: Send, data: bytes) -> None:
     await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-@get(
+@routes.get(
     "/queues/{topic:str}/stream",
-    tags=["queues"],
-    summary="Receive messages as they come",
+    "Receive messages as they come",
+    404,
+    406,
     media_type=EVENT_STREAM,
     guards=[refuse_unproven_browser],
     responses={
-        **queue_responses(404, 406),
         200: ResponseSpec(
             str,
             media_type=EVENT_STREAM,
@@ -231,6 +234,3 @@ async def stream_queue(
         at_once=at_once,
         last_id=request.headers.get("last-event-id", ""),
     )
-
-
-HANDLERS = [stream_queue]

@@ -7,8 +7,7 @@ goes back at once, and counts as no failure.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final
 
-from litestar import Request, Response, get, post
-from litestar.handlers import HTTPRouteHandler
+from litestar import Request, Response
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.api.errors import ErrorBody
@@ -39,17 +38,17 @@ from goqueue.queue import QueueError, Settled, SettleOutcome
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls
-from goqueue.server.http.errors import problem_of, refusal
+from goqueue.server.http.errors import answer_in_part, problem_of, refusal
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
     DELAY_MS_MAX,
+    MEANINGS,
     GroupQuery,
     milliseconds,
     peeked_message,
     queue_messages,
-    queue_responses,
-    queue_write_responses,
     visibility_ms,
 )
 from goqueue.server.http.routes.topics import TopicPath
@@ -61,16 +60,13 @@ ManyAnswer = Response[SettledManyBody] | Response[ErrorBody]
 SettleAnswer = Response[SettledBody] | Response[SettledManyBody] | Response[ErrorBody]
 
 
+routes = Routes("queues", MEANINGS)
+
+
 # --- receiving ----------------------------------------------------------------------------------
 
 
-@post(
-    "/queues/{topic:str}/receive",
-    tags=["queues"],
-    summary="Receive messages",
-    status_code=200,
-    responses=queue_write_responses(404, 422, 429, 507),
-)
+@routes.post("/queues/{topic:str}/receive", "Receive messages", 404, 422, 429, 507)
 async def receive(
     request: Request[Any, Any, Any],
     queues: TheQueues,
@@ -120,12 +116,7 @@ async def hand_out(
     return found
 
 
-@get(
-    "/queues/{topic:str}/peek",
-    tags=["queues"],
-    summary="What comes next",
-    responses=queue_responses(404),
-)
+@routes.get("/queues/{topic:str}/peek", "What comes next", 404)
 async def peek(
     queues: TheQueues,
     topic: TopicPath,
@@ -143,6 +134,7 @@ async def peek(
 # --- settling -----------------------------------------------------------------------------------
 
 
+@routes.post("/messages/ack", "Finish messages", 404, 409, 507)
 async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
     """The messages are done with: they never come again to this group.
 
@@ -152,6 +144,7 @@ async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
     return await _settled(queues, data, endings.Ack())
 
 
+@routes.post("/messages/nack", "Report messages as failed", 404, 409, 507)
 async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
     """The deliveries failed.
 
@@ -162,11 +155,13 @@ async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
     return await _settled(queues, data, endings.Nack(delay_ms, data.reason))
 
 
+@routes.post("/messages/reject", "Make messages dead letters", 404, 409, 507)
 async def reject(queues: TheQueues, data: JSONBody[Reject]) -> SettleAnswer:
     """The messages can never be processed: they go to the topic's dead letters at once."""
     return await _settled(queues, data, endings.Reject(data.reason))
 
 
+@routes.post("/messages/visibility", "Ask for more time", 404, 409, 507)
 async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
     """The messages are yours for so long from now on."""
     if (data.timeout is None) == (data.extension_seconds is None):
@@ -181,19 +176,14 @@ async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
     return await _settled(queues, data, endings.Extend(more_ms))
 
 
+@routes.post("/messages/release", "Give messages back", 404, 409, 507)
 async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
     """Return messages to the queue without counting a failed attempt."""
     delay_ms = milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
     return await _settled(queues, data, endings.Release(delay_ms))
 
 
-@post(
-    "/queues/{topic:str}/ack-range",
-    tags=["queues"],
-    summary="Finish a range of messages",
-    status_code=200,
-    responses=queue_write_responses(404, 507),
-)
+@routes.post("/queues/{topic:str}/ack-range", "Finish a range of messages", 404, 507)
 async def ack_range(queues: TheQueues, topic: TopicPath, data: JSONBody[AckRange]) -> RangeBody:
     """Ack what is in flight from one offset to another, without its receipts."""
     done = await queues.ack_range(
@@ -235,22 +225,20 @@ def many_answer(outcomes: Sequence[SettleOutcome]) -> ManyAnswer:
         RefusedBody(index, problem_of(each)) if isinstance(each, QueueError) else settled_body(each)
         for index, each in enumerate(outcomes)
     ]
-    return _many(len(outcomes), refused, results)
+    return _answer(len(outcomes), refused, results)
 
 
 def _quiet_answer(count: int, refused: dict[int, QueueError]) -> ManyAnswer:
     places = sorted(refused)
     results = [RefusedBody(place, problem_of(refused[place])) for place in places]
-    return _many(count, [refused[place] for place in places], results)
+    return _answer(count, [refused[place] for place in places], results)
 
 
-def _many(
+def _answer(
     count: int, refused: Sequence[QueueError], results: Sequence[SettledBody | RefusedBody]
 ) -> ManyAnswer:
-    if refused and len(refused) == count:
-        return refusal(refused[0], {"results": results})
     body = SettledManyBody(count - len(refused), len(refused), list(results))
-    return Response(body, status_code=207 if refused else 200)
+    return answer_in_part(body, count, refused)
 
 
 def settled_body(settled: Settled) -> SettledBody:
@@ -278,25 +266,3 @@ def _body(settled: Settled, **more: Any) -> SettledBody:
         settled.in_flight,
         **more,
     )
-
-
-def _settling(path: str, summary: str, operation: Callable[..., Any]) -> HTTPRouteHandler:
-    return post(
-        f"/messages/{path}",
-        tags=["queues"],
-        summary=summary,
-        status_code=200,
-        responses=queue_write_responses(404, 409, 507),
-    )(operation)
-
-
-HANDLERS: Final[list[HTTPRouteHandler]] = [
-    receive,
-    peek,
-    _settling("ack", "Finish messages", ack),
-    _settling("nack", "Report messages as failed", nack),
-    _settling("reject", "Make messages dead letters", reject),
-    _settling("visibility", "Ask for more time", extend),
-    _settling("release", "Give messages back", release),
-    ack_range,
-]

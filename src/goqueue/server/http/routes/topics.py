@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, Final
 
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, Parameter, PathParameter
 
@@ -32,7 +32,7 @@ from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker
-from goqueue.server.http.errors import responses, write_responses
+from goqueue.server.http.routes.family import Routes
 
 HOUR_MS: Final = 3_600_000
 TOPICS_PAGE_MAX: Final = 10_000
@@ -49,17 +49,21 @@ TopicPath = Annotated[
 ]
 
 
+routes = Routes("topics")
+
+
 # --- topics -------------------------------------------------------------------------------------
 
 
-@post(
+@routes.post(
     "/topics",
-    tags=["topics"],
-    summary="Create a topic",
+    "Create a topic",
+    409,
+    422,
+    507,
     status_code=201,
     responses={
         200: ResponseSpec(TopicCreated, description="With `validate_only`: it could be created."),
-        **write_responses(409, 422, 507),
     },
 )
 async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
@@ -86,7 +90,7 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
     return Response(body, headers={"Location": f"topics/{topic.name}"})
 
 
-@get("/topics", tags=["topics"], summary="List topics", responses=responses())
+@routes.get("/topics", "List topics")
 async def list_topics(
     broker: TheBroker,
     internal: Annotated[bool, Parameter(description="The broker's own topics too.")] = False,
@@ -129,7 +133,7 @@ def _summary(broker: Broker, topic: Topic) -> TopicSummary:
     )
 
 
-@get("/topics/{topic:str}", tags=["topics"], summary="Describe a topic", responses=responses(404))
+@routes.get("/topics/{topic:str}", "Describe a topic", 404)
 async def describe_topic(broker: TheBroker, topic: TopicPath) -> TopicDetail:
     """With its offsets and size.  `total_messages` counts offsets, also those compacted away."""
     found = broker.topic(topic_name(topic))
@@ -160,13 +164,7 @@ async def _open_all(broker: Broker, topic: Topic) -> list[Partition]:
     return found
 
 
-@delete(
-    "/topics/{topic:str}",
-    tags=["topics"],
-    summary="Delete a topic and its messages",
-    status_code=200,
-    responses=write_responses(404, 422),
-)
+@routes.delete("/topics/{topic:str}", "Delete a topic and its messages", 404, 422)
 async def delete_topic(broker: TheBroker, topic: TopicPath) -> TopicDeleted:
     deleted = await broker.delete_topic(topic_name(topic))
     return TopicDeleted(deleted.name, deleted=True)
@@ -175,12 +173,7 @@ async def delete_topic(broker: TheBroker, topic: TopicPath) -> TopicDeleted:
 # --- partitions ---------------------------------------------------------------------------------
 
 
-@get(
-    "/topics/{topic:str}/partitions",
-    tags=["topics"],
-    summary="List a topic's partitions",
-    responses=responses(404),
-)
+@routes.get("/topics/{topic:str}/partitions", "List a topic's partitions", 404)
 async def list_partitions(broker: TheBroker, topic: TopicPath) -> PartitionList:
     found = broker.topic(topic_name(topic))
     node = broker.config.node_id
@@ -206,12 +199,11 @@ def _partition_info(partition: Partition, node: int) -> PartitionInfo:
     )
 
 
-@post(
+@routes.post(
     ["/topics/{topic:str}/partitions", "/admin/topics/{topic:str}/partitions"],
-    tags=["topics"],
-    summary="Add partitions",
-    status_code=200,
-    responses=write_responses(404, 422),
+    "Add partitions",
+    404,
+    422,
 )
 async def add_partitions(
     broker: TheBroker, topic: TopicPath, data: JSONBody[AddPartitions]
@@ -231,22 +223,12 @@ async def add_partitions(
 # --- settings -----------------------------------------------------------------------------------
 
 
-@get(
-    "/topics/{topic:str}/settings",
-    tags=["topics"],
-    summary="All settings of a topic",
-    responses=responses(404),
-)
+@routes.get("/topics/{topic:str}/settings", "All settings of a topic", 404)
 async def get_settings(broker: TheBroker, topic: TopicPath) -> SettingList:
     return _setting_list(broker, broker.topic(topic_name(topic)))
 
 
-@patch(
-    "/topics/{topic:str}/settings",
-    tags=["topics"],
-    summary="Change settings of a topic",
-    responses=write_responses(404, 422),
-)
+@routes.patch("/topics/{topic:str}/settings", "Change settings of a topic", 404, 422)
 async def change_settings(
     broker: TheBroker, topic: TopicPath, data: JSONBody[ChangeSettings]
 ) -> SettingList:
@@ -287,15 +269,3 @@ def _setting_list(broker: Broker, topic: Topic) -> SettingList:
             setting.meaning,
         )
     return SettingList(topic.name, infos)
-
-
-HANDLERS = [
-    create_topic,
-    list_topics,
-    describe_topic,
-    delete_topic,
-    list_partitions,
-    add_partitions,
-    get_settings,
-    change_settings,
-]

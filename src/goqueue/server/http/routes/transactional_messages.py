@@ -2,10 +2,9 @@
 
 import base64
 import binascii
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from litestar import post
 from litestar.params import JSONBody
 
 from goqueue.api.messages import MessageInput
@@ -18,24 +17,20 @@ from goqueue.api.transactions import (
 )
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.broker.messages.transactional_publish import NO_SEQUENCE
-from goqueue.broker.messages.transactional_publish import PublishedInTransaction as Published
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
-from goqueue.server.http.errors import responses
+from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.message_bodies import outgoing
-from goqueue.server.http.routes.transactions import who
+from goqueue.server.http.routes.transactions import MEANINGS, who
 from goqueue.txn import ProducerIdentity, Transaction
 from goqueue.txn.errors import UnknownProducer
 
+routes = Routes("transactions", MEANINGS)
 
-@post(
-    "/transactions/publish",
-    tags=["transactions"],
-    summary="Publish a message in a transaction",
-    status_code=200,
-    responses=responses(404, 409, 507),
-)
+
+@routes.post("/transactions/publish", "Publish a message in a transaction", 404, 409, 507)
 async def publish_in_transaction(
     broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[PublishBody]
 ) -> PublishedInTransaction:
@@ -49,7 +44,7 @@ async def publish_in_transaction(
         sequence=NO_SEQUENCE if data.sequence is None else data.sequence,
         transaction_id=data.transaction_id,
     )
-    return _published(published)
+    return body_of(PublishedInTransaction, published)
 
 
 def _name_of(transactions: list[Transaction], who: ProducerIdentity) -> str:
@@ -80,13 +75,7 @@ def _bytes(given: Any, encoding: str, name: str) -> bytes | None:
     return given.encode() if isinstance(given, str) else msgspec.json.encode(given)
 
 
-@post(
-    "/transactions/messages",
-    tags=["transactions"],
-    summary="Publish many messages in a transaction",
-    status_code=200,
-    responses=responses(404, 409, 507),
-)
+@routes.post("/transactions/messages", "Publish many messages in a transaction", 404, 409, 507)
 async def publish_many_in_transaction(
     transaction_messages: TheTransactionMessages, data: JSONBody[PublishMany]
 ) -> PublishedMany:
@@ -105,11 +94,7 @@ async def publish_many_in_transaction(
         messages,
         transaction_id=data.transaction_id,
     )
-    return PublishedMany([_published(each) for each in published])
-
-
-def _published(found: Published) -> PublishedInTransaction:
-    return PublishedInTransaction(found.partition, found.offset, found.duplicate)
+    return PublishedMany([body_of(PublishedInTransaction, each) for each in published])
 
 
 def _input(message: TransactionMessage) -> MessageInput:
@@ -123,6 +108,3 @@ def _input(message: TransactionMessage) -> MessageInput:
         message.ttl,
         message.encoding,
     )
-
-
-HANDLERS: Final[list[Any]] = [publish_in_transaction, publish_many_in_transaction]

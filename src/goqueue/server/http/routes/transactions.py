@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from litestar import get, post
 from litestar.params import JSONBody, Parameter, QueryParameter
 
 from goqueue.api.transactions import (
@@ -33,14 +32,22 @@ from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
-from goqueue.server.http.errors import Detailed, responses
-from goqueue.server.http.routes.queue_bodies import queue_responses
+from goqueue.server.http.errors import Detailed
+from goqueue.server.http.routes.family import Routes
 from goqueue.txn import ProducerIdentity, State, Transaction
 
 PAGE_MAX: Final = 10_000
 REFUSALS_MAX: Final = 100  # that are told one by one
 
+MEANINGS: Final = {
+    404: "No such producer, transaction, topic, partition or delivery.",
+    409: "Another producer has taken over, or the transaction is in another state.",
+}
+
 NamePath = Annotated[str, Parameter(description="The transactional id.", max_length=1_000)]
+
+
+routes = Routes("transactions", MEANINGS)
 
 
 def who(data: Identity) -> ProducerIdentity:
@@ -50,13 +57,7 @@ def who(data: Identity) -> ProducerIdentity:
 # --- producers ----------------------------------------------------------------------------------
 
 
-@post(
-    "/producers/init",
-    tags=["transactions"],
-    summary="Start a producer and fence the one before",
-    status_code=200,
-    responses=responses(409),
-)
+@routes.post("/producers/init", "Start a producer and fence the one before", 409)
 async def init_producer(broker: TheBroker, data: JSONBody[InitProducer]) -> ProducerBody:
     """What an earlier producer with this id left open is aborted first."""
     who = await broker.transactions.init(
@@ -65,12 +66,8 @@ async def init_producer(broker: TheBroker, data: JSONBody[InitProducer]) -> Prod
     return ProducerBody(who.producer_id, who.epoch)
 
 
-@post(
-    "/producers/{producer_id:int}/heartbeat",
-    tags=["transactions"],
-    summary="Ask whether a producer may still write",
-    status_code=200,
-    responses=responses(404, 409),
+@routes.post(
+    "/producers/{producer_id:int}/heartbeat", "Ask whether a producer may still write", 404, 409
 )
 async def producer_heartbeat(
     broker: TheBroker,
@@ -88,25 +85,13 @@ async def producer_heartbeat(
 # --- transactions -------------------------------------------------------------------------------
 
 
-@post(
-    "/transactions/begin",
-    tags=["transactions"],
-    summary="Begin a transaction",
-    status_code=200,
-    responses=responses(404, 409),
-)
+@routes.post("/transactions/begin", "Begin a transaction", 404, 409)
 async def begin_transaction(broker: TheBroker, data: JSONBody[Identity]) -> Begun:
     transaction = await broker.transactions.begin(data.transactional_id, who(data))
     return Begun(transaction_name(transaction))
 
 
-@post(
-    "/transactions/add-partition",
-    tags=["transactions"],
-    summary="Add a partition to a transaction",
-    status_code=200,
-    responses=responses(404, 409),
-)
+@routes.post("/transactions/add-partition", "Add a partition to a transaction", 404, 409)
 async def add_partition_to_transaction(
     broker: TheBroker,
     transaction_messages: TheTransactionMessages,
@@ -120,13 +105,7 @@ async def add_partition_to_transaction(
     return Status("added")
 
 
-@post(
-    "/transactions/offsets",
-    tags=["transactions"],
-    summary="Commit a group's offsets with a transaction",
-    status_code=200,
-    responses=responses(404, 409),
-)
+@routes.post("/transactions/offsets", "Commit a group's offsets with a transaction", 404, 409)
 async def add_offsets_to_transaction(
     broker: TheBroker,
     transaction_messages: TheTransactionMessages,
@@ -156,13 +135,7 @@ async def add_offsets_to_transaction(
     return Status("added")
 
 
-@post(
-    "/transactions/acks",
-    tags=["transactions"],
-    summary="Ack a queue's messages with a transaction",
-    status_code=200,
-    responses=queue_responses(404, 409),
-)
+@routes.post("/transactions/acks", "Ack a queue's messages with a transaction", 404, 409)
 async def add_acks_to_transaction(
     broker: TheBroker,
     transaction_messages: TheTransactionMessages,
@@ -189,13 +162,7 @@ def _refusals(handles: Sequence[str], refused: Refused) -> dict[str, Any]:
     return {"refused": told, "refused_count": len(refused)}
 
 
-@post(
-    "/transactions/commit",
-    tags=["transactions"],
-    summary="Commit a transaction",
-    status_code=200,
-    responses=responses(404, 409),
-)
+@routes.post("/transactions/commit", "Commit a transaction", 404, 409)
 async def commit_transaction(
     broker: TheBroker,
     transaction_messages: TheTransactionMessages,
@@ -205,13 +172,7 @@ async def commit_transaction(
     return await _end(broker, transaction_messages, data, commits=True)
 
 
-@post(
-    "/transactions/abort",
-    tags=["transactions"],
-    summary="Abort a transaction",
-    status_code=200,
-    responses=responses(404, 409),
-)
+@routes.post("/transactions/abort", "Abort a transaction", 404, 409)
 async def abort_transaction(
     broker: TheBroker,
     transaction_messages: TheTransactionMessages,
@@ -240,7 +201,7 @@ async def _end(
 # --- for operators ------------------------------------------------------------------------------
 
 
-@get("/transactions", tags=["transactions"], summary="List transactions", responses=responses())
+@routes.get("/transactions", "List transactions")
 async def list_transactions(
     broker: TheBroker,
     in_state: Annotated[
@@ -276,12 +237,7 @@ def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
     )
 
 
-@get(
-    "/transactions/stats",
-    tags=["transactions"],
-    summary="How many transactions there are and were",
-    responses=responses(),
-)
+@routes.get("/transactions/stats", "How many transactions there are and were")
 async def transaction_stats(broker: TheBroker) -> TransactionStats:
     machine = broker.transactions.machine
     by_state = dict.fromkeys((state.value for state in State), 0)
@@ -297,21 +253,13 @@ async def transaction_stats(broker: TheBroker) -> TransactionStats:
     )
 
 
-@get(
-    "/transactions/ids/{transactional_id:str}",
-    tags=["transactions"],
-    summary="Describe a transactional id",
-    responses=responses(404),
-)
+@routes.get("/transactions/ids/{transactional_id:str}", "Describe a transactional id", 404)
 async def describe_transaction(broker: TheBroker, transactional_id: NamePath) -> TransactionBody:
     return _body(broker, broker.transactions.machine.get(transactional_id))
 
 
-@get(
-    "/transactions/describe",
-    tags=["transactions"],
-    summary="Describe a transactional id, whatever characters it has",
-    responses=responses(404),
+@routes.get(
+    "/transactions/describe", "Describe a transactional id, whatever characters it has", 404
 )
 async def describe_transaction_by_query(
     broker: TheBroker,
@@ -325,23 +273,21 @@ async def describe_transaction_by_query(
     return _body(broker, broker.transactions.machine.get(transactional_id))
 
 
-@post(
+@routes.post(
     "/transactions/ids/{transactional_id:str}/abort",
-    tags=["transactions"],
-    summary="Abort a transaction that hangs, and fence its producer",
-    status_code=200,
-    responses=responses(404, 409),
+    "Abort a transaction that hangs, and fence its producer",
+    404,
+    409,
 )
 async def force_abort_transaction(broker: TheBroker, transactional_id: NamePath) -> Status:
     return await _force_abort(broker, transactional_id)
 
 
-@post(
+@routes.post(
     "/transactions/force-abort",
-    tags=["transactions"],
-    summary="Abort a transaction that hangs, whatever characters its id has",
-    status_code=200,
-    responses=responses(404, 409),
+    "Abort a transaction that hangs, whatever characters its id has",
+    404,
+    409,
 )
 async def force_abort_by_body(broker: TheBroker, data: JSONBody[ForceAbort]) -> Status:
     return await _force_abort(broker, data.transactional_id)
@@ -350,21 +296,3 @@ async def force_abort_by_body(broker: TheBroker, data: JSONBody[ForceAbort]) -> 
 async def _force_abort(broker: TheBroker, transactional_id: str) -> Status:
     aborted = await broker.transactions.abort(transactional_id)
     return Status("aborted" if aborted else "nothing to abort")
-
-
-HANDLERS: Final[list[Any]] = [
-    init_producer,
-    producer_heartbeat,
-    begin_transaction,
-    add_partition_to_transaction,
-    add_offsets_to_transaction,
-    add_acks_to_transaction,
-    commit_transaction,
-    abort_transaction,
-    list_transactions,
-    transaction_stats,
-    describe_transaction,
-    describe_transaction_by_query,
-    force_abort_transaction,
-    force_abort_by_body,
-]
