@@ -5,26 +5,25 @@ import random
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
-from goqueue.api.groups import GroupDetail, GroupLag, GroupOffset, GroupSummary, MovedOffset
+from goqueue.api.groups import GroupSummary
 from goqueue.api.messages import PublishResult
-from goqueue.api.server import HealthBody, VersionBody
-from goqueue.api.topics import PartitionsAdded, SettingInfo, TopicCreated, TopicDetail, TopicSummary
+from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
-from goqueue.client.http.async_queue_verbs import AsyncQueueVerbs
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
-from goqueue.client.http.calls import groups, topics
-from goqueue.client.http.calls.groups import ResetTo
+from goqueue.client.http.calls import groups as group_calls
+from goqueue.client.http.calls import queues as queue_calls
+from goqueue.client.http.calls import topics as topic_calls
+from goqueue.client.http.calls.call import Call, async_verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
-from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, AsyncConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
 from goqueue.client.http.messages import Publishables, Received
-from goqueue.client.http.outcomes import all_published, results_in
+from goqueue.client.http.outcomes import results_in
 from goqueue.client.http.reading import (
     PAGE_MESSAGES,
     Position,
@@ -40,7 +39,7 @@ from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncQueueVerbs):
+class AsyncClient:
     """A server's verbs.  Close it at the end: `async with AsyncClient(url) as client: …`"""
 
     def __init__(
@@ -87,71 +86,36 @@ class AsyncClient(AsyncQueueVerbs):
 
     # --- the server -------------------------------------------------------------------------------
 
-    async def version(self) -> VersionBody:
-        return await self.send(topics.version())
-
-    async def health(self) -> HealthBody:
-        """Whether the server serves, and if not, why."""
-        return await self.send(topics.health())
-
-    async def stats(self) -> dict[str, Any]:
-        return await self.send(topics.stats())
+    version = async_verb(topic_calls.version)
+    health = async_verb(topic_calls.health)
+    stats = async_verb(topic_calls.stats)
 
     # --- topics -----------------------------------------------------------------------------------
 
     async def topics(self) -> list[TopicSummary]:
         """All topics, by name."""
-        page = await self.send(topics.topics())
+        page = await self.send(topic_calls.topics())
         found = page.details or []
         while page.next_after:
-            page = await self.send(topics.topics(page.next_after))
+            page = await self.send(topic_calls.topics(page.next_after))
             found = found + (page.details or [])
         return found
 
-    async def topic(self, name: str) -> TopicDetail:
-        return await self.send(topics.topic(name))
-
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int | None = None,
-        settings: Mapping[str, str] | None = None,
-    ) -> TopicCreated:
-        """What is not given is the server's default."""
-        return await self.send(topics.create_topic(name, partitions, settings or {}))
-
-    async def delete_topic(self, name: str) -> None:
-        await self.send(topics.delete_topic(name))
-
-    async def settings(self, name: str) -> dict[str, SettingInfo]:
-        return (await self.send(topics.settings(name))).settings
-
-    async def change_settings(
-        self, name: str, changes: Mapping[str, str | None]
-    ) -> dict[str, SettingInfo]:
-        """Set settings of a topic, or with None go back to the default; gives all of them."""
-        return (await self.send(topics.change_settings(name, changes))).settings
-
-    async def add_partitions(self, name: str, count: int) -> PartitionsAdded:
-        """Grow the topic to `count` partitions in all."""
-        return await self.send(topics.add_partitions(name, count))
+    topic = async_verb(topic_calls.topic)
+    create_topic = async_verb(topic_calls.create_topic)
+    delete_topic = async_verb(topic_calls.delete_topic)
+    settings = async_verb(topic_calls.settings)
+    change_settings = async_verb(topic_calls.change_settings)
+    add_partitions = async_verb(topic_calls.add_partitions)
 
     # --- messages ---------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, messages: Publishables) -> list[PublishResult]:
-        """Where each message went, in order; raises when any of them was refused.
-
-        `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
-
-        Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
-        """
-        return all_published((await self.send(topics.publish(topic, messages))).results)
+    publish = async_verb(topic_calls.publish)
 
     async def publish_each(self, topic: str, messages: Publishables) -> list[PublishResult]:
         """As `publish`, but a message that is refused is a result with an `error`."""
         try:
-            return (await self.send(topics.publish(topic, messages))).results
+            return (await self.send(topic_calls.publish_each(topic, messages))).results
         except Refused as error:
             return results_in(error)
 
@@ -167,7 +131,7 @@ class AsyncClient(AsyncQueueVerbs):
         wait_ms: int = 0,
     ) -> Page:
         """One page of a partition; with `wait_ms`, wait for a message when there is none."""
-        call = topics.fetch(
+        call = topic_calls.fetch(
             topic,
             partition,
             offset=offset,
@@ -188,9 +152,7 @@ class AsyncClient(AsyncQueueVerbs):
         """
         return AsyncTransactionalProducer(self, transactional_id, timeout_ms)
 
-    async def delete_messages(self, topic: str, partition: int, before: int) -> None:
-        """Delete what lies before an offset."""
-        await self.send(topics.delete_messages(topic, partition, before))
+    delete_messages = async_verb(topic_calls.delete_messages)
 
     async def read(
         self,
@@ -252,41 +214,18 @@ class AsyncClient(AsyncQueueVerbs):
 
     async def groups(self) -> list[GroupSummary]:
         """All groups, by name."""
-        page = await self.send(groups.groups())
+        page = await self.send(group_calls.groups())
         found = page.groups
         while page.next_after:
-            page = await self.send(groups.groups(page.next_after))
+            page = await self.send(group_calls.groups(page.next_after))
             found = found + page.groups
         return found
 
-    async def group(self, name: str) -> GroupDetail:
-        return await self.send(groups.group(name))
-
-    async def delete_group(self, name: str) -> None:
-        """Only one without members."""
-        await self.send(groups.delete_group(name))
-
-    async def group_offsets(self, name: str) -> list[GroupOffset]:
-        return (await self.send(groups.group_offsets(name))).offsets
-
-    async def group_lag(self, name: str) -> GroupLag:
-        return await self.send(groups.group_lag(name))
-
-    async def reset_offsets(
-        self,
-        name: str,
-        to: ResetTo,
-        *,
-        value: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        dry_run: bool = False,
-    ) -> list[MovedOffset]:
-        """Move a group's offsets; `value` is the offset, epoch milliseconds, or how far."""
-        call = groups.reset_offsets(
-            name, to, value=value, topic=topic, partition=partition, dry_run=dry_run
-        )
-        return (await self.send(call)).offsets
+    group = async_verb(group_calls.group)
+    delete_group = async_verb(group_calls.delete_group)
+    group_offsets = async_verb(group_calls.group_offsets)
+    group_lag = async_verb(group_calls.group_lag)
+    reset_offsets = async_verb(group_calls.reset_offsets)
 
     async def join(self, reading: MemberReading[MessageT]) -> None:
         """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
@@ -316,7 +255,7 @@ class AsyncClient(AsyncQueueVerbs):
     ) -> None:
         """By topic and partition: the offset of the next message to process."""
         await self.send(
-            groups.commit_offsets(
+            group_calls.commit_offsets(
                 reading.group,
                 offsets,
                 member_id=reading.member_id,
@@ -327,6 +266,32 @@ class AsyncClient(AsyncQueueVerbs):
     async def leave(self, reading: MemberReading[MessageT], *, commit: bool = True) -> None:
         """With auto-commit, `commit` says that what the last poll gave is processed."""
         await self.send(reading.leave_call(commit=commit))
+
+    # --- queues -----------------------------------------------------------------------------------
+
+    receive = async_verb(queue_calls.receive)
+    ack = async_verb(queue_calls.ack)
+    nack = async_verb(queue_calls.nack)
+    reject = async_verb(queue_calls.reject)
+    extend = async_verb(queue_calls.extend)
+    release = async_verb(queue_calls.release)
+    ack_range = async_verb(queue_calls.ack_range)
+    peek = async_verb(queue_calls.peek)
+    in_flight = async_verb(queue_calls.in_flight)
+    queue_settings = async_verb(queue_calls.queue_settings)
+    change_queue_settings = async_verb(queue_calls.change_queue_settings)
+    queue_stats = async_verb(queue_calls.queue_stats)
+    priority_stats = async_verb(queue_calls.priority_stats)
+
+    # --- dead letters -----------------------------------------------------------------------------
+
+    dead_letters = async_verb(queue_calls.dead_letters)
+    dead_letter = async_verb(queue_calls.dead_letter)
+    redrive = async_verb(queue_calls.redrive)
+    start_redrive = async_verb(queue_calls.start_redrive)
+    redrives = async_verb(queue_calls.redrives)
+    cancel_redrive = async_verb(queue_calls.cancel_redrive)
+    purge_dead_letters = async_verb(queue_calls.purge_dead_letters)
 
     # --- sending ----------------------------------------------------------------------------------
 

@@ -9,21 +9,14 @@ async with producer.transaction() as transaction:
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Protocol, TypeVar
 
 from goqueue.api.transactions import PublishedInTransaction
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import producers
+from goqueue.client.http.calls.call import AsyncSender
 from goqueue.client.http.calls.producers import FENCED, Ids
-from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables
 from goqueue.client.http.queue_results import Receipt, receipts_of
-
-T = TypeVar("T")
-
-
-class AsyncSender(Protocol):
-    async def send(self, call: Call[T]) -> T: ...
 
 
 class AsyncTransactionalProducer:
@@ -81,7 +74,7 @@ class AsyncTransaction:
 
     async def publish(self, topic: str, messages: Publishables) -> list[PublishedInTransaction]:
         """Where each message is; readers see it when the transaction is committed, or never."""
-        return (await self._client.send(producers.publish(self.ids, topic, messages))).results
+        return await self._client.send(producers.publish(self.ids, topic, messages))
 
     async def ack(self, *messages: Receipt) -> None:
         """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.

@@ -5,25 +5,24 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
-from goqueue.api.groups import GroupDetail, GroupLag, GroupOffset, GroupSummary, MovedOffset
+from goqueue.api.groups import GroupSummary
 from goqueue.api.messages import PublishResult
-from goqueue.api.server import HealthBody, VersionBody
-from goqueue.api.topics import PartitionsAdded, SettingInfo, TopicCreated, TopicDetail, TopicSummary
+from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
-from goqueue.client.http.calls import groups, topics
-from goqueue.client.http.calls.groups import ResetTo
+from goqueue.client.http.calls import groups as group_calls
+from goqueue.client.http.calls import queues as queue_calls
+from goqueue.client.http.calls import topics as topic_calls
+from goqueue.client.http.calls.call import Call, verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
-from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, ConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
 from goqueue.client.http.messages import Publishables, Received
-from goqueue.client.http.outcomes import all_published, results_in
-from goqueue.client.http.queue_verbs import QueueVerbs
+from goqueue.client.http.outcomes import results_in
 from goqueue.client.http.reading import (
     PAGE_MESSAGES,
     Position,
@@ -40,7 +39,7 @@ from goqueue.client.http.transactions import TransactionalProducer
 T = TypeVar("T")
 
 
-class Client(QueueVerbs):
+class Client:
     """A server's verbs.  Close it at the end: `with Client(url) as client: …`"""
 
     def __init__(
@@ -87,71 +86,36 @@ class Client(QueueVerbs):
 
     # --- the server -------------------------------------------------------------------------------
 
-    def version(self) -> VersionBody:
-        return self.send(topics.version())
-
-    def health(self) -> HealthBody:
-        """Whether the server serves, and if not, why."""
-        return self.send(topics.health())
-
-    def stats(self) -> dict[str, Any]:
-        return self.send(topics.stats())
+    version = verb(topic_calls.version)
+    health = verb(topic_calls.health)
+    stats = verb(topic_calls.stats)
 
     # --- topics -----------------------------------------------------------------------------------
 
     def topics(self) -> list[TopicSummary]:
         """All topics, by name."""
-        page = self.send(topics.topics())
+        page = self.send(topic_calls.topics())
         found = page.details or []
         while page.next_after:
-            page = self.send(topics.topics(page.next_after))
+            page = self.send(topic_calls.topics(page.next_after))
             found = found + (page.details or [])
         return found
 
-    def topic(self, name: str) -> TopicDetail:
-        return self.send(topics.topic(name))
-
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int | None = None,
-        settings: Mapping[str, str] | None = None,
-    ) -> TopicCreated:
-        """What is not given is the server's default."""
-        return self.send(topics.create_topic(name, partitions, settings or {}))
-
-    def delete_topic(self, name: str) -> None:
-        self.send(topics.delete_topic(name))
-
-    def settings(self, name: str) -> dict[str, SettingInfo]:
-        return self.send(topics.settings(name)).settings
-
-    def change_settings(
-        self, name: str, changes: Mapping[str, str | None]
-    ) -> dict[str, SettingInfo]:
-        """Set settings of a topic, or with None go back to the default; gives all of them."""
-        return self.send(topics.change_settings(name, changes)).settings
-
-    def add_partitions(self, name: str, count: int) -> PartitionsAdded:
-        """Grow the topic to `count` partitions in all."""
-        return self.send(topics.add_partitions(name, count))
+    topic = verb(topic_calls.topic)
+    create_topic = verb(topic_calls.create_topic)
+    delete_topic = verb(topic_calls.delete_topic)
+    settings = verb(topic_calls.settings)
+    change_settings = verb(topic_calls.change_settings)
+    add_partitions = verb(topic_calls.add_partitions)
 
     # --- messages ---------------------------------------------------------------------------------
 
-    def publish(self, topic: str, messages: Publishables) -> list[PublishResult]:
-        """Where each message went, in order; raises when any of them was refused.
-
-        `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
-
-        Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
-        """
-        return all_published(self.send(topics.publish(topic, messages)).results)
+    publish = verb(topic_calls.publish)
 
     def publish_each(self, topic: str, messages: Publishables) -> list[PublishResult]:
         """As `publish`, but a message that is refused is a result with an `error`."""
         try:
-            return self.send(topics.publish(topic, messages)).results
+            return self.send(topic_calls.publish_each(topic, messages)).results
         except Refused as error:
             return results_in(error)
 
@@ -167,7 +131,7 @@ class Client(QueueVerbs):
         wait_ms: int = 0,
     ) -> Page:
         """One page of a partition; with `wait_ms`, wait for a message when there is none."""
-        call = topics.fetch(
+        call = topic_calls.fetch(
             topic,
             partition,
             offset=offset,
@@ -188,9 +152,7 @@ class Client(QueueVerbs):
         """
         return TransactionalProducer(self, transactional_id, timeout_ms)
 
-    def delete_messages(self, topic: str, partition: int, before: int) -> None:
-        """Delete what lies before an offset."""
-        self.send(topics.delete_messages(topic, partition, before))
+    delete_messages = verb(topic_calls.delete_messages)
 
     def read(
         self,
@@ -250,41 +212,18 @@ class Client(QueueVerbs):
 
     def groups(self) -> list[GroupSummary]:
         """All groups, by name."""
-        page = self.send(groups.groups())
+        page = self.send(group_calls.groups())
         found = page.groups
         while page.next_after:
-            page = self.send(groups.groups(page.next_after))
+            page = self.send(group_calls.groups(page.next_after))
             found = found + page.groups
         return found
 
-    def group(self, name: str) -> GroupDetail:
-        return self.send(groups.group(name))
-
-    def delete_group(self, name: str) -> None:
-        """Only one without members."""
-        self.send(groups.delete_group(name))
-
-    def group_offsets(self, name: str) -> list[GroupOffset]:
-        return self.send(groups.group_offsets(name)).offsets
-
-    def group_lag(self, name: str) -> GroupLag:
-        return self.send(groups.group_lag(name))
-
-    def reset_offsets(
-        self,
-        name: str,
-        to: ResetTo,
-        *,
-        value: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        dry_run: bool = False,
-    ) -> list[MovedOffset]:
-        """Move a group's offsets; `value` is the offset, epoch milliseconds, or how far."""
-        call = groups.reset_offsets(
-            name, to, value=value, topic=topic, partition=partition, dry_run=dry_run
-        )
-        return self.send(call).offsets
+    group = verb(group_calls.group)
+    delete_group = verb(group_calls.delete_group)
+    group_offsets = verb(group_calls.group_offsets)
+    group_lag = verb(group_calls.group_lag)
+    reset_offsets = verb(group_calls.reset_offsets)
 
     def join(self, reading: MemberReading[MessageT]) -> None:
         """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
@@ -314,7 +253,7 @@ class Client(QueueVerbs):
     ) -> None:
         """By topic and partition: the offset of the next message to process."""
         self.send(
-            groups.commit_offsets(
+            group_calls.commit_offsets(
                 reading.group,
                 offsets,
                 member_id=reading.member_id,
@@ -325,6 +264,32 @@ class Client(QueueVerbs):
     def leave(self, reading: MemberReading[MessageT], *, commit: bool = True) -> None:
         """With auto-commit, `commit` says that what the last poll gave is processed."""
         self.send(reading.leave_call(commit=commit))
+
+    # --- queues -----------------------------------------------------------------------------------
+
+    receive = verb(queue_calls.receive)
+    ack = verb(queue_calls.ack)
+    nack = verb(queue_calls.nack)
+    reject = verb(queue_calls.reject)
+    extend = verb(queue_calls.extend)
+    release = verb(queue_calls.release)
+    ack_range = verb(queue_calls.ack_range)
+    peek = verb(queue_calls.peek)
+    in_flight = verb(queue_calls.in_flight)
+    queue_settings = verb(queue_calls.queue_settings)
+    change_queue_settings = verb(queue_calls.change_queue_settings)
+    queue_stats = verb(queue_calls.queue_stats)
+    priority_stats = verb(queue_calls.priority_stats)
+
+    # --- dead letters -----------------------------------------------------------------------------
+
+    dead_letters = verb(queue_calls.dead_letters)
+    dead_letter = verb(queue_calls.dead_letter)
+    redrive = verb(queue_calls.redrive)
+    start_redrive = verb(queue_calls.start_redrive)
+    redrives = verb(queue_calls.redrives)
+    cancel_redrive = verb(queue_calls.cancel_redrive)
+    purge_dead_letters = verb(queue_calls.purge_dead_letters)
 
     # --- sending ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 import httpx
 
 from goqueue.client.errors import NoFreeConnection
-from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.calls.call import Call
 
 CONNECTIONS_MAX: Final = 100
 LONG_POLLS_MAX: Final = 1000

@@ -19,7 +19,7 @@ from goqueue.client.errors import (
     ServerUnreachable,
     refusal,
 )
-from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.calls.call import Call
 
 T = TypeVar("T")
 DEFAULT_URL: Final = "http://localhost:8080"
@@ -76,12 +76,14 @@ def result_of(call: Call[T], response: httpx.Response) -> T:
     if not response.is_success and response.status_code not in call.also_answers:
         raise _refused(response)
     try:
-        return msgspec.json.decode(response.content, type=call.result)
+        found: Any = msgspec.json.decode(response.content, type=call.result)
     except msgspec.DecodeError as error:
         raise BadAnswer(
             f"{response.request.url} did not answer as GoQueue does: {error};"
             f" it said {_snippet(response)!r}"
         ) from error
+    result: T = found if call.read is None else call.read(found)
+    return result
 
 
 def _refused(response: httpx.Response) -> ClientError:

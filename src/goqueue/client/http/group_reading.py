@@ -17,10 +17,9 @@ from goqueue.api.groups import MembershipBody, PollBody
 from goqueue.api.queues import QueuePollBody
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import groups
-from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.calls.call import Call
 from goqueue.client.http.messages import Received, from_wire
 from goqueue.client.http.queue_results import Delivery, deliveries
-from goqueue.client.http.results import Anything
 from goqueue.model.topic_partition import TopicPartition
 
 JOIN_AGAIN: Final = frozenset({"unknown_member_id", "illegal_generation", "fenced_instance_id"})
@@ -75,7 +74,7 @@ class MemberReading(Generic[MessageT]):
     def heartbeat_call(self) -> Call[MembershipBody]:
         return groups.heartbeat(self.group, self.member_id, self.generation)
 
-    def leave_call(self, *, commit: bool) -> Call[Anything]:
+    def leave_call(self, *, commit: bool) -> Call[None]:
         return groups.leave_group(self.group, self.member_id, commit=commit)
 
     def must_join_again(self, error: ClientError) -> bool:

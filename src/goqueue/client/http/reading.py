@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from goqueue.api.messages import MessagePage, TopicMessages
 from goqueue.api.topics import TopicDetail
 from goqueue.client.http.calls import topics
-from goqueue.client.http.calls.topics import Call
+from goqueue.client.http.calls.call import Call
 from goqueue.client.http.messages import Received, from_wire
 from goqueue.client.http.results import Page
 

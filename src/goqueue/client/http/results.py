@@ -10,7 +10,3 @@ class Page(msgspec.Struct, frozen=True):
 
     messages: list[Received]
     next_offset: int
-
-
-class Anything(msgspec.Struct, frozen=True):
-    """An answer nobody looks into."""

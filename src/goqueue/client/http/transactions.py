@@ -10,21 +10,14 @@ with producer.transaction() as transaction:
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeVar
 
 from goqueue.api.transactions import PublishedInTransaction
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http.calls import producers
+from goqueue.client.http.calls.call import Sender
 from goqueue.client.http.calls.producers import FENCED, Ids
-from goqueue.client.http.calls.topics import Call
 from goqueue.client.http.messages import Publishables
 from goqueue.client.http.queue_results import Receipt, receipts_of
-
-T = TypeVar("T")
-
-
-class Sender(Protocol):
-    def send(self, call: Call[T]) -> T: ...
 
 
 class TransactionalProducer:
@@ -82,7 +75,7 @@ class Transaction:
 
     def publish(self, topic: str, messages: Publishables) -> list[PublishedInTransaction]:
         """Where each message is; readers see it when the transaction is committed, or never."""
-        return self._client.send(producers.publish(self.ids, topic, messages)).results
+        return self._client.send(producers.publish(self.ids, topic, messages))
 
     def ack(self, *messages: Receipt) -> None:
         """Acknowledge messages of a queue.  Accepts deliveries or receipt handles.

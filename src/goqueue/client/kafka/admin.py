@@ -31,7 +31,7 @@ class AdminVerbs(Caller):
         With `creates` the broker makes it, if it is set to (`auto.create.topics.enable`); with
         `skips_missing` it is left out.
         """
-        return self._tried(
+        return self._retry(
             lambda deadline: self._cluster.layouts(
                 topics, deadline, creates=creates, skips_missing=skips_missing
             )
@@ -52,13 +52,13 @@ class AdminVerbs(Caller):
             (result,) = response.topics
             checked(result.error_code, f"topic {name!r}", result.error_message)
 
-        self._asked(ApiKey.CREATE_TOPICS, read, is_repeatable=False, topics=[topic])
+        self._call(ApiKey.CREATE_TOPICS, read, is_repeatable=False, topics=[topic])
 
     def delete_topic(self, name: str) -> None:
         def read(response: Any) -> None:
             checked(response.responses[0].error_code, f"topic {name!r}")
 
-        self._asked(ApiKey.DELETE_TOPICS, read, is_repeatable=False, topic_names=[name])
+        self._call(ApiKey.DELETE_TOPICS, read, is_repeatable=False, topic_names=[name])
         self._cluster.forget()
 
     def add_partitions(self, topic: str, *, total: int) -> None:
@@ -69,7 +69,7 @@ class AdminVerbs(Caller):
             checked(result.error_code, f"partitions of {topic!r}", result.error_message)
 
         topics = [{"name": topic, "count": total, "assignments": None}]
-        self._asked(ApiKey.CREATE_PARTITIONS, read, is_repeatable=False, topics=topics)
+        self._call(ApiKey.CREATE_PARTITIONS, read, is_repeatable=False, topics=topics)
         self._cluster.forget()
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -85,7 +85,7 @@ class AdminVerbs(Caller):
                 for result in (each for topic in answer.topics for each in topic.partitions):
                     checked(result.error_code, f"deleting from partition {result.partition_index}")
 
-        self._tried(attempt)
+        self._retry(attempt)
 
     def log_sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Bytes that the logs of partitions take, as their leaders say."""
@@ -103,11 +103,11 @@ class AdminVerbs(Caller):
                 )
             return found
 
-        return self._tried(attempt)
+        return self._retry(attempt)
 
     def describe_configs(self, kind: ResourceKind, name: str) -> dict[str, str | None]:
         """The settings of a topic, a group, or a broker by its number."""
-        return self._asked(
+        return self._call(
             ApiKey.DESCRIBE_CONFIGS,
             lambda response: _settings(response, kind, name),
             resources=[_resource(kind, name)],
@@ -129,7 +129,7 @@ class AdminVerbs(Caller):
                 )
             return url
 
-        return self._tried(attempt)
+        return self._retry(attempt)
 
 
 def _resource(kind: ResourceKind, name: str, keys: list[str] | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Caller:
         self._cluster = Cluster(parse_bootstrap(bootstrap), client_id)
         self._timeout_s = timeout_s
 
-    def _asked(
+    def _call(
         self,
         api_key: ApiKey,
         read: Callable[[Any], T],
@@ -47,9 +47,9 @@ class Caller:
                 node = self._cluster.coordinator(*coordinator, deadline)
             return read(self._cluster.ask_for(node, api_key, request, deadline))
 
-        return self._tried(attempt, is_repeatable=is_repeatable)
+        return self._retry(attempt, is_repeatable=is_repeatable)
 
-    def _tried(
+    def _retry(
         self,
         attempt: Callable[[Deadline], T],
         *,

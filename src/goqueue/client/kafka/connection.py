@@ -28,7 +28,7 @@ class Connection:
         self.node = node
         self._client_id = client_id
         self._next_id = 0
-        self._asked: deque[tuple[ApiKey, int]] = deque()  # answers outstanding, oldest first
+        self._call: deque[tuple[ApiKey, int]] = deque()  # answers outstanding, oldest first
         timeout_s = min(CONNECT_S_MAX, deadline.remaining_s)
         try:
             self._socket = socket.create_connection(node, timeout=max(timeout_s, 0.001))
@@ -45,7 +45,7 @@ class Connection:
     @property
     def outstanding(self) -> int:
         """Answers still to come."""
-        return len(self._asked)
+        return len(self._call)
 
     def ask(self, api_key: ApiKey, body: Sequence[Buffer], deadline: Deadline) -> memoryview:
         """The body of the answer."""
@@ -55,7 +55,7 @@ class Connection:
     def send(self, api_key: ApiKey, body: Sequence[Buffer], deadline: Deadline) -> None:
         self._next_id = (self._next_id + 1) & 0x7FFF_FFFF
         buffers = encode_request(api_key, self._next_id, self._client_id, body)
-        self._asked.append((api_key, self._next_id))
+        self._call.append((api_key, self._next_id))
         try:
             self._write(buffers, deadline)
         except OSError as error:
@@ -63,7 +63,7 @@ class Connection:
 
     def receive(self, deadline: Deadline) -> memoryview:
         """The body of the oldest answer outstanding."""
-        api_key, expected_id = self._asked.popleft()
+        api_key, expected_id = self._call.popleft()
         try:
             (size,) = _SIZE.unpack(self._read(_SIZE.size, deadline))
             if not _SIZE.size <= size <= ANSWER_BYTES_MAX:

@@ -32,7 +32,7 @@ class GroupVerbs(Caller):
             }
             for topic, indexes in by_topic(offsets).items()
         ]
-        self._asked(
+        self._call(
             ApiKey.OFFSET_COMMIT, read, coordinator=(GROUP, group), group_id=group, topics=topics
         )
 
@@ -49,7 +49,7 @@ class GroupVerbs(Caller):
                 if partition.committed_offset >= 0
             }
 
-        return self._asked(
+        return self._call(
             ApiKey.OFFSET_FETCH,
             read,
             coordinator=(GROUP, group),

@@ -99,7 +99,7 @@ class QueueWorker(Caller):
                 self._session(node, leaders[node]).acknowledge(some, ACCEPT, deadline)
             return found
 
-        return self._tried(attempt, is_repeatable=not done, extra_s=wait_ms / 1000)
+        return self._retry(attempt, is_repeatable=not done, extra_s=wait_ms / 1000)
 
     def ack(self, *received: Received) -> None:
         """The messages are done with, durably; raises `KafkaRefused` if they are not its own."""
@@ -133,7 +133,7 @@ class QueueWorker(Caller):
             for node, some in _by_node(received, leaders).items():
                 self._session(node, leaders[node]).acknowledge(some, kind, deadline)
 
-        self._tried(attempt, is_repeatable=False)
+        self._retry(attempt, is_repeatable=False)
 
     def _leaders(self, deadline: Deadline) -> Leaders:
         """Who leads which of the topic's partitions."""

@@ -43,7 +43,7 @@ class ReadingVerbs(Caller):
                         refusals.append(KafkaRefused(f"offsets of {each}", code))
             raise_worst(refusals)
 
-        self._tried(attempt)
+        self._retry(attempt)
         return found
 
     def _list(
@@ -89,7 +89,7 @@ class ReadingVerbs(Caller):
             (node,) = self._cluster.leaders([request.where], deadline)
             return request.fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline))
 
-        return self._tried(attempt, extra_s=request.wait_ms / 1000)
+        return self._retry(attempt, extra_s=request.wait_ms / 1000)
 
 
 def _times_of_topic(

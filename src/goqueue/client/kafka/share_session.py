@@ -78,7 +78,7 @@ class ShareSession:
         """Up to `count` messages, waiting for the first; `done` is acked before."""
         topics = self._topics(done, ACCEPT)
         limits = _limits(count, wait_ms)
-        response = self._asked(ApiKey.SHARE_FETCH, deadline, topics=topics, **limits)
+        response = self._call(ApiKey.SHARE_FETCH, deadline, topics=topics, **limits)
         results = list(self._results(response))
         _check((where, each.error_code, each.error_message) for where, each in results)
         _check(
@@ -93,7 +93,7 @@ class ShareSession:
 
     def acknowledge(self, received: Iterable[Received], kind: int, deadline: Deadline) -> None:
         topics, renews = self._topics(received, kind), kind == RENEW
-        response = self._asked(
+        response = self._call(
             ApiKey.SHARE_ACKNOWLEDGE, deadline, topics=topics, is_renew_ack=renews
         )
         results = self._results(response)
@@ -107,7 +107,7 @@ class ShareSession:
 
     # --- asking -----------------------------------------------------------------------------------
 
-    def _asked(self, api_key: ApiKey, deadline: Deadline, **fields: Any) -> Any:
+    def _call(self, api_key: ApiKey, deadline: Deadline, **fields: Any) -> Any:
         if self._epoch == OPEN_EPOCH:
             self._open(deadline)
         try:

@@ -34,7 +34,7 @@ class WritingVerbs(Caller):
             checked(response.error_code, f"producer {transactional_id!r}")
             return ProducerId(response.producer_id, response.producer_epoch)
 
-        return self._asked(
+        return self._call(
             ApiKey.INIT_PRODUCER_ID,
             read,
             coordinator=None if transactional_id is None else (TRANSACTION, transactional_id),
@@ -72,7 +72,7 @@ class WritingVerbs(Caller):
                         )
             raise_worst(refusals)
 
-        self._tried(attempt, is_repeatable=all(map(_have_sequence, batches.values())))
+        self._retry(attempt, is_repeatable=all(map(_have_sequence, batches.values())))
         return done
 
     def _produce(

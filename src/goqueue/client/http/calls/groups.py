@@ -1,21 +1,19 @@
-"""Every request about consumer groups, as data."""
+"""Every request about consumer groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
-from urllib.parse import quote
-
-import msgspec
 
 from goqueue.api.groups import (
     GroupDetail,
     GroupLag,
     GroupList,
+    GroupOffset,
     GroupOffsets,
     MembershipBody,
+    MovedOffset,
     OffsetsReset,
 )
-from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.results import Anything
+from goqueue.client.http.calls.call import Anything, Call, change, get, nothing, path_of, post
 
 T = TypeVar("T")
 ResetTo = Literal["earliest", "latest", "offset", "timestamp", "shift"]
@@ -25,25 +23,25 @@ ResetTo = Literal["earliest", "latest", "offset", "timestamp", "shift"]
 
 
 def groups(after: str | None = None) -> Call[GroupList]:
-    query = {"after": after} if after else {}
-    return Call(method="GET", path="/groups", result=GroupList, query=query, is_repeatable=True)
+    return get("/groups", GroupList, {"after": after or None})
 
 
 def group(name: str) -> Call[GroupDetail]:
-    return Call(method="GET", path=_group(name), result=GroupDetail, is_repeatable=True)
+    return get(path_of("groups", name), GroupDetail)
 
 
-def delete_group(name: str) -> Call[Anything]:
-    return Call(method="DELETE", path=_group(name), result=Anything)
+def delete_group(name: str) -> Call[None]:
+    """Only one without members."""
+    return change("DELETE", path_of("groups", name), Anything).then(nothing)
 
 
-def group_offsets(name: str) -> Call[GroupOffsets]:
-    path = _group(name, "offsets")
-    return Call(method="GET", path=path, result=GroupOffsets, is_repeatable=True)
+def group_offsets(name: str) -> Call[list[GroupOffset]]:
+    path = path_of("groups", name, "offsets")
+    return get(path, GroupOffsets).then(lambda body: body.offsets)
 
 
 def group_lag(name: str) -> Call[GroupLag]:
-    return Call(method="GET", path=_group(name, "lag"), result=GroupLag, is_repeatable=True)
+    return get(path_of("groups", name, "lag"), GroupLag)
 
 
 def reset_offsets(
@@ -54,15 +52,12 @@ def reset_offsets(
     topic: str | None = None,
     partition: int | None = None,
     dry_run: bool = False,
-) -> Call[OffsetsReset]:
+) -> Call[list[MovedOffset]]:
+    """Move a group's offsets; `value` is the offset, epoch milliseconds, or how far."""
     body = {"to": to, "value": value, "topic": topic, "partition": partition, "dry_run": dry_run}
-    return Call(
-        method="POST",
-        path=_group(name, "offsets", "reset"),
-        result=OffsetsReset,
-        body=_json({key: each for key, each in body.items() if each is not None}),
-        is_repeatable=to != "shift",
-    )
+    path = path_of("groups", name, "offsets", "reset")
+    call = post(path, OffsetsReset, body, is_repeatable=to != "shift")
+    return call.then(lambda body: body.offsets)
 
 
 # --- for members ----------------------------------------------------------------------------------
@@ -72,14 +67,9 @@ def join_group(
     name: str, member_id: str, topics: Sequence[str], settings: Mapping[str, Any]
 ) -> Call[MembershipBody]:
     """Who names itself can ask twice and is still one member."""
-    body = {**settings, "topics": list(topics), "member_id": member_id}
-    return Call(
-        method="POST",
-        path=_group(name, "join"),
-        result=MembershipBody,
-        body=_json(body),
-        is_repeatable=bool(member_id),
-    )
+    body = [("topics", list(topics)), ("member_id", member_id)]
+    path = path_of("groups", name, "join")
+    return post(path, MembershipBody, {**settings, **dict(body)}, is_repeatable=bool(member_id))
 
 
 def poll_group(
@@ -100,24 +90,18 @@ def poll_group(
         "limit": limit,
         "timeout": wait_ms,
     }
-    return Call(
-        method="GET",
-        path=_group(name, "poll"),
-        result=result,
-        query={key: str(value) for key, value in query.items() if value is not None},
+    return get(
+        path_of("groups", name, "poll"),
+        result,
+        query,
         is_repeatable=seen is not None,
         wait_seconds=wait_ms / 1000,
     )
 
 
 def heartbeat(name: str, member_id: str, generation: int) -> Call[MembershipBody]:
-    return Call(
-        method="POST",
-        path=_group(name, "heartbeat"),
-        result=MembershipBody,
-        body=_json({"member_id": member_id, "generation": generation}),
-        is_repeatable=True,
-    )
+    body = {"member_id": member_id, "generation": generation}
+    return post(path_of("groups", name, "heartbeat"), MembershipBody, body, is_repeatable=True)
 
 
 def commit_offsets(
@@ -126,31 +110,14 @@ def commit_offsets(
     *,
     member_id: str = "",
     generation: int | None = None,
-) -> Call[Anything]:
+) -> Call[None]:
     body: dict[str, Any] = {"offsets": offsets}
     if member_id:
         body |= {"member_id": member_id, "generation": generation}
-    return Call(
-        method="POST",
-        path=_group(name, "offsets"),
-        result=Anything,
-        body=_json(body),
-        is_repeatable=True,
-    )
+    path = path_of("groups", name, "offsets")
+    return post(path, Anything, body, is_repeatable=True).then(nothing)
 
 
-def leave_group(name: str, member_id: str, *, commit: bool = True) -> Call[Anything]:
-    return Call(
-        method="POST",
-        path=_group(name, "leave"),
-        result=Anything,
-        body=_json({"member_id": member_id, "commit": commit}),
-    )
-
-
-def _group(name: str, *rest: str) -> str:
-    return "/".join(("/groups", quote(name, safe=""), *rest))
-
-
-def _json(body: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(body)
+def leave_group(name: str, member_id: str, *, commit: bool = True) -> Call[None]:
+    body = {"member_id": member_id, "commit": commit}
+    return post(path_of("groups", name, "leave"), Anything, body).then(nothing)

@@ -1,166 +1,111 @@
-"""Every request that a client can make, as data: no I/O here.
-
-A `Call` says what to send, what comes back, and whether sending it twice is the same as once.
-`Client` and `AsyncClient` carry them out.
-"""
+"""Every request about the server, topics and messages."""
 
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from typing import Any
 
-import msgspec
-
-from goqueue.api.messages import MessagePage, PublishResponse, TopicMessages
+from goqueue.api.messages import MessagePage, PublishResponse, PublishResult, TopicMessages
 from goqueue.api.server import BackupBody, HealthBody, LogLevel, VersionBody
 from goqueue.api.topics import (
     CompactedBody,
     PartitionsAdded,
     Sealed,
+    SettingInfo,
     SettingList,
     TopicCreated,
     TopicDetail,
     TopicList,
 )
+from goqueue.client.http.calls.call import Anything, Call, change, get, nothing, path_of, post
 from goqueue.client.http.messages import Publishables, as_messages, to_wire
-from goqueue.client.http.results import Anything
+from goqueue.client.http.outcomes import all_published
 
-T = TypeVar("T")
 BACKUP_SECONDS_MAX = 3_600.0
 COMPACTION_SECONDS_MAX = 3_600.0  # of one partition
-
-
-class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    method: str
-    path: str
-    result: type[T]
-    query: dict[str, str] = {}
-    body: bytes | None = None
-    is_repeatable: bool = False
-    also_answers: tuple[int, ...] = ()
-    """Statuses beyond 2xx that come with a result and not with an error."""
-    wait_seconds: float = 0.0
-    """How long the server may take on purpose, beyond what a request may take anyway."""
-
-    @property
-    def is_long_poll(self) -> bool:
-        """Whether it holds its connection on purpose."""
-        return self.wait_seconds > 0
 
 
 # --- the server -----------------------------------------------------------------------------------
 
 
 def version() -> Call[VersionBody]:
-    return _get("/version", VersionBody)
+    return get("/version", VersionBody)
 
 
 def health(*, verbose: bool = False) -> Call[HealthBody]:
-    return Call(
-        method="GET",
-        path="/readyz",
-        result=HealthBody,
-        query={"verbose": "true"} if verbose else {},
-        is_repeatable=True,
-        also_answers=(503,),
-    )
+    """Whether the server serves, and if not, why."""
+    query = {"verbose": "true" if verbose else None}
+    return get("/readyz", HealthBody, query, also_answers=(503,))
 
 
 def stats() -> Call[dict[str, Any]]:
-    return _get("/stats", dict[str, Any])
+    return get("/stats", dict[str, Any])
 
 
 def log_level() -> Call[LogLevel]:
-    return _get("/admin/log-level", LogLevel)
+    return get("/admin/log-level", LogLevel)
 
 
 def set_log_level(level: str) -> Call[LogLevel]:
-    return Call(
-        method="PUT",
-        path="/admin/log-level",
-        result=LogLevel,
-        body=_json({"level": level}),
-        is_repeatable=True,
-    )
+    return change("PUT", "/admin/log-level", LogLevel, {"level": level}, is_repeatable=True)
 
 
 def take_backup() -> Call[BackupBody]:
-    return Call(
-        method="POST",
-        path="/admin/backups",
-        result=BackupBody,
-        wait_seconds=BACKUP_SECONDS_MAX,
-    )
+    return post("/admin/backups", BackupBody, wait_seconds=BACKUP_SECONDS_MAX)
 
 
-def remove_backup(backup_id: str) -> Call[Anything]:
-    return Call(
-        method="DELETE",
-        path=f"/admin/backups/{quote(backup_id)}",
-        result=Anything,
-        is_repeatable=True,
-    )
+def remove_backup(backup_id: str) -> Call[None]:
+    path = path_of("admin", "backups", backup_id)
+    return change("DELETE", path, Anything, is_repeatable=True).then(nothing)
 
 
 # --- topics ---------------------------------------------------------------------------------------
 
 
 def topics(after: str | None = None) -> Call[TopicList]:
-    query = {"verbose": "true"} | ({"after": after} if after else {})
-    return Call(method="GET", path="/topics", result=TopicList, query=query, is_repeatable=True)
+    return get("/topics", TopicList, {"verbose": "true", "after": after or None})
 
 
 def topic(name: str) -> Call[TopicDetail]:
-    return _get(_topic(name), TopicDetail)
+    return get(path_of("topics", name), TopicDetail)
 
 
 def create_topic(
-    name: str, partitions: int | None, settings: Mapping[str, str]
+    name: str, *, partitions: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Call[TopicCreated]:
-    body: dict[str, Any] = {"name": name, "settings": dict(settings)}
-    if partitions is not None:
-        body["num_partitions"] = partitions
-    return Call(method="POST", path="/topics", result=TopicCreated, body=_json(body))
+    """What is not given is the server's default."""
+    body = {"name": name, "settings": dict(settings or {}), "num_partitions": partitions}
+    return post("/topics", TopicCreated, body)
 
 
-def delete_topic(name: str) -> Call[Anything]:
-    return Call(method="DELETE", path=_topic(name), result=Anything)
+def delete_topic(name: str) -> Call[None]:
+    return change("DELETE", path_of("topics", name), Anything).then(nothing)
 
 
-def settings(name: str) -> Call[SettingList]:
-    return _get(_topic(name, "settings"), SettingList)
+def settings(name: str) -> Call[dict[str, SettingInfo]]:
+    return get(path_of("topics", name, "settings"), SettingList).then(_settings)
 
 
-def change_settings(name: str, changes: Mapping[str, str | None]) -> Call[SettingList]:
+def change_settings(name: str, changes: Mapping[str, str | None]) -> Call[dict[str, SettingInfo]]:
+    """Set settings of a topic, or with None go back to the default; gives all of them."""
     body = {
         "set": {key: value for key, value in changes.items() if value is not None},
         "unset": [key for key, value in changes.items() if value is None],
     }
-    return Call(
-        method="PATCH",
-        path=_topic(name, "settings"),
-        result=SettingList,
-        body=_json(body),
-        is_repeatable=True,
-    )
+    path = path_of("topics", name, "settings")
+    return change("PATCH", path, SettingList, body, is_repeatable=True).then(_settings)
+
+
+def _settings(found: SettingList) -> dict[str, SettingInfo]:
+    return found.settings
 
 
 def add_partitions(name: str, count: int) -> Call[PartitionsAdded]:
-    """`count` is how many there are to be in all."""
-    return Call(
-        method="POST",
-        path=_topic(name, "partitions"),
-        result=PartitionsAdded,
-        body=_json({"count": count}),
-    )
+    """Grow the topic to `count` partitions in all."""
+    return post(path_of("topics", name, "partitions"), PartitionsAdded, {"count": count})
 
 
 def seal_compaction(name: str, partition: int) -> Call[Sealed]:
-    return Call(
-        method="POST",
-        path=_topic(name, "partitions", str(partition), "compaction", "seal"),
-        result=Sealed,
-        is_repeatable=True,
-    )
+    path = path_of("topics", name, "partitions", partition, "compaction", "seal")
+    return post(path, Sealed, is_repeatable=True)
 
 
 def compact(
@@ -174,28 +119,31 @@ def compact(
         "superseded": superseded,
         "dry_run": dry_run,
     }
-    return Call(
-        method="POST",
-        path=_topic(name, "partitions", str(partition), "compaction"),
-        result=CompactedBody,
-        body=_json(body),
-        is_repeatable=True,
-        wait_seconds=COMPACTION_SECONDS_MAX,
-    )
+    path = path_of("topics", name, "partitions", partition, "compaction")
+    seconds = COMPACTION_SECONDS_MAX
+    return post(path, CompactedBody, body, is_repeatable=True, wait_seconds=seconds)
 
 
 # --- messages -------------------------------------------------------------------------------------
 
 
-def publish(name: str, messages: Publishables) -> Call[PublishResponse]:
+def publish(topic: str, messages: Publishables) -> Call[list[PublishResult]]:
+    """Where each message went, in order; raises when any of them was refused.
+
+    `publish("orders", ["text", b"bytes", {"any": "JSON"}, Message("with a key", key="k")])`
+
+    Never sent twice: when the answer is lost, `NoAnswer` says that the outcome is not known.
+    """
+    return publish_each(topic, messages).then(lambda body: all_published(body.results))
+
+
+def publish_each(topic: str, messages: Publishables) -> Call[PublishResponse]:
     body = {"messages": [to_wire(message) for message in as_messages(messages)]}
-    return Call(
-        method="POST", path=_topic(name, "messages"), result=PublishResponse, body=_json(body)
-    )
+    return post(path_of("topics", topic, "messages"), PublishResponse, body)
 
 
 def fetch(
-    name: str,
+    topic: str,
     partition: int,
     *,
     offset: int | str | None = None,
@@ -212,14 +160,8 @@ def fetch(
         "limit": limit,
         "wait": wait_ms or None,
     }
-    return Call(
-        method="GET",
-        path=_topic(name, "partitions", str(partition), "messages"),
-        result=MessagePage,
-        query={key: str(value) for key, value in query.items() if value is not None},
-        is_repeatable=True,
-        wait_seconds=wait_ms / 1000,
-    )
+    path = path_of("topics", topic, "partitions", partition, "messages")
+    return get(path, MessagePage, query, wait_seconds=wait_ms / 1000)
 
 
 def read_topic(
@@ -239,34 +181,12 @@ def read_topic(
         "limit": limit,
         "wait": wait_ms or None,
     }
-    return Call(
-        method="GET",
-        path=_topic(name, "messages"),
-        result=TopicMessages,
-        query={key: str(value) for key, value in query.items() if value is not None},
-        is_repeatable=True,
-        wait_seconds=wait_ms / 1000,
-    )
+    path = path_of("topics", name, "messages")
+    return get(path, TopicMessages, query, wait_seconds=wait_ms / 1000)
 
 
-def delete_messages(name: str, partition: int, before: int) -> Call[Anything]:
-    return Call(
-        method="DELETE",
-        path=_topic(name, "partitions", str(partition), "messages"),
-        result=Anything,
-        query={"before": str(before)},
-        is_repeatable=True,
-    )
-
-
-def _get(path: str, result: type[T]) -> Call[T]:
-    return Call(method="GET", path=path, result=result, is_repeatable=True)
-
-
-def _topic(name: str, *rest: str) -> str:
-    """The name may be any text: the server refuses a bad one in its own words."""
-    return "/".join(("/topics", quote(name, safe=""), *rest))
-
-
-def _json(body: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(body)
+def delete_messages(topic: str, partition: int, before: int) -> Call[None]:
+    """Delete what lies before an offset."""
+    path = path_of("topics", topic, "partitions", partition, "messages")
+    query = {"before": str(before)}
+    return change("DELETE", path, Anything, query=query, is_repeatable=True).then(nothing)

@@ -1,8 +1,7 @@
-"""Requests about transactions, as data; see `calls`."""
+"""Every request about transactions."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -15,43 +14,24 @@ from goqueue.api.transactions import (
     TransactionBody,
     TransactionList,
 )
-from goqueue.client.http.calls.topics import Call
-from goqueue.client.http.results import Anything
+from goqueue.client.http.calls.call import Anything, Call, change, get, nothing, path_of, post
 
 T = TypeVar("T")
 
 
 def transactions(*, state: str | None = None, also_idle: bool = False) -> Call[TransactionList]:
-    query = {"state": state} if state else {}
-    if also_idle:
-        query["all"] = "true"
-    return Call(
-        method="GET",
-        path="/transactions",
-        result=TransactionList,
-        query=query,
-        is_repeatable=True,
-    )
+    query = {"state": state or None, "all": "true" if also_idle else None}
+    return get("/transactions", TransactionList, query)
 
 
 def transaction(transactional_id: str) -> Call[TransactionBody]:
-    return Call(
-        method="GET",
-        path="/transactions/describe",
-        result=TransactionBody,
-        query={"transactional_id": transactional_id},
-        is_repeatable=True,
-    )
+    query = {"transactional_id": transactional_id}
+    return get("/transactions/describe", TransactionBody, query)
 
 
 def abort_transaction(transactional_id: str) -> Call[Status]:
-    return Call(
-        method="POST",
-        path="/transactions/force-abort",
-        result=Status,
-        body=msgspec.json.encode({"transactional_id": transactional_id}),
-        is_repeatable=True,
-    )
+    body = {"transactional_id": transactional_id}
+    return post("/transactions/force-abort", Status, body, is_repeatable=True)
 
 
 # --- group transactions: many producers, one decision ---------------------------------------------
@@ -66,13 +46,12 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def describe_application(application: str) -> Call[ApplicationBody]:
-    path = f"/transactions/groups/{quote(application, safe='')}"
-    return Call(method="GET", path=path, result=ApplicationBody, is_repeatable=True)
+    return get(_path(application), ApplicationBody)
 
 
 def start_run(application: str, name: str) -> Call[RunStarted]:
     """`name` tells the run apart from all others, so that it may be started again and again."""
-    return _group_call(application, "runs", RunStarted, {"name": name})
+    return post(_path(application, "runs"), RunStarted, {"name": name}, is_repeatable=True)
 
 
 def start_attempt(
@@ -85,35 +64,25 @@ def start_attempt(
         "attempt": attempt,
         "timeout_ms": timeout_ms,
     }
-    return _group_call(application, "attempts", AttemptStarted, body)
+    return post(_path(application, "attempts"), AttemptStarted, body, is_repeatable=True)
 
 
 def decide(application: str, *, version: int, run: int, members: Sequence[Member]) -> Call[Decided]:
     """Commit all members, by one record."""
     body = {"version": version, "run": run, "members": members}
-    return _group_call(application, "decide", Decided, body)
+    return post(_path(application, "decide"), Decided, body, is_repeatable=True)
 
 
-def abort_version(application: str, *, version: int, run: int) -> Call[Anything]:
+def abort_version(application: str, *, version: int, run: int) -> Call[None]:
     """Abort every attempt of a version; does nothing once that is decided."""
-    return _group_call(application, "abort", Anything, {"version": version, "run": run})
+    body: dict[str, Any] = {"version": version, "run": run}
+    return post(_path(application, "abort"), Anything, body, is_repeatable=True).then(nothing)
 
 
-def retire_application(application: str) -> Call[Anything]:
+def retire_application(application: str) -> Call[None]:
     """Forget an application that will not come back."""
-    return Call(
-        method="DELETE",
-        path=f"/transactions/groups/{quote(application, safe='')}",
-        result=Anything,
-        is_repeatable=True,
-    )
+    return change("DELETE", _path(application), Anything, is_repeatable=True).then(nothing)
 
 
-def _group_call(application: str, verb: str, result: type[T], body: dict[str, Any]) -> Call[T]:
-    return Call(
-        method="POST",
-        path=f"/transactions/groups/{quote(application, safe='')}/{verb}",
-        result=result,
-        body=msgspec.json.encode(body),
-        is_repeatable=True,
-    )
+def _path(application: str, *verb: str) -> str:
+    return path_of("transactions", "groups", application, *verb)
