@@ -124,6 +124,14 @@ class AbortIndex:
             return False
         return True
 
+    def cut(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        if count == 0:
+            self.clear()
+        elif count < self.count:
+            self._file.truncate(HEAD_BYTES + (count - (self._dropped or 0)) * _ENTRY_BYTES)
+            self._held = self._entries_in_file()
+
     def _is_sound(self) -> bool:
         try:
             for index in range(0, self._held, VERIFIED_ENTRIES):
@@ -168,6 +176,10 @@ class AbortIndex:
             if aborted.stable_offset >= end:
                 break
         return found
+
+    def count_before(self, offset: Offset) -> int:
+        """How many entries there were before the record at `offset`.  Raises `CorruptData`."""
+        return (self._dropped or 0) + self._first_ending_at(offset)
 
     def _entries_from(self, index: int) -> Iterator[AbortedRange]:
         while index < self._held:

@@ -22,6 +22,14 @@ VERSION: Final = 1
 FILE: Final = "checkpoint"
 
 
+class ProducersAt(msgspec.Struct, frozen=True, array_like=True):
+    """The producers' state as it was before the record at `offset` was written."""
+
+    offset: Offset
+    producers: list[Producer] = []
+    unsettled: list[EndedTransaction] = []
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
     start_offset: Offset
     segment: Offset  # base offset of the segment that `tail` describes
@@ -32,6 +40,14 @@ class Checkpoint(msgspec.Struct, frozen=True):
     unsettled: list[EndedTransaction] = []
     high_watermark: Offset | None = None  # None: written before it was kept, by a single replica
     gaps_below: Offset = Offset(0)  # offsets below may be missing: a leader compacted them
+    earlier: list[ProducersAt] = []  # where the last segments start; see `truncation.py`
+    is_cut: bool = False  # what lies behind the tail is to go; see `truncation.py`
+
+    @property
+    def epochs_end(self) -> Offset:
+        """Leader epochs that start at or after it wrote nothing that is in the log."""
+        end = self.tail.next_offset
+        return end if self.start_offset < end else Offset(0)
 
 
 def load(disk: Disk, directory: str) -> Checkpoint | None:

@@ -10,15 +10,16 @@ Only the owner's thread (the event loop) changes a log.  Blocking work is handed
 back on the loop.  Reads may run in either place.
 """
 
+import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
 from goqueue.log.aborted import AbortIndex
-from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.checkpoint import Checkpoint, ProducersAt
 from goqueue.log.derived_state import note_batch, note_marker
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.fetched_batches import check_fetched
@@ -93,6 +94,7 @@ class Log(ReadableLog):
         aborted: AbortIndex,
         replica: ReplicaFile | None = None,
         high_watermark: Offset | None = None,
+        earlier: Iterable[ProducersAt] = (),
     ) -> None:
         """Without `high_watermark` all of it is committed: the log has one replica."""
         super().__init__(directory, settings, segments, start_offset, epochs, cleaned_offset)
@@ -104,8 +106,9 @@ class Log(ReadableLog):
         self.failed: str | None = None  # why the log is read-only
         self.rewriting = False  # compaction reads and replaces segments: none may be removed
         self._disk = disk
-        self._mark = MarkFile(disk, directory)
-        self._replica = replica  # None: the log has one replica
+        self.mark = MarkFile(disk, directory)
+        self.replica = replica  # None: the log has one replica
+        self._earlier = list(earlier)  # by offset; kept by one of several replicas only
         self._unsynced: list[Segment] = []
         self._written: dict[Segment, None] = {}  # in order: a seed must repeat what is done
         self._new_files = True
@@ -365,6 +368,9 @@ class Log(ReadableLog):
         self._written[self.active] = None
         self.segments.append(fresh)
         self._new_files = True
+        if self.replica is not None:
+            state = ProducersAt(base, *self.producers.snapshot())
+            self._earlier = [*self.earlier_producers(), state]
 
     # --- sync -------------------------------------------------------------------------------------
 
@@ -390,7 +396,7 @@ class Log(ReadableLog):
         if point.new_files:
             self._disk.sync_directory(self.directory)
         if point.segments:
-            self._mark.store(point.mark)
+            self.mark.store(point.mark)
 
     def synced(self, point: SyncPoint) -> None:
         """The point was run: everything before it is durable."""
@@ -440,7 +446,16 @@ class Log(ReadableLog):
             *self.producers.snapshot(),
             self.high_watermark,
             self.gaps_below,
+            self.earlier_producers(),
         )
+
+    def earlier_producers(self) -> list[ProducersAt]:
+        """The producers' states that a truncation may need.
+
+        Nothing is cut below the high watermark, so the newest one there is the first.
+        """
+        below = bisect.bisect_right(self._earlier, self.high_watermark, key=_offset_of)
+        return self._earlier[max(0, below - 1) :]
 
     def is_settled(self, segment: Segment) -> bool:
         """Whether the segment is sealed and the checkpoint on disk covers it: it stays as it is."""
@@ -458,8 +473,8 @@ class Log(ReadableLog):
 
     def store_watermark(self) -> None:
         """Write the high watermark down, if it has risen and is not simply the log's end."""
-        if self._replica is not None and not self.abandoned:
-            self._replica.raise_watermark(self.high_watermark)
+        if self.replica is not None and not self.abandoned:
+            self.replica.raise_watermark(self.high_watermark)
 
     # --- retention and removal --------------------------------------------------------------------
 
@@ -580,6 +595,36 @@ class Log(ReadableLog):
         swap(self._disk, self.directory, old=replacement.old, new=replacement.new)
         self.run_checkpoint(replacement.checkpoint)
 
+    # --- truncation -------------------------------------------------------------------------------
+
+    def go_back_to(
+        self, saved: Checkpoint, segments: Sequence[Segment], producers: Producers
+    ) -> tuple[Segment, ...]:
+        """Be the log that `saved` speaks of, in these segments; gives those that are no more.
+
+        For `truncation.py`, which has made that durable.
+        """
+        removed = tuple(segment for segment in self.segments if segment not in segments)
+        self.segments = list(segments)
+        for segment in removed:
+            segment.gone = True  # after they were replaced: readers look again
+        self.start_offset = saved.start_offset
+        self.synced_offset = saved.tail.next_offset
+        assert saved.high_watermark is not None
+        self.high_watermark = saved.high_watermark
+        self.cleaned_offset = saved.cleaned_offset
+        self.gaps_below = saved.gaps_below
+        self.producers = producers
+        self.aborted.cut(saved.aborted_entries)
+        self.epochs.cut_end(saved.epochs_end)
+        self.damaged = {
+            first: last for first, last in self.damaged.items() if last < saved.tail.next_offset
+        }
+        self._earlier = list(saved.earlier)
+        self._forget(removed)
+        self.forget_cursors()
+        return removed
+
     def _forget(self, gone: Sequence[Segment]) -> None:
         """There is no need to sync what is removed or replaced."""
         for segment in gone:
@@ -590,7 +635,11 @@ class Log(ReadableLog):
         for segment in self.segments:
             segment.close()
         self.aborted.file.close()
-        self._mark.close()
-        if self._replica is not None:
+        self.mark.close()
+        if self.replica is not None:
             self.store_watermark()
-            self._replica.close()
+            self.replica.close()
+
+
+def _offset_of(state: ProducersAt) -> Offset:
+    return state.offset

@@ -259,11 +259,11 @@ class Producers:
     # --- writing down -----------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[list[Producer], list[EndedTransaction]]:
-        producers = [
-            msgspec.structs.replace(producer, batches=list(producer.batches))
-            for producer in self._by_id.values()
-        ]
-        return producers, list(self._unsettled)
+        return [copy_of(producer) for producer in self._by_id.values()], list(self._unsettled)
+
+
+def copy_of(producer: Producer) -> Producer:
+    return msgspec.structs.replace(producer, batches=list(producer.batches))
 
 
 def _repeat_or_next(producer: Producer, header: BatchHeader) -> WrittenBatch | None:

@@ -30,7 +30,7 @@ import msgspec
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
 from goqueue.log.aborted import AbortIndex
-from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.checkpoint import Checkpoint, ProducersAt
 from goqueue.log.derived_state import note_batch
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import Log
@@ -39,6 +39,7 @@ from goqueue.log.replica import Replica, ReplicaFile
 from goqueue.log.segment import LOG, Damage, DamageFound, Segment
 from goqueue.log.swap import finish_swap
 from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
+from goqueue.log.truncation import finish_cut
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
@@ -79,6 +80,8 @@ def open_log(
     known = None if replica is None else _check_replica(replica_file, replica, report)
     finish_swap(disk, directory)
     saved = _load_checkpoint(disk, directory, report)
+    if saved is not None and saved.is_cut:
+        saved = finish_cut(disk, directory, saved)
     start = saved.start_offset if saved else Offset(0)
     segments = _listed_segments(disk, directory)
     if not segments:
@@ -96,6 +99,8 @@ def open_log(
     known_end = believed.tail.next_offset if believed else Offset(0)
     durable = _Durable(saved, MarkFile(disk, directory).load())
     taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable, gaps)
+    if replica is not None:
+        taken_in.earlier = list(believed.earlier) if believed else []
     segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
     taken_in.finish()
     for segment in touched:
@@ -120,6 +125,7 @@ def open_log(
         aborted,
         replica_file if replica is not None else None,
         watermark,
+        taken_in.earlier or (),
     )
     log.gaps_below = taken_in.gaps_below
     if believed is None or report.verified_bytes or report.cut_bytes or len(touched) > 1:
@@ -226,6 +232,7 @@ def _verify_tail(
             taken_in.note_gap(before.next_offset, segment.base_offset)
             with contextlib.suppress(DiskFull):  # who misses an index entry makes it anew
                 before.seal()
+            taken_in.note_segment(segment.base_offset)
         start = _restored_size(segment, saved)
         following = segments[index + 1].base_offset if index + 1 < len(segments) else None
         if not _verify(segment, start, taken_in, report, following):
@@ -304,6 +311,7 @@ class _TakenIn:
         self.settings = settings
         self.durable = durable
         self.gaps_below = gaps_below  # compaction left some there
+        self.earlier: list[ProducersAt] | None = None  # where segments start, if wanted
         self._raised: EpochStart | None = None  # a new epoch, until the next batch bears it out
         self._epochs = epochs
         self._producers = producers
@@ -320,6 +328,10 @@ class _TakenIn:
     def note_gap(self, expected: Offset, found: Offset) -> None:
         if found > expected:
             self.gaps_below = max(self.gaps_below, found)
+
+    def note_segment(self, base_offset: Offset) -> None:
+        if self.earlier is not None and base_offset >= self._known_end:
+            self.earlier.append(ProducersAt(base_offset, *self._producers.snapshot()))
 
     def epoch_at(self, offset: Offset) -> Epoch:
         """Not known yet: these are the batches that tell."""

@@ -57,6 +57,7 @@ class ReplicaFile:
         self.path = f"{directory}/{FILE}"
         self._disk = disk
         self._file = disk.open(self.path)
+        self._replica: Replica | None = None
         self._stored: Offset | None = None  # in the file, as far as this process knows
 
     def load(self) -> Replica | None:
@@ -69,7 +70,8 @@ class ReplicaFile:
         magic, topic_id, partition, directory_id = _IDENTITY.unpack_from(data)
         if magic != _MAGIC:
             raise CorruptData(f"{self.path}: not a GoQueue file of kind R, version 1")
-        return Replica(_id_of(topic_id), partition, _id_of(directory_id))
+        self._replica = Replica(_id_of(topic_id), partition, _id_of(directory_id))
+        return self._replica
 
     def load_watermark(self) -> Offset | None:
         """None when there is none, or it is damaged.  Blocking."""
@@ -90,7 +92,13 @@ class ReplicaFile:
         self._file.close()
         self._disk.replace_file(self.path, _checked(identity) + _checked_watermark(watermark))
         self._file = self._disk.open(self.path)
-        self._stored = watermark
+        self._replica, self._stored = replica, watermark
+
+    def lower_watermark(self, watermark: Offset) -> None:
+        """Durably: what is above it is not committed any more.  Blocking."""
+        assert self._replica is not None, "it is loaded or stored when its log is opened"
+        if self._stored is None or self._stored > watermark:
+            self.store(self._replica, watermark)
 
     def raise_watermark(self, watermark: Offset) -> None:
         """Write it down if it has risen: a few bytes to memory, which may get lost."""

@@ -161,7 +161,12 @@ class Segment:
     # --- writing ---------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the file: an empty segment, too, tells where its log ends."""
+        """Make the file: an empty segment, too, tells where its log ends.
+
+        A log that was cut may have had one of this name, whose indexes a crash left.
+        """
+        self.offsets.cut(0)
+        self.times.cut(0)
         self.log.truncate(0)
 
     def append(self, data: Buffer) -> int:

@@ -18,6 +18,7 @@ a look-up longer, so a failed append to an index never fails the append to the l
 raises `CorruptData`; the segment then makes itself another index from its batches.
 """
 
+import bisect
 import struct
 from typing import Final
 
@@ -133,6 +134,15 @@ class SparseIndex:
         size = HEAD_BYTES + count * self._entry_bytes if count else 0
         if self._file.size > size:
             self._file.truncate(size)
+
+    def count_below(self, place: int, *, value: bool = False) -> int:
+        """How many entries have a key below `place`, or a value: both grow.  0 when damaged."""
+        try:
+            return bisect.bisect_left(
+                range(self.count), place, key=lambda at: self.entry(at)[value]
+            )
+        except CorruptData:
+            return 0
 
     def is_sound(self, count: int) -> bool:
         """Whether the head is right and at least `count` entries are there."""

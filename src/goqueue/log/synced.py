@@ -72,5 +72,10 @@ class MarkFile:
         with contextlib.suppress(GoQueueError):
             self._file.overwrite(0, data + _CRC.pack(crc32c(data)))
 
+    def clear(self) -> None:
+        """Durably: the log is about to end before the mark.  Blocking."""
+        self._file.truncate(0)
+        self._file.sync()
+
     def close(self) -> None:
         self._file.close()

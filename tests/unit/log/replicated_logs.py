@@ -41,6 +41,8 @@ steps = st.one_of(
     st.tuples(st.just("elect"), st.integers(1, 2)),
     st.tuples(st.just("roll"), st.just(0)),
 )
+restarts = st.tuples(st.just("restart"), st.integers(0, 2))
+commits = st.tuples(st.just("commit all"), st.just(0))
 compactions = st.tuples(st.just("compact"), st.just(0))
 Step = tuple[str, int]
 
@@ -52,14 +54,47 @@ def histories(of: st.SearchStrategy[Step]) -> st.SearchStrategy[list[Step]]:
     )
 
 
-class History:
-    """A leader's log, step by step; what a step does follows from the steps before."""
+class Restartable:
+    """A log of one of several replicas that is synced, checkpointed and opened again."""
 
-    def __init__(self, chosen: TopicSettings = SETTINGS, *, directory: str = LEADER) -> None:
+    def __init__(self, directory: str, chosen: TopicSettings) -> None:
         self.disk = SimDisk(cold_reads=0.0)
         self.directory = directory
         self.settings = chosen
-        self.log, _ = open_log(self.disk, directory, chosen, REPLICA)
+        self.log = self.opened()
+
+    def opened(self) -> Log:
+        log, recovery = open_log(self.disk, self.directory, self.settings, REPLICA)
+        assert not recovery.problems
+        return log
+
+    def sync(self) -> None:
+        point = self.log.sync_point()
+        self.log.run_sync(point)
+        self.log.synced(point)
+
+    def checkpoint(self) -> None:
+        point = self.log.checkpoint_point()
+        self.log.run_checkpoint(point)
+        self.log.synced(point.sync)
+
+    def restart(self, how: str) -> None:
+        if how == "checkpoint":
+            self.checkpoint()
+        elif how == "power":
+            self.sync()
+            self.disk = self.disk.crash()
+            self.log = self.opened()
+        elif how == "kill":
+            self.disk = self.disk.kill()
+            self.log = self.opened()
+
+
+class History(Restartable):
+    """A leader's log, step by step; what a step does follows from the steps before."""
+
+    def __init__(self, chosen: TopicSettings = SETTINGS) -> None:
+        super().__init__(LEADER, chosen)
         self.epoch = Epoch(0)
         self.now = START
         self._producer_epochs = {1: 0, 2: 0, 3: 0}
@@ -88,6 +123,10 @@ class History:
                 self.epoch = Epoch(self.epoch + by)
             case ("roll", _) if self.log.active.size:
                 self.log.roll()
+            case ("restart", number):
+                self.restart(("checkpoint", "kill", "power")[number])
+            case ("commit all", _):
+                compacted_logs.commit(self.log)
             case ("compact", _):
                 compacted_logs.commit(self.log)
                 compacted_logs.compact(self.disk, self.log, self.now, force=True)
@@ -180,16 +219,9 @@ def chunks_of(log: Log) -> Iterator[Buffer]:
         yield chunk.data
 
 
-class Follower:
+class Follower(Restartable):
     def __init__(self, chosen: TopicSettings = SETTINGS) -> None:
-        self.disk = SimDisk(cold_reads=0.0)
-        self.settings = chosen
-        self.log = self._opened()
-
-    def _opened(self) -> Log:
-        log, recovery = open_log(self.disk, FOLLOWER, self.settings, REPLICA)
-        assert not recovery.problems
-        return log
+        super().__init__(FOLLOWER, chosen)
 
     def fetch(self, leader: Log, bytes_max: int, batches_max: int) -> bool:
         """One round; False when there is no more."""
@@ -205,24 +237,3 @@ class Follower:
 
     def append(self, data: Buffer, leader_epoch: Epoch) -> None:
         self.log.append_as_follower(data, leader_epoch=leader_epoch, now=Timestamp(START))
-
-    def sync(self) -> None:
-        point = self.log.sync_point()
-        self.log.run_sync(point)
-        self.log.synced(point)
-
-    def checkpoint(self) -> None:
-        point = self.log.checkpoint_point()
-        self.log.run_checkpoint(point)
-        self.log.synced(point.sync)
-
-    def restart(self, how: str) -> None:
-        if how == "checkpoint":
-            self.checkpoint()
-        elif how == "power":
-            self.sync()
-            self.disk = self.disk.crash()
-            self.log = self._opened()
-        elif how == "kill":
-            self.disk = self.disk.kill()
-            self.log = self._opened()
