@@ -30,6 +30,10 @@ class Server:
         return {"bootstrap.servers": self.address}
 
     @property
+    def data_dir(self) -> str:
+        return self._config.data_dir
+
+    @property
     def host_and_port(self) -> tuple[str, int]:
         host, _, port = self.address.rpartition(":")
         return host, int(port)

@@ -2,6 +2,6 @@
 
 from goqueue.broker.broker import NO_OFFSET, Broker
 from goqueue.broker.machine_host import MachineHost
-from goqueue.broker.storage.partition import LEADER_EPOCH, Partition, Waiter
+from goqueue.broker.storage.partition import Partition, Waiter
 
-__all__ = ["LEADER_EPOCH", "NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]
+__all__ = ["NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]

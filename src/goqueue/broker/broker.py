@@ -35,7 +35,7 @@ from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
 from goqueue.cluster import Metadata, MetadataRecord, SettingsChanged, Topic, TopicDeleted
 from goqueue.groups import GroupMachine
-from goqueue.log import Appended, Log, TimedOffset
+from goqueue.log import Appended, TimedOffset
 from goqueue.model.config import Config
 from goqueue.model.errors import (
     CorruptData,
@@ -46,7 +46,7 @@ from goqueue.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, Offset, Timestamp, TopicId
+from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, NodeId, Offset, Timestamp, TopicId
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, refuse_internal, topic_name
 from goqueue.model.settings import topic_settings
@@ -81,7 +81,11 @@ class Broker:
         transaction_log = TransactionLog()
         orphans = OrphanedTransactions(clock, transaction_log)
         self.partitions = Partitions(
-            doors, config.data_dir, config.storage, on_opened=orphans.end_all
+            doors,
+            config.data_dir,
+            config.storage,
+            node_id=NodeId(config.node_id),
+            on_opened=orphans.end_all,
         )
         self.cleaner = Cleaner(doors, self.partitions, config.storage)
         self.backups = Backups(
@@ -293,11 +297,11 @@ class Broker:
         return self.metadata.cluster_id
 
     @property
-    def metadata_log(self) -> Log:
-        """The log of the metadata: what a quorum would agree on."""
+    def metadata_partition(self) -> Partition:
+        """Its log is that of the metadata: what a quorum would agree on."""
         partition = self.partitions.opened(METADATA_TOPIC, 0)
         assert partition is not None, "the broker is not open"
-        return partition.log
+        return partition
 
     def topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics by name; the broker's own ones only when asked for."""
@@ -437,11 +441,16 @@ class Broker:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def append(self, partition: Partition, data: bytearray | memoryview) -> Appended:
+    def append(
+        self, partition: Partition, data: bytearray | memoryview, *, waits: bool = True
+    ) -> Appended:
         """Check and append what a producer sent.  `partition.committed(…)` tells when it is safe.
 
-        The bytes are stamped in place.
+        Without `waits` nobody will ask for that, and it may lie on this node alone.  The bytes are
+        stamped in place.
         """
+        if waits:
+            partition.check_enough_replicas()
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
         self.partitions.room.take(len(data))

@@ -4,13 +4,14 @@ Its log is `__metadata`.  Everything that must agree across a cluster and surviv
 is not some group's or partition's own, is a record here.
 """
 
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Container, Generator, Iterable, Mapping
 from typing import Literal
 
 import msgspec
 
 from goqueue.model.errors import (
     InvalidPartitions,
+    InvalidSetting,
     PartitionNotFound,
     PolicyViolation,
     TopicExists,
@@ -102,6 +103,10 @@ class Topic(msgspec.Struct, frozen=True):
     @property
     def is_internal(self) -> bool:
         return is_internal(self.name)
+
+    @property
+    def replication_factor(self) -> int:
+        return 1  # of a node that has no peers
 
     def has_partition(self, partition: int) -> bool:
         return 0 <= partition < self.partitions
@@ -207,7 +212,9 @@ class Metadata:
         self._check_partitions(partitions)
         kept = {key: stored_text(key, text) for key, text in settings.items()}
         record = TopicCreated(topic_id, name, partitions, kept, now)
-        return Decision((record,), self._topic_of(record))
+        topic = self._topic_of(record)
+        _check_min_insync(topic, settings)
+        return Decision((record,), topic)
 
     def add_partitions(self, name: str, partitions: int) -> Decision[MetadataRecord, Topic]:
         topic = self.topic(name)
@@ -233,6 +240,7 @@ class Metadata:
         changed = msgspec.structs.replace(
             topic, overrides=settings, settings=topic_settings({**self._defaults, **settings})
         )
+        _check_min_insync(changed, changes)
         if settings == topic.overrides:
             return Decision((), topic)
         return Decision((SettingsChanged(topic.topic_id, settings),), changed)
@@ -379,6 +387,20 @@ def _changed(before: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     """What is set afterwards; None unsets."""
     merged = {**before, **changes}
     return {key: value for key, value in merged.items() if value is not None}
+
+
+def _check_min_insync(topic: Topic, given: Container[str]) -> None:
+    """Refuse what no number of live nodes could meet.
+
+    What came from the server's defaults, or was set when it was not looked at, is taken for as
+    many replicas as there are.
+    """
+    wanted = topic.settings.min_insync_replicas
+    if "min.insync.replicas" in given and wanted > topic.replication_factor:
+        raise InvalidSetting(
+            f"min.insync.replicas={wanted}: the topic has replication factor"
+            f" {topic.replication_factor}, so there are never {wanted} replicas in sync"
+        )
 
 
 def _folded(name: str) -> str:

@@ -192,6 +192,13 @@ class QuorumUnavailable(GoQueueError):
     retriable = True
 
 
+class NotEnoughReplicas(GoQueueError):
+    """Too few replicas are in sync to make a write safe.  Nothing was written."""
+
+    code = "not_enough_replicas"
+    retriable = True
+
+
 class FencedLeaderEpoch(GoQueueError):
     """The caller's leader epoch is older than this broker's: refresh metadata and retry."""
 
@@ -209,6 +216,12 @@ class UnknownLeaderEpoch(GoQueueError):
 class TimedOut(GoQueueError):
     code = "timed_out"
     retriable = True
+
+
+class NotEnoughReplicasAfterAppend(TimedOut):
+    """Written, and not committed in time: too few replicas are in sync.  It may still be."""
+
+    code = "not_enough_replicas_after_append"
 
 
 class ShuttingDown(GoQueueError):

@@ -347,7 +347,9 @@ _SETTINGS = [
     Setting(
         "min.insync.replicas",
         "int",
-        "Replicas that must have a batch before acks=all is answered.",
+        "Replicas that must have a batch before acks=all is answered and readers see it. By default"
+        " the majority of the replication factor, so 1 for a server without peers; more than the"
+        " replication factor is refused.",
         _whole(1, INT_MAX),
     ),
     Setting(
@@ -424,9 +426,14 @@ SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _
 DEFAULTS: Final = TopicSettings()
 
 
-def topic_settings(overrides: Mapping[str, str]) -> TopicSettings:
+def majority(replication_factor: int) -> int:
+    """The default of `min.insync.replicas`: what is committed outlives the loss of a minority."""
+    return replication_factor // 2 + 1
+
+
+def topic_settings(overrides: Mapping[str, str], replication_factor: int = 1) -> TopicSettings:
     """The defaults with `overrides`; raises `InvalidSetting` that names all that is wrong."""
-    values: dict[str, SettingValue] = {}
+    values: dict[str, SettingValue] = {"min_insync_replicas": majority(replication_factor)}
     problems: list[str] = []
     for name, text in overrides.items():
         setting = SETTINGS.get(name)

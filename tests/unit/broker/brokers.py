@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from goqueue.broker import Broker, Partition
+from goqueue.cluster.replication import Leader
 from goqueue.log import Appended, open_log
 from goqueue.model import batch as batches
 from goqueue.model.config import Config, StorageConfig, TopicsConfig
-from goqueue.model.ids import Offset, PartitionId, Timestamp
+from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Doors
@@ -15,6 +16,7 @@ from goqueue.testing.sim import SimDisk
 
 NOW = Timestamp(1_750_000_000_000)
 ALL = 1 << 30
+NODE = NodeId(1)
 CONFIG = Config(
     data_dir="/data",
     topics=TopicsConfig(partitions=2, settings={"segment.bytes": "1024"}),
@@ -40,6 +42,7 @@ class LonePartition(Partition):
             None,
             PartitionId(0),
             log,
+            Leader.alone(NODE, Epoch(0)),
             disk,
             lambda _partition: self._note_dirty(),
             lambda _partition, _seconds, error: self.flushes.append(str(error) if error else None),

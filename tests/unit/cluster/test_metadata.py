@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.cluster import Metadata, MetadataRecord
+from goqueue.cluster.metadata import TopicCreated
 from goqueue.model.errors import (
     GoQueueError,
     InvalidPartitions,
@@ -205,6 +206,27 @@ def test_a_duration_is_kept_in_milliseconds():
     assert changed.reply.settings.retention_ms == 604_800_000
     with pytest.raises(InvalidSetting, match="'soon' is not a duration: write"):
         machine.change_settings("t", {"retention.ms": "soon"})
+
+
+def test_more_replicas_in_sync_than_there_are_cannot_be_asked_for():
+    machine = new_machine()
+    two = {"min.insync.replicas": "2"}
+    with pytest.raises(InvalidSetting, match=r"min\.insync\.replicas=2: .* factor 1"):
+        decided(machine, ("create", TopicName("t"), 1, two), 1)
+    for record in decided(machine, ("create", TopicName("t"), 1, {}), 1).records:
+        machine.apply(record)
+    with pytest.raises(InvalidSetting, match=r"min\.insync\.replicas=2"):
+        decided(machine, ("change", "t", two, False), 2)
+    assert machine.topic("t").settings.min_insync_replicas == 1
+
+
+def test_a_topic_from_before_that_was_looked_at_stays_as_it_is():
+    machine = new_machine()
+    machine.apply(TopicCreated(new_id(1), TopicName("t"), 1, {"min.insync.replicas": "2"}, NOW))
+    changed = decided(machine, ("change", "t", {"retention.ms": "5"}, False), 2).reply
+    assert changed.settings.min_insync_replicas == 2
+    unset = decided(machine, ("change", "t", {"min.insync.replicas": None}, False), 2).reply
+    assert unset.settings.min_insync_replicas == 1
 
 
 def test_settings_come_from_the_topic_then_the_server_then_the_product():

@@ -230,6 +230,7 @@ class DeadLetterWriter:
         return end
 
     def _append(self, target: Partition, letters: list[Record]) -> Offset:
+        target.check_enough_replicas()
         now = self._clock.now()
         last = Offset(-1)
         for some in split_by_size(letters, target.log.settings.max_message_bytes):

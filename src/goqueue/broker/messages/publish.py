@@ -184,7 +184,7 @@ class Messages:
             else:
                 made = self._keyed_batch(messages, places, bytes_max, outcomes, idempotency_key)
             for some, batch in made:
-                last = self._append(partition, some, batch, outcomes)
+                last = self._append(partition, some, batch, outcomes, acks)
                 if last is not None and acks == "all":
                     waiting.append((partition.committed(last), some))
         await _settle(waiting, outcomes)
@@ -286,12 +286,13 @@ class Messages:
         places: list[int],
         batch: _Batch,
         outcomes: list[Outcome | None],
+        acks: Acks,
     ) -> Offset | None:
         """Append one batch; gives its last offset, or None when all its messages were refused."""
         try:
             if partition.log.abandoned:
                 raise TopicNotFound(f"topic {partition.topic!r} was deleted")
-            appended = self._broker.append(partition, batch.data)
+            appended = self._broker.append(partition, batch.data, waits=acks == "all")
         except GoQueueError as error:
             is_reused = batch.is_keyed and isinstance(error, OutOfOrderSequence)
             _fill(outcomes, places, IdempotencyKeyReused(KEY_REUSED) if is_reused else error)
@@ -500,6 +501,7 @@ async def read_page(
     log = partition.log
     if log.abandoned:
         raise TopicNotFound(f"topic {partition.topic!r} was deleted")
+    partition.check_leader()
     if not log.start_offset <= offset <= log.end_offset:
         raise OffsetOutOfRange(
             f"offset {offset} is outside {log.start_offset} to {log.end_offset}"

@@ -1,9 +1,13 @@
-"""A partition at work: its log, group commit, and those who wait for it.
+"""A partition at work: its role, its log, group commit, and those who wait for it.
 
 Visible means durable: with `flush=commit` readers see a batch once it is synced, so a consumer
 can never commit an offset that a power cut takes back.  Nobody pays for a sync that nobody waits
 for: it starts at once when a producer with acks=all or a reader at the end of the log asks, and
 otherwise within `flush.ms` by a timer.  One sync serves all who wait when it starts.
+
+Only its leader writes to a partition, and what is committed is a rule of its in-sync replicas
+(`goqueue.cluster.replication`).  A node without peers leads all its partitions, and its own syncs
+decide.  The role is replaced whole, and ends with all that waits for it.
 """
 
 import asyncio
@@ -13,6 +17,15 @@ from typing import Final
 import msgspec
 
 from goqueue.broker.storage.file_hold import FileHold
+from goqueue.cluster.replication import (
+    Follower,
+    FollowerFetch,
+    Leader,
+    LostData,
+    Offline,
+    Replicas,
+    Role,
+)
 from goqueue.log import Appended, Chunk, Log, TimedOffset
 from goqueue.log.compaction import Result
 from goqueue.log.log import CheckpointPoint, Replacement, SyncPoint
@@ -21,14 +34,16 @@ from goqueue.model.errors import (
     BatchTooLarge,
     DiskFull,
     GoQueueError,
+    NotEnoughReplicas,
+    NotLeader,
     OutOfHandles,
     StorageFailed,
     TopicNotFound,
 )
-from goqueue.model.ids import Epoch, Offset, PartitionId, Timestamp, TopicId
+from goqueue.model.ids import Instant, Offset, PartitionId, Timestamp, TopicId
+from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
-LEADER_EPOCH: Final = Epoch(0)  # of a node that has no peers
 HANDLE_RETRY_SECONDS: Final = 0.1
 REPLACEMENT_RETRY_SECONDS: Final = 1.0
 DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
@@ -70,6 +85,7 @@ class Partition:
         topic_id: TopicId | None,
         index: PartitionId,
         log: Log,
+        role: Role,
         disk: Disk,
         on_dirty: Callable[["Partition"], None],
         on_flush: Callable[["Partition", float, GoQueueError | None], None],
@@ -79,7 +95,9 @@ class Partition:
         self.topic_id = topic_id  # None for the broker's own
         self.index = index
         self.log = log
-        self.leader_epoch = max(LEADER_EPOCH, log.epochs.latest)  # epochs never fall
+        self.role = role
+        self.leader_epoch = role.epoch
+        self._replicas = self._led_by(role)  # None for a node that does not lead
         self._disk = disk
         self._on_dirty = on_dirty
         self._on_flush = on_flush
@@ -99,12 +117,85 @@ class Partition:
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
 
+    # --- role -------------------------------------------------------------------------------------
+
+    def take_role(self, role: Role) -> None:
+        """From now on this is so; whoever waits for a commit of another epoch hears of it."""
+        assert role.epoch >= self.leader_epoch, f"{self}: epoch {role.epoch} is over"
+        if isinstance(role, Leader) and self._replicas and role.epoch == self.leader_epoch:
+            self._replicas.take_role(role, _instant())  # other replicas, or another ISR
+            self.role = role
+        else:
+            self.role = role
+            self.leader_epoch = role.epoch
+            self._replicas = self._led_by(role)
+            self._refuse_waiters()
+            self._wake_readers()
+        self._advance()
+
+    def _led_by(self, role: Role) -> Replicas | None:
+        if not isinstance(role, Leader):
+            return None
+        return Replicas(
+            role,
+            min_insync_replicas=self.log.settings.min_insync_replicas,
+            epoch_start=self.log.end_offset,
+            now=_instant(),
+        )
+
+    def apply_settings(self, settings: TopicSettings) -> None:
+        self.log.settings = settings
+        if self._replicas is not None:
+            self._replicas.set_min_insync_replicas(settings.min_insync_replicas)
+            self._advance()
+
+    def check_leader(self) -> None:
+        """Raise `NotLeader` on a node that only copies, or does not serve."""
+        if self._replicas is None:
+            raise self._not_leader()
+
+    def check_enough_replicas(self) -> None:
+        """Raise `NotEnoughReplicas` when a commit could not be waited for."""
+        replicas = self._replicas
+        if replicas is not None and not replicas.has_enough:
+            raise NotEnoughReplicas(self._too_few(replicas))
+
+    def ack(self, fetch: FollowerFetch) -> LostData | None:
+        """A follower asks for more, so all before that is on its disk.  Raises `NotLeader`."""
+        self.check_leader()
+        assert self._replicas is not None
+        lost = self._replicas.ack(fetch, leader_end=self.log.end_offset, now=_instant())
+        self._advance()
+        return lost
+
+    def _too_few(self, replicas: Replicas) -> str:
+        role = replicas.role
+        return (
+            f"{len(role.isr)} of the {len(role.replicas)} replicas of {self} are in sync, and"
+            f" acks=all needs {self.log.settings.min_insync_replicas}"
+            " (topic setting min.insync.replicas)"
+        )
+
+    def _not_leader(self) -> NotLeader:
+        match self.role:
+            case Follower(leader=leader, epoch=epoch):
+                return NotLeader(f"node {leader} leads {self}, in epoch {epoch}")
+            case Offline(reason=reason):
+                return NotLeader(f"{self} is offline here: {reason}")
+            case Leader(epoch=epoch):
+                return NotLeader(f"{self} has a new leader, in epoch {epoch}")
+
     # --- append and commit ------------------------------------------------------------------------
 
     def append(
         self, data: bytearray | memoryview, headers: list[BatchHeader], now: Timestamp
     ) -> Appended:
-        """Write checked batches.  They survive this process, not yet a power cut."""
+        """Write checked batches.  They survive this process, not yet a power cut.
+
+        Whoever will wait for `committed` asks `check_enough_replicas` first.
+        """
+        if self._replicas is None:
+            raise self._not_leader()
         was_synced = not self.log.needs_sync
         try:
             appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
@@ -128,6 +219,8 @@ class Partition:
         now: Timestamp,
     ) -> Offset:
         """End a producer's transaction in this partition; `committed` tells when it is visible."""
+        if self._replicas is None:
+            raise self._not_leader()
         was_synced = not self.log.needs_sync
         try:
             marker = self.log.append_marker(
@@ -147,7 +240,7 @@ class Partition:
     def _written(self, was_synced: bool) -> None:
         log = self.log
         if log.settings.flush != "commit":
-            self._advance(log.end_offset)
+            self._advance()
         elif self._waiters:
             self.demand_flush()
         if log.end_offset - log.synced_offset >= log.settings.flush_messages:
@@ -156,11 +249,15 @@ class Partition:
             self._on_dirty(self)
 
     def committed(self, offset: Offset) -> asyncio.Future[None]:
-        """Done when `offset` is durable and visible; fails with `StorageFailed`."""
+        """Done when `offset` is durable and visible.
+
+        Fails with `StorageFailed`, or with `NotLeader` when this node does not lead any longer:
+        nobody here can say then what will become of it.
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if offset < self.log.high_watermark:
             future.set_result(None)
-        elif self.log.failed is not None or self.log.abandoned:
+        elif self.log.failed is not None or self.log.abandoned or self._replicas is None:
             future.set_exception(self._refusal())
         else:
             self._commit_waiters.append((offset, future))
@@ -225,7 +322,7 @@ class Partition:
             sync = point.sync if isinstance(point, CheckpointPoint) else point
             self.log.synced(sync)
             self._on_flush(self, took, None)
-            self._advance(sync.end_offset)
+            self._advance()
         self._tell_if_failed()
         if self._flush_again or self._commit_waiters:
             self._flush_again = False
@@ -258,14 +355,23 @@ class Partition:
     def _refusal(self) -> GoQueueError:
         if self.log.abandoned:
             return TopicNotFound(f"topic {self.topic!r} was deleted")
-        return StorageFailed(f"{self} is read-only: {self.log.failed}")
+        if self.log.failed is not None:
+            return StorageFailed(f"{self} is read-only: {self.log.failed}")
+        return self._not_leader()
 
-    def _advance(self, offset: Offset) -> None:
-        """Raise the high watermark and tell everyone."""
-        if offset <= self.log.high_watermark:
+    def _advance(self) -> None:
+        """Raise the high watermark as far as the replicas allow, and tell everyone."""
+        log, replicas = self.log, self._replicas
+        if replicas is None:
             return
-        self.log.high_watermark = offset
-        self.log.producers.settle(offset)
+        counts_synced = log.settings.flush == "commit"
+        own = log.synced_offset if counts_synced else log.end_offset
+        before = log.high_watermark
+        offset = replicas.high_watermark(own, at_least=before, counts_synced=counts_synced)
+        if offset == before:
+            return
+        log.high_watermark = offset
+        log.producers.settle(offset)
         if self._commit_waiters:
             waiting, self._commit_waiters = self._commit_waiters, []
             for wanted, future in waiting:
@@ -273,6 +379,9 @@ class Partition:
                     self._commit_waiters.append((wanted, future))
                 elif not future.done():
                     future.set_result(None)
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
         for waiter in self._waiters:
             waiter.wake()
 
@@ -404,8 +513,7 @@ class Partition:
         """The topic is being deleted: write nothing more, and let nobody wait."""
         self.log.abandoned = True
         self._refuse_waiters()
-        for waiter in self._waiters:
-            waiter.wake()
+        self._wake_readers()
 
     async def wait_idle(self) -> None:
         """After `abandon`: return when no thread uses the files."""
@@ -421,3 +529,7 @@ class Partition:
         if self.log.failed is None and (self.log.needs_checkpoint or self.log.needs_sync):
             await self.checkpoint()
         self.log.close()
+
+
+def _instant() -> Instant:
+    return Instant(int(asyncio.get_running_loop().time() * 1e9))

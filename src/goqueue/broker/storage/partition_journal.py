@@ -44,6 +44,7 @@ class PartitionJournal:
     # --- writing ----------------------------------------------------------------------------------
 
     def append(self, values: Sequence[bytes]) -> Offset:
+        self._partition.check_enough_replicas()
         now = self._clock.now()
         data, headers = bytearray(), []
         for some in _batched(values):

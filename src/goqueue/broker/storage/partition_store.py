@@ -33,6 +33,7 @@ from goqueue.broker.storage.orphans import (
 )
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
+from goqueue.cluster.replication import Leader, Role
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import framed, open_log
 from goqueue.log.log import Log
@@ -44,18 +45,20 @@ from goqueue.model.errors import (
     GoQueueError,
     TopicNotFound,
 )
-from goqueue.model.ids import Offset, PartitionId, TopicId, TopicName
+from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, TopicId, TopicName
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock, Disk, Doors
 
 FLUSH_CHECK_SECONDS: Final = 0.1
 WATERMARK_SECONDS: Final = 1.0
+FIRST_EPOCH: Final = Epoch(0)  # of a partition's first leader
 
 Key = tuple[str, int]  # a TopicPartition; the plain pair, as each request looks it up
 OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
 OnOpened = Callable[[Partition], Awaitable[None]]
 ReplicaOf = Callable[[TopicId | None, int], Replica | None]
+RoleOf = Callable[[TopicId | None, int], Role | None]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
 
 _log = structlog.get_logger("goqueue.partitions")
@@ -63,11 +66,18 @@ _log = structlog.get_logger("goqueue.partitions")
 
 class Partitions:
     def __init__(
-        self, doors: Doors, data_dir: str, config: StorageConfig, *, on_opened: OnOpened
+        self,
+        doors: Doors,
+        data_dir: str,
+        config: StorageConfig,
+        *,
+        node_id: NodeId,
+        on_opened: OnOpened,
     ) -> None:
         self._disk: Disk = doors.disk
         self._clock: Clock = doors.clock
         self._config = config
+        self._node_id = node_id
         self._data_dir = data_dir
         self._logs = f"{data_dir}/logs"
         self._deleted = f"{data_dir}/deleted"
@@ -89,6 +99,8 @@ class Partitions:
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
         # Which of several replicas this node keeps; None: it keeps the only one.
         self.replica_of: ReplicaOf = lambda _topic_id, _index: None
+        # What this node is to a partition; None: its leader, without any followers.
+        self.role_of: RoleOf = lambda _topic_id, _index: None
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -161,6 +173,7 @@ class Partitions:
             topic_id,
             PartitionId(index),
             log,
+            self._role(topic_id, index, log),
             self._disk,
             self._note_dirty,
             self._note_flush,
@@ -175,6 +188,18 @@ class Partitions:
             raise TopicNotFound(f"topic {topic!r} was deleted")
         self._open[key] = partition
         return partition
+
+    def _role(self, topic_id: TopicId | None, index: int, log: Log) -> Role:
+        role = self.role_of(topic_id, index)
+        if role is not None:
+            return role
+        epoch = max(FIRST_EPOCH, log.epochs.latest)  # epochs never fall
+        return Leader.alone(self._node_id, epoch)
+
+    def leader_epoch(self, topic: Topic, index: int) -> Epoch:
+        """That of its role; of a partition that is not open, what it was when it was created."""
+        partition = self._open.get((topic.name, index))
+        return FIRST_EPOCH if partition is None else partition.leader_epoch
 
     def _open_log(
         self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
@@ -233,7 +258,7 @@ class Partitions:
         for index in range(topic.partitions):
             partition = self._open.get((topic.name, index))
             if partition is not None:
-                partition.log.settings = topic.settings
+                partition.apply_settings(topic.settings)
 
     def abandon(self, topic: Topic) -> None:
         """Let nobody find or use the topic's partitions any more; `delete` follows."""

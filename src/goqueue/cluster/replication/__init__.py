@@ -17,7 +17,6 @@ from goqueue.cluster.replication.roles import (
     Offline,
     Role,
     effective_min_insync,
-    majority,
 )
 
 __all__ = [
@@ -40,6 +39,5 @@ __all__ = [
     "effective_min_insync",
     "eligible_after",
     "find_divergence",
-    "majority",
     "truncation_offset",
 ]

@@ -46,11 +46,6 @@ class Offline(msgspec.Struct, frozen=True):
 Role = Leader | Follower | Offline
 
 
-def majority(replication_factor: int) -> int:
-    """The default of `min.insync.replicas`: what is committed outlives a minority."""
-    return replication_factor // 2 + 1
-
-
 def effective_min_insync(min_insync_replicas: int, replication_factor: int) -> int:
     """As in Kafka: a server-wide default of 2 does not stop a topic that has one replica."""
     return min(min_insync_replicas, replication_factor)

@@ -206,14 +206,18 @@ async def _appended(
     """True once `size` bytes were appended in all, False when the time is over."""
     loop = asyncio.get_running_loop()
     start = sum(partition.bytes_in for partition in partitions)
+    roles = [partition.role for partition in partitions]
     while await waiter.wait(deadline - loop.time()):
         gone = any(partition.log.abandoned for partition in partitions)
-        if gone or sum(partition.bytes_in for partition in partitions) - start >= size:
+        changed = [partition.role for partition in partitions] != roles
+        if gone or changed or sum(partition.bytes_in for partition in partitions) - start >= size:
             return True
     return False
 
 
 def check_epoch(partition: Partition, epoch: int) -> None:
+    """Refuse a client that takes this node for a leader that it is not, or not yet."""
+    partition.check_leader()
     if epoch in (-1, partition.leader_epoch):
         return
     if epoch < partition.leader_epoch:

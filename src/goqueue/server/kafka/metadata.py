@@ -22,7 +22,7 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from goqueue.broker import LEADER_EPOCH, Broker
+from goqueue.broker import Broker
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, Overloaded, TopicNotFound
 from goqueue.server.kafka import authorized_operations as allowed
@@ -126,7 +126,7 @@ def _described(broker: Broker, topic: Topic, operations: int) -> MetadataRespons
                 MetadataResponsePartition,
                 partition_index=index,
                 leader_id=nodes[0],
-                leader_epoch=LEADER_EPOCH,
+                leader_epoch=broker.partitions.leader_epoch(topic, index),
                 replica_nodes=nodes,
                 isr_nodes=nodes,
             )
@@ -202,7 +202,7 @@ def _described_part(
                 DescribeTopicPartitionsResponsePartition,
                 partition_index=index,
                 leader_id=nodes[0],
-                leader_epoch=LEADER_EPOCH,
+                leader_epoch=broker.partitions.leader_epoch(topic, index),
                 replica_nodes=nodes,
                 isr_nodes=nodes,
                 eligible_leader_replicas=(),  # Java's client stumbles over null

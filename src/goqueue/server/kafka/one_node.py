@@ -34,7 +34,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 
-from goqueue.broker import LEADER_EPOCH, Broker
+from goqueue.broker import Broker
 from goqueue.model.errors import GoQueueError, InvalidReplicaAssignment
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
@@ -152,12 +152,12 @@ async def handle_describe_quorum(
             error_message=f"the quorum has one log, {QUORUM_TOPIC}-0",
         )
     broker = context.broker
-    node, log = broker.config.node_id, broker.metadata_log
+    node, metadata = broker.config.node_id, broker.metadata_partition
     now = broker.doors.clock.now()
     voter = build(
         ReplicaState,
         replica_id=node,
-        log_end_offset=log.end_offset,
+        log_end_offset=metadata.log.end_offset,
         last_fetch_timestamp=now,
         last_caught_up_timestamp=now,
     )
@@ -166,8 +166,8 @@ async def handle_describe_quorum(
         partition_index=0,
         error_message=None,
         leader_id=node,
-        leader_epoch=LEADER_EPOCH,
-        high_watermark=log.high_watermark,
+        leader_epoch=metadata.leader_epoch,
+        high_watermark=metadata.log.high_watermark,
         current_voters=(voter,),
     )
     address = context.address

@@ -78,7 +78,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 if request.transactional_id is not None or is_transactional(batches):
                     await broker.transactions.wait_ready(request.transactional_id or "")
                     admitted = _admit(broker, request, header.api_version, partition, batches)
-                appended = broker.append(partition, batches)
+                appended = broker.append(partition, batches, waits=request.acks == ACKS_ALL)
             except GoQueueError as error:
                 results.append(
                     _refused(

@@ -82,7 +82,7 @@ async def _created(
         topic_id=None if validate_only else topic.topic_id,
         error_message=None,
         num_partitions=topic.partitions,
-        replication_factor=REPLICATION_FACTOR,
+        replication_factor=topic.replication_factor,
         configs=_configs(broker.config, topic),
     )
 

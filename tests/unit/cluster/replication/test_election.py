@@ -5,7 +5,7 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.cluster.replication import Election, choose_leader, eligible_after, majority
+from goqueue.cluster.replication import Election, choose_leader, eligible_after
 from goqueue.model.ids import NodeId
 
 ONE, TWO, THREE, FOUR = map(NodeId, (1, 2, 3, 4))
@@ -80,7 +80,3 @@ def test_who_leaves_an_isr_that_is_too_small_stays_eligible():
     assert elr == {ONE, TWO}
     assert eligible({THREE}, {THREE, ONE}, elr) == set()
     assert eligible({ONE, TWO}, {ONE}, lost_data={TWO}) == set()
-
-
-def test_a_majority_is_what_min_insync_replicas_is_by_default():
-    assert [majority(factor) for factor in (1, 2, 3, 4, 5)] == [1, 2, 2, 3, 3]

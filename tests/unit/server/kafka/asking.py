@@ -1,16 +1,35 @@
 """Ask a handler as a client of some version would; the answer is encoded for that version too."""
 
+import asyncio
 from typing import Any
 
 from goqueue.broker import Broker
+from goqueue.model.batch import encode
 from goqueue.model.config import Address
+from goqueue.model.record import Record
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.fetch import handle_fetch
+from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.handlers import HANDLERS
+from goqueue.server.kafka.produce import handle_produce
+from goqueue.server.kafka.reply import ReplySlot
 from goqueue.wire.apis import VERSIONS, ApiKey, is_flexible
+from goqueue.wire.client_codec import entity_of
+from goqueue.wire.codec import entity_reader, entity_writer
 from goqueue.wire.frames import RequestHeader
-from goqueue.wire.messages import build, encode_response, request_shape
+from goqueue.wire.messages import (
+    build,
+    duration,
+    encode_response,
+    request_class,
+    request_shape,
+    response_class,
+)
 
 PEER = "127.0.0.1:40000"
+PRODUCE_BY_NAME = 12  # later versions name the topic's id
+FETCH_BY_NAME = 12
+FRAME_BYTES = 9  # before a response: its size, the correlation id, and no tagged fields
 
 
 async def ask(broker: Broker, api: ApiKey, version: int | None = None, **fields: Any) -> Any:
@@ -29,3 +48,63 @@ async def ask_from(
     response = await HANDLERS[api](context, build(request_shape(api), **fields))
     encode_response(api, spoken, response)
     return response
+
+
+# --- APIs that read their frames themselves -------------------------------------------------------
+
+
+def frame_of(api: ApiKey, version: int, **fields: Any) -> RequestHeader:
+    """A request as it arrives; fields are plain values, lists and dicts."""
+    layout = request_class(api, version)
+    body = bytearray()
+    entity_writer(layout, layout)(body, entity_of(layout, fields))
+    return RequestHeader(api, version, 1, "tester", is_flexible(api, version), memoryview(body))
+
+
+def response_of(api: ApiKey, version: int, body: bytes) -> Any:
+    layout = response_class(api, version)
+    return entity_reader(layout, layout)(body, 0)[0]
+
+
+async def produce(
+    broker: Broker, topic: str, *, acks: int = -1, timeout_ms: int = 60_000, index: int = 0
+) -> Any:
+    """One record; gives the partition's part of the response, once it is there."""
+    records = bytes(encode([Record(0, broker.doors.clock.now(), None, b"x")]))
+    header = frame_of(
+        ApiKey.PRODUCE,
+        PRODUCE_BY_NAME,
+        acks=acks,
+        timeout=duration(timeout_ms),
+        topic_data=[
+            {"name": topic, "partition_data": [{"index": index, "records": records}]},
+        ],
+    )
+    filled: asyncio.Future[ReplySlot] = asyncio.get_running_loop().create_future()
+    await handle_produce(broker, header, ReplySlot(header, 0.0, filled.set_result))
+    parts = (await filled).parts or []
+    response = response_of(ApiKey.PRODUCE, PRODUCE_BY_NAME, b"".join(parts)[FRAME_BYTES:])
+    return response.responses[0].partition_responses[0]
+
+
+async def fetch(broker: Broker, topic: str, *, epoch: int = -1, index: int = 0) -> Any:
+    """What is there; gives the partition's part of the response."""
+    partition = {
+        "partition": index,
+        "current_leader_epoch": epoch,
+        "fetch_offset": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": 1 << 20,
+    }
+    header = frame_of(
+        ApiKey.FETCH,
+        FETCH_BY_NAME,
+        replica_id=-1,
+        max_wait=duration(0),
+        min_bytes=1,
+        topics=[{"topic": topic, "partitions": [partition]}],
+    )
+    parts = await handle_fetch(broker, FetchSessions(1, broker.doors.random), 1 << 20, header)
+    response = response_of(ApiKey.FETCH, FETCH_BY_NAME, b"".join(parts))
+    return response.responses[0].partitions[0]

@@ -62,6 +62,7 @@ KAFKAS = {  # name, the default, another value, values that are refused
     "leader.replication.throttled.replicas": ("", "0:1,1:1", "*,0:1"),
     "local.retention.bytes": ("-2", "5000", "-3"),
     "local.retention.ms": ("-2", "5000", "-3"),
+    "min.insync.replicas": ("1", "1", "2", "0"),
     "preallocate": ("false", "true", "yes"),
     "remote.log.copy.disable": ("false", "true", "1"),
     "remote.log.delete.on.disable": ("false", "true", "1"),

@@ -1,0 +1,116 @@
+"""What clients hear of a partition's leader, and what a node that is not the leader answers."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsTopic
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+from goqueue.broker import Broker, Partition
+from goqueue.cluster.replication import Follower, Leader, Role
+from goqueue.model.ids import Epoch, NodeId
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.messages import build
+from tests.unit.server.kafka.asking import ask, fetch, produce
+
+ME, OTHER = NodeId(0), NodeId(2)
+NEWER, SAME, OLDER, UNSAID = 6, 5, 4, -1
+
+Asking = Callable[[Broker, int], Awaitable[Any]]
+
+
+def led_with(*others: NodeId) -> Leader:
+    return Leader(node=ME, epoch=Epoch(SAME), replicas=(ME, OTHER), isr=frozenset((ME, *others)))
+
+
+@pytest.fixture
+async def partition(broker: Broker) -> Partition:
+    """Led by this node, in epoch 5, one replica of two that must both have everything."""
+    topic = await broker.create_topic("t", partitions=1)
+    found = await broker.partitions.get(topic, 0)
+    await produce(broker, "t")
+    found.take_role(led_with(OTHER))
+    found.apply_settings(msgspec.structs.replace(found.log.settings, min_insync_replicas=2))
+    return found
+
+
+async def ask_fetch(broker: Broker, epoch: int) -> Any:
+    return await fetch(broker, "t", epoch=epoch)
+
+
+async def ask_offset(broker: Broker, epoch: int) -> Any:
+    wanted = build(
+        ListOffsetsPartition, partition_index=0, current_leader_epoch=epoch, timestamp=-2
+    )
+    topics = (build(ListOffsetsTopic, name="t", partitions=(wanted,)),)
+    return (await ask(broker, ApiKey.LIST_OFFSETS, topics=topics)).topics[0].partitions[0]
+
+
+async def ask_epoch_end(broker: Broker, epoch: int) -> Any:
+    wanted = build(
+        OffsetForLeaderPartition, partition=0, current_leader_epoch=epoch, leader_epoch=0
+    )
+    topics = (build(OffsetForLeaderTopic, topic="t", partitions=(wanted,)),)
+    found = await ask(broker, ApiKey.OFFSET_FOR_LEADER_EPOCH, topics=topics)
+    return found.topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("asking", [ask_fetch, ask_offset, ask_epoch_end])
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (OLDER, ErrorCode.fenced_leader_epoch),
+        (NEWER, ErrorCode.unknown_leader_epoch),
+        (SAME, ErrorCode.none),
+        (UNSAID, ErrorCode.none),
+    ],
+)
+async def test_a_client_with_another_epoch_is_told_so(
+    broker: Broker, partition: Partition, asking: Asking, epoch: int, code: ErrorCode
+):
+    assert (await asking(broker, epoch)).error_code is code
+
+
+@pytest.mark.parametrize("asking", [ask_fetch, ask_offset, ask_epoch_end])
+async def test_a_node_that_does_not_lead_says_so(
+    broker: Broker, partition: Partition, asking: Asking
+):
+    partition.take_role(Follower(OTHER, Epoch(SAME)))
+    assert (await asking(broker, SAME)).error_code is ErrorCode.not_leader_or_follower
+
+
+@pytest.mark.parametrize(
+    ("role", "acks", "code"),
+    [
+        (Follower(OTHER, Epoch(SAME)), 1, ErrorCode.not_leader_or_follower),
+        (Follower(OTHER, Epoch(SAME)), -1, ErrorCode.not_leader_or_follower),
+        (led_with(), 1, ErrorCode.none),
+        (led_with(), -1, ErrorCode.not_enough_replicas),
+    ],
+)
+async def test_a_write_needs_a_leader_and_for_acks_all_its_replicas(
+    broker: Broker, partition: Partition, role: Role, acks: int, code: ErrorCode
+):
+    end = partition.log.end_offset
+    partition.take_role(role)
+    found = await produce(broker, "t", acks=acks)
+    assert found.error_code is code
+    is_written = partition.log.end_offset > end
+    assert is_written is (code is ErrorCode.none)
+    if code is ErrorCode.not_enough_replicas:
+        assert "min.insync.replicas" in found.error_message
+
+
+async def test_the_epoch_of_the_role_is_in_the_metadata(broker: Broker, partition: Partition):
+    found = await ask(broker, ApiKey.METADATA, topics=None)
+    assert found.topics[0].partitions[0].leader_epoch == SAME
+    described = await ask(
+        broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, topics=(), response_partition_limit=5
+    )
+    assert described.topics[0].partitions[0].leader_epoch == SAME
