@@ -36,6 +36,7 @@ class Work:
         self.workers = workers
         self.committed: Counter[bytes] = Counter()  # as workers were told
         self.problems: list[str] = []
+        self.broker: Broker | None = None  # the last one
         self.done = False
 
     # --- lives ------------------------------------------------------------------------------------
@@ -57,6 +58,7 @@ class Work:
             await asyncio.sleep(3600)
 
     async def _prepare(self, broker: Broker) -> None:
+        self.broker = broker
         for topic in (JOBS, RESULTS):
             if not broker.has_topic(topic):
                 await broker.create_topic(topic, partitions=PARTITIONS)

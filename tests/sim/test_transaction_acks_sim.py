@@ -54,12 +54,18 @@ def test_without_deaths_too():
     assert len(work.committed) == len(work.jobs)
 
 
+async def _write_completions(work: Work) -> None:
+    assert work.broker is not None
+    work.broker.transactions.host.write_deferred()
+
+
 def lose_power_after_a_commit(seed: int | str) -> Work:
     """One job is committed, all logs are synced, and then the power is lost."""
     with World(seed) as world:
         work = Work(world, jobs=1, workers=1)
         world.start(HOST, work.live)
         world.run_until(lambda: bool(work.committed))
+        world.run(_write_completions(work))
         world.run_for(LATE_SECONDS / 2)
         world.power_loss(HOST)
         _finish(world, work)
@@ -122,8 +128,10 @@ def test_it_catches_acks_at_once(monkeypatch):
 def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
     end, turns = TransactionAcks.end, itertools.count()
 
-    async def undone(self: TransactionAcks, transactional_id: str, *, commits: bool) -> None:
-        await end(self, transactional_id, commits=commits and next(turns) % 3 > 0)
+    def undone(
+        self: TransactionAcks, transactional_id: str, *, commits: bool
+    ) -> asyncio.Future[None]:
+        return end(self, transactional_id, commits=commits and next(turns) % 3 > 0)
 
     monkeypatch.setattr(TransactionAcks, "end", undone)
     assert caught("forgetful")
@@ -131,10 +139,16 @@ def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
 
 def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):
     """The power takes the acks, and nobody carries them out again."""
+    end = TransactionAcks.end
 
-    async def end_later(self: TransactionAcks, transactional_id: str, *, commits: bool) -> None:
+    def end_later(
+        self: TransactionAcks, transactional_id: str, *, commits: bool
+    ) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
-        loop.call_later(LATE_SECONDS, lambda: self.end_now(transactional_id, commits=commits))
+        loop.call_later(LATE_SECONDS, lambda: end(self, transactional_id, commits=commits))
+        done: asyncio.Future[None] = loop.create_future()
+        done.set_result(None)
+        return done
 
     monkeypatch.setattr(TransactionAcks, "end", end_later)
     assert lose_power_after_a_commit("early").problems

@@ -6,6 +6,7 @@ Each seed is another order of events, another set of deaths, another fate of wha
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from goqueue.broker import Broker
@@ -18,6 +19,7 @@ from goqueue.log.log import Log
 from goqueue.log.producers import Producers
 from goqueue.model.config import Config
 from goqueue.model.ids import Offset, TopicName, TopicPartition
+from goqueue.model.markers import Marker
 from goqueue.testing.sim.world import World
 from tests.sim.transaction_history import Anomaly
 from tests.sim.transaction_world import HOST, Workload, batch_of
@@ -87,7 +89,8 @@ class Successor:
     second, and that the first one is complete, but not the second one's record.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bumps_epoch: bool) -> None:
+        self.bumps_epoch = bumps_epoch
         self.done = False
         self.visible: list[bytes | None] = []
 
@@ -96,14 +99,16 @@ class Successor:
             await broker.create_topic("orders", partitions=1)
             who = await broker.transactions.init("tx", timeout_ms=5_000)
             partition = await self._send(broker, who, 0, b"first")
-            await broker.transactions.end("tx", who, commits=True, bumps_epoch=False)
-            await partition.flush()
+            who = await broker.transactions.end(
+                "tx", who, commits=True, bumps_epoch=self.bumps_epoch
+            )
             await broker.transactions.wait_ready("tx")
             journal = broker.transactions.host._journal
             assert isinstance(journal, PartitionJournal)
             journal._partition.demand_flush = lambda: None  # type: ignore[method-assign]
             broker.transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
-            broker.append(partition, batch_of(broker, who, 1, b"second"))
+            sequence = 0 if self.bumps_epoch else 1
+            broker.append(partition, batch_of(broker, who, sequence, b"second"))
             await partition.flush()
             self.done = True
             await asyncio.sleep(3600)
@@ -131,9 +136,10 @@ class Successor:
             await asyncio.sleep(3600)
 
 
-def test_a_transaction_that_is_completed_again_leaves_the_next_one_s_records_alone():
+@pytest.mark.parametrize("bumps_epoch", [False, True], ids=["same epoch", "own epoch"])
+def test_a_transaction_that_is_completed_again_leaves_the_next_one_s_records_alone(bumps_epoch):
     with World("successor") as world:
-        work = Successor()
+        work = Successor(bumps_epoch)
         for life in (work.before, work.after):
             work.done = False
             world.start(HOST, life)
@@ -174,8 +180,9 @@ def test_it_catches_sequences_that_nobody_checks(monkeypatch):
 def test_it_catches_a_commit_that_one_partition_takes_for_an_abort(monkeypatch):
     mark = partition_module.Partition.append_marker
 
-    def half(self: Any, *, commits: bool, **rest: Any) -> Any:
-        return mark(self, commits=commits and self.index > 0, **rest)
+    def half(self: Any, marker: Marker, now: Any) -> Any:
+        commits = marker.commits and self.index > 0
+        return mark(self, msgspec.structs.replace(marker, commits=commits), now)
 
     monkeypatch.setattr(partition_module.Partition, "append_marker", half)
     assert caught(Anomaly.LOST_WRITE)

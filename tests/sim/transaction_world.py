@@ -161,20 +161,18 @@ class Workload:
     ) -> None:
         """As clients of either protocol have it: the older one adds partitions by a request."""
         transactions = broker.transactions
-        await transactions.wait_ready(producer.name)
         if not producer.bumps_epoch:
+            await transactions.wait_ready(producer.name)
             transactions.announce_partitions_soon(producer.name, who, [place])
             await asyncio.sleep(self.random.choice((0.0, 0.001)))
-            await transactions.wait_ready(producer.name)
+        await transactions.wait_ready(producer.name)
         transactions.admit(producer.name, who, place, adds=producer.bumps_epoch)
 
     async def _add_offset(self, broker: Broker, producer: Producer) -> None:
         assert producer.open is not None
         assert producer.who is not None
         offset = OffsetToCommit(INPUT, producer.index, Offset(producer.open.number))
-        request = CommitRequest(
-            group_id=GroupId("workers"), offsets=(offset,), is_transactional=True
-        )
+        request = CommitRequest(group_id=GroupId("workers"), offsets=(offset,))
         await broker.transactions.add_offsets(producer.name, producer.who, request, adds_group=True)
 
     async def _end(self, broker: Broker, producer: Producer, commits: bool) -> None:
@@ -191,7 +189,7 @@ class Workload:
                 who,
                 commits=commits,
                 bumps_epoch=producer.bumps_epoch,
-                marks_soon=self.random.random() < 0.5,
+                waits_for_markers=self.random.random() < 0.5,
             )
             written.end = End.COMMITTED if commits else End.ABORTED
         if after != who:

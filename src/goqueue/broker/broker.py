@@ -130,7 +130,7 @@ class Broker:
         await self._open()
         try:
             async with owned_tasks() as tasks:
-                self.transactions.start(tasks)
+                await self.transactions.start(tasks)
                 self._start_upkeep(tasks)
                 try:
                     yield self

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from goqueue.model.ids import Offset
+from goqueue.model.ids import Epoch, Offset
 
 
 class StoredSnapshot(msgspec.Struct, frozen=True):
@@ -34,6 +34,10 @@ class Journal(Protocol):
     @property
     def end_offset(self) -> Offset:
         """The next value's."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """Of the leader, who alone may append; it rises with every new one."""
 
     @property
     def failed(self) -> str | None:

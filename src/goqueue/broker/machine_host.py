@@ -37,7 +37,7 @@ from goqueue.broker.host_upkeep import NEVER, HostUpkeep
 from goqueue.broker.image import Image
 from goqueue.broker.journal import Journal
 from goqueue.model.errors import DiskFull, GoQueueError
-from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
 from goqueue.runtime import Clock
 
@@ -145,6 +145,11 @@ class MachineHost(Generic[MachineT]):
         assert not self._deferred, "they would be missing"
         self._image = Image(copy, self._journal, apply)
         return self._image
+
+    @property
+    def epoch(self) -> Epoch:
+        """Under which the machine decides here; what it tells others carries it."""
+        return self._journal.epoch
 
     @property
     def failed(self) -> str | None:

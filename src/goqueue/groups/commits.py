@@ -39,6 +39,8 @@ from goqueue.groups.records import (
     OffsetRecord,
     OffsetsCommitted,
     OffsetsDeleted,
+    PendingOffsetsAdded,
+    PendingOffsetsEnded,
 )
 from goqueue.model.ids import (
     GroupId,
@@ -48,6 +50,7 @@ from goqueue.model.ids import (
     TopicName,
     TopicPartition,
 )
+from goqueue.model.markers import Marker
 
 NO_GENERATION = -1
 
@@ -67,7 +70,13 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = NO_GENERATION  # or the member epoch
     instance_id: str | None = None
     retention_ms: int | None = None  # only old clients ask for one
-    is_transactional: bool = False
+    # Whose transaction commits the offsets with its end; -1: they are committed now.
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.producer_id >= 0
 
 
 class PartitionResult(msgspec.Struct, frozen=True):
@@ -87,13 +96,39 @@ def commit(change: PendingChange, request: CommitRequest) -> tuple[PartitionResu
             at = _commit_time(change, wanted)
             committed.append(_committed_offset(wanted, at, request.retention_ms))
     if committed:
-        change.write(OffsetsCommitted(request.group_id, tuple(committed)))
+        change.write(_commit_record(request, tuple(committed)))
         change.check_offsets_later()
     return tuple(results)
 
 
-def is_too_large(config: GroupsConfig, wanted: OffsetToCommit) -> bool:
-    return _metadata_error(config, wanted) is not None
+def _commit_record(
+    request: CommitRequest, offsets: tuple[CommittedOffset, ...]
+) -> OffsetsCommitted | PendingOffsetsAdded:
+    if request.is_transactional:
+        return PendingOffsetsAdded(
+            request.group_id, request.producer_id, request.producer_epoch, offsets
+        )
+    return OffsetsCommitted(request.group_id, offsets)
+
+
+def end_transaction(change: PendingChange, marker: Marker) -> int:
+    """Commit or drop what waits for the transaction's end; gives how many were committed.
+
+    A second time nothing waits any more.
+    """
+    pending = change.context.offsets.pending.ended_by(change.group_id, marker)
+    if not pending:
+        return 0
+    committed = tuple(
+        msgspec.structs.replace(each, committed_at=_commit_time(change, each))
+        for each in pending
+        if marker.commits
+    )
+    change.write(
+        PendingOffsetsEnded(change.group_id, marker.producer_id, marker.ended_epoch, committed)
+    )
+    change.check_offsets_later()
+    return len(committed)
 
 
 def _metadata_error(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetadataTooLarge | None:
@@ -103,7 +138,7 @@ def _metadata_error(config: GroupsConfig, wanted: OffsetToCommit) -> OffsetMetad
     return OffsetMetadataTooLarge(f"metadata of {size} bytes, {most} allowed")
 
 
-def _commit_time(change: PendingChange, wanted: OffsetToCommit) -> Timestamp:
+def _commit_time(change: PendingChange, wanted: OffsetToCommit | CommittedOffset) -> Timestamp:
     """The time identifies a commit, so no two commits of a partition have the same."""
     before = change.context.offsets.of(change.group_id).get(
         TopicPartition(wanted.topic, wanted.partition)
@@ -278,9 +313,10 @@ def topics_deleted(
     context: CoordinatorContext, names: frozenset[TopicName]
 ) -> tuple[OffsetRecord, ...]:
     """Offsets of a deleted topic must not count in a later topic of the same name."""
+    offsets = context.offsets
     found = (
-        (group_id, tuple(key for key in context.offsets.of(group_id) if key[0] in names))
-        for group_id in context.offsets.groups()
+        (group_id, tuple(key for key in offsets.partitions(group_id) if key[0] in names))
+        for group_id in offsets.all_groups()
     )
     return tuple(OffsetsDeleted(group_id, keys) for group_id, keys in found if keys)
 
@@ -292,17 +328,19 @@ def expire(change: PendingChange) -> None:
     """Drop what is old, then a group that has nothing left; look again later otherwise."""
     context, group = change.context, change.group
     held = context.offsets.of(change.group_id)
+    pending = context.offsets.pending.of(change.group_id)
     wanted = frozenset[TopicName]() if group is None else subscribed_topics(group)
     old = tuple(
         key
         for key, committed in held.items()
         if wanted is not None
         and key[0] not in wanted
+        and key not in pending
         and _expires_at(context.config, group, committed) <= change.now
     )
     if old:
         change.write(OffsetsDeleted(change.group_id, old))
-    if len(old) < len(held) or (group is not None and not group.is_empty):
+    if len(old) < len(held) or pending or (group is not None and not group.is_empty):
         change.check_offsets_later()
         return
     context.drop(change.group_id)

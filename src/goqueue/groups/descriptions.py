@@ -179,7 +179,7 @@ def _describe_offsets(context: CoordinatorContext, group_id: GroupId) -> GroupDe
 def delete(change: PendingChange) -> None:
     """An empty group and all its offsets."""
     group_id, group = change.group_id, change.group
-    held = change.context.offsets.of(group_id)
+    held = change.context.offsets.partitions(group_id)
     if group is None and not held:
         raise GroupNotFound(f"no group {group_id!r}")
     if group is not None and not group.is_empty:

@@ -34,7 +34,6 @@ from goqueue.groups.commits import (
     CommitRequest,
     FetchedOffsets,
     FetchRequest,
-    OffsetToCommit,
     PartitionResult,
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
@@ -50,6 +49,7 @@ from goqueue.groups.errors import (
 )
 from goqueue.groups.member_assignment import Changes, MemberAssignment
 from goqueue.groups.pending_change import PendingChange, step
+from goqueue.groups.pending_offsets import PendingOffsets
 from goqueue.groups.records import (
     CommittedOffset,
     ConsumerMember,
@@ -87,6 +87,7 @@ from goqueue.groups.timers import Timer, TimerKind
 from goqueue.groups.topics import Topics, TopicsView
 from goqueue.model.ids import GroupId, Timestamp, TopicName, TopicPartition
 from goqueue.model.machine import Decision
+from goqueue.model.markers import Marker
 from goqueue.model.snapshots import Walk
 
 ReplyT = TypeVar("ReplyT")
@@ -314,17 +315,21 @@ class GroupMachine:
     def commit(
         self, now: Timestamp, request: CommitRequest
     ) -> GroupDecision[tuple[PartitionResult, ...]]:
-        """OffsetCommit, fenced by generation or epoch."""
+        """OffsetCommit and TxnOffsetCommit, fenced by generation or epoch."""
         change = self._begin(now, request.group_id)
         return self._finish(change, commits.commit(change, request))
 
-    def check_commit(self, now: Timestamp, request: CommitRequest) -> None:
-        """Raise what `commit` would; for commits that a transaction holds back."""
-        commits.check_commit(self._begin(now, request.group_id), request)
+    def end_transaction(
+        self, now: Timestamp, group_id: GroupId, marker: Marker
+    ) -> GroupDecision[int]:
+        """Commit or drop the offsets that waited for this; gives how many were committed."""
+        change = self._begin(now, group_id)
+        return self._finish(change, commits.end_transaction(change, marker))
 
-    def is_metadata_too_large(self, offset: OffsetToCommit) -> bool:
-        """Whether `commit` would refuse this one for its metadata."""
-        return commits.is_too_large(self._context.config, offset)
+    @property
+    def pending_offsets(self) -> PendingOffsets:
+        """Those that wait for the end of a transaction."""
+        return self._context.offsets.pending
 
     def fetch(self, requests: Sequence[FetchRequest]) -> GroupDecision[tuple[FetchedOffsets, ...]]:
         """OffsetFetch, for several groups; None where nothing is committed."""

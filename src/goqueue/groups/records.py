@@ -264,6 +264,24 @@ class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
     offsets: tuple[CommittedOffset, ...]
 
 
+class PendingOffsetsAdded(msgspec.Struct, frozen=True, tag="pending_offsets_added"):
+    """Offsets that a transaction of this producer commits with its end."""
+
+    group_id: GroupId
+    producer_id: int
+    epoch: int
+    offsets: tuple[CommittedOffset, ...]
+
+
+class PendingOffsetsEnded(msgspec.Struct, frozen=True, tag="pending_offsets_ended"):
+    """The producer's transactions of this epoch, and of older ones, are over."""
+
+    group_id: GroupId
+    producer_id: int
+    epoch: int
+    committed: tuple[CommittedOffset, ...]  # nothing when it was aborted
+
+
 class OffsetsDeleted(msgspec.Struct, frozen=True, tag="offsets_deleted"):
     group_id: GroupId
     partitions: tuple[TopicPartition, ...]
@@ -280,7 +298,9 @@ ConsumerRecord: TypeAlias = (
     ConsumerMemberSaved | ConsumerMemberRemoved | EpochBumped | TargetSet | MemberMoved
 )
 ShareRecord: TypeAlias = ShareMemberSaved | ShareMemberRemoved | ShareEpochSet | ShareGroupDeleted
-OffsetRecord: TypeAlias = OffsetsCommitted | OffsetsDeleted
+OffsetRecord: TypeAlias = (
+    OffsetsCommitted | OffsetsDeleted | PendingOffsetsAdded | PendingOffsetsEnded
+)
 GroupRecord: TypeAlias = (
     ClassicRecord
     | ConsumerRecord

@@ -9,6 +9,7 @@ from goqueue.log.producers import NOT_SEEN, Producers
 from goqueue.model import markers
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.markers import Marker
 
 
 def note_batch(
@@ -27,35 +28,19 @@ def note_batch(
         return
     marker = markers.decode(data, header)
     if marker is not None:
-        commits, coordinator_epoch = marker
-        note_marker(
-            producers,
-            aborted,
-            header,
-            commits=commits,
-            coordinator_epoch=coordinator_epoch,
-            now=now,
-        )
+        note_marker(producers, aborted, header, marker, now)
 
 
 def note_marker(
     producers: Producers,
     aborted: AbortIndex | None,
     header: BatchHeader,
-    *,
-    commits: bool,
-    coordinator_epoch: int,
+    marker: Marker,
     now: Timestamp = NOT_SEEN,
 ) -> None:
     """Take a written marker into the producers' state and the abort index."""
-    ended = producers.ended(
-        header.producer_id,
-        header.producer_epoch,
-        coordinator_epoch,
-        header.base_offset,
-        now,
-    )
-    if ended is not None and not commits and aborted is not None:
+    ended = producers.ended(marker, header.base_offset, now)
+    if ended is not None and not marker.commits and aborted is not None:
         first_open = producers.first_open()
         stable = Offset(header.next_offset) if first_open is None else first_open
         aborted.append(

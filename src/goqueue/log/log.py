@@ -41,6 +41,7 @@ from goqueue.model.errors import (
     TopicNotFound,
 )
 from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
@@ -182,44 +183,26 @@ class Log(ReadableLog):
             raise InvalidRecord("a producer with an id sends one batch a partition and request")
         return self.producers.check(headers[0])
 
-    def append_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        commits: bool,
-        epoch: Epoch,
-        now: Timestamp,
-    ) -> Offset:
-        """End a transaction: write its control batch; gives the marker's offset."""
+    def append_marker(self, marker: Marker, *, epoch: Epoch, now: Timestamp) -> Offset:
+        """End a transaction: write its control batch; gives that one's offset."""
         self._refuse_if_closed()
-        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
-        data = markers.encode(
-            producer_id, producer_epoch, coordinator_epoch, commits=commits, now=now
-        )
+        self.producers.check_marker(marker)
+        data = markers.encode(marker, now)
         headers = [batches.header_at(data, 0)]
         self._roll_if_due(len(data), headers, now)
-        marker = self.end_offset
-        batches.stamp(data, headers[0], marker, epoch)
+        offset = self.end_offset
+        batches.stamp(data, headers[0], offset, epoch)
         position = self._write(data)
-        self._note_all(headers, marker, position, now, stamps_time=False)
-        self._epochs_changed |= self.epochs.assign(epoch, marker)
+        self._note_all(headers, offset, position, now, stamps_time=False)
+        self._epochs_changed |= self.epochs.assign(epoch, offset)
         header = batches.header_at(data, 0)
-        if not commits:
+        if not marker.commits:
             self._new_files |= self.aborted.is_new  # its name is durable before a checkpoint is
         try:
-            note_marker(
-                self.producers,
-                self.aborted,
-                header,
-                commits=commits,
-                coordinator_epoch=coordinator_epoch,
-                now=now,
-            )
+            note_marker(self.producers, self.aborted, header, marker, now)
         except (DiskFull, StorageFailed) as error:
             raise self._index_failed(error) from error
-        return marker
+        return offset
 
     def _index_failed(self, error: GoQueueError) -> StorageFailed:
         """Without its entry the aborted records would show; recovery writes it anew."""

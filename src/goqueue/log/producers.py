@@ -40,6 +40,7 @@ from goqueue.model.errors import (
     TransactionCoordinatorFenced,
 )
 from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.markers import UNDECIDED, Marker
 
 BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
@@ -67,6 +68,7 @@ class Producer(msgspec.Struct, array_like=True):
     transaction_start: Offset | None = None  # of the open transaction's first batch here
     coordinator_epoch: int = -1
     last_seen: Timestamp = NOT_SEEN
+    ended_at: Timestamp = UNDECIDED  # when its last transaction here was decided
 
 
 class EndedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -189,39 +191,49 @@ class Producers:
             if oldest not in self._open:  # a stranger may have taken the id for a transaction
                 self._by_id.pop(oldest, None)
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        producer = self._by_id.get(producer_id)
+    def has_ended(self, marker: Marker) -> bool:
+        """Whether the marker was here before: what is open since is another transaction.
+
+        With an epoch of its own the marker, or what its producer wrote since, has raised the epoch.
+        """
+        producer = self._by_id.get(marker.producer_id)
+        if producer is None or marker.decided_at == UNDECIDED:
+            return False
+        if marker.is_bumped:
+            return producer.epoch >= marker.epoch
+        return (producer.epoch, producer.ended_at) == (marker.epoch, marker.decided_at)
+
+    def check_marker(self, marker: Marker) -> None:
+        producer = self._by_id.get(marker.producer_id)
         if producer is None:
             return
-        if epoch < producer.epoch:
+        if marker.epoch < producer.epoch:
             raise InvalidProducerEpoch(
-                f"marker of producer {producer_id} epoch {epoch}, it is at {producer.epoch}"
+                f"marker of producer {marker.producer_id} epoch {marker.epoch}, it is at"
+                f" {producer.epoch}"
             )
-        if coordinator_epoch < producer.coordinator_epoch:
+        if marker.coordinator_epoch < producer.coordinator_epoch:
             raise TransactionCoordinatorFenced(
-                f"coordinator epoch {coordinator_epoch}, it is {producer.coordinator_epoch} now"
+                f"coordinator epoch {marker.coordinator_epoch}, it is"
+                f" {producer.coordinator_epoch} now"
             )
 
     def ended(
-        self,
-        producer_id: int,
-        epoch: int,
-        coordinator_epoch: int,
-        marker: Offset,
-        now: Timestamp = NOT_SEEN,
+        self, marker: Marker, offset: Offset, now: Timestamp = NOT_SEEN
     ) -> EndedTransaction | None:
         """A transaction's marker was written; gives the transaction when it wrote anything here."""
-        start = self._open.pop(producer_id, None)
-        if epoch == EPOCH_MAX:
-            self._by_id.pop(producer_id, None)
+        start = self._open.pop(marker.producer_id, None)
+        if marker.epoch == EPOCH_MAX:
+            self._by_id.pop(marker.producer_id, None)
         else:
-            producer = self._current(producer_id, epoch)
-            producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
+            producer = self._current(marker.producer_id, marker.epoch)
+            producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
             producer.last_seen = max(producer.last_seen, now)
             producer.transaction_start = None
+            producer.ended_at = marker.decided_at
         if start is None:
             return None
-        transaction = EndedTransaction(producer_id, start, marker)
+        transaction = EndedTransaction(marker.producer_id, start, offset)
         self._unsettled.append(transaction)
         return transaction
 

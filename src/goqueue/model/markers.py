@@ -1,10 +1,16 @@
 """Transaction markers: control batches of one record that end a producer's transaction.
 
 key    i16 version 0, i16 type: 0 abort, 1 commit
-value  i16 version 0, i32 coordinator epoch
+value  i16 version 0, i32 coordinator epoch, i64 time of the coordinator's decision
+
+Readers take the first two fields of the value, as Apache Kafka writes them.  The time is ours: it
+tells the ends of a producer's transactions apart when they have the same epoch.
 """
 
 import struct
+from typing import Final
+
+import msgspec
 
 from goqueue.model import batch as batches
 from goqueue.model.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buffer
@@ -14,30 +20,55 @@ from goqueue.model.record import Record
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
+_TIME = struct.Struct(">q")
+UNDECIDED: Final = Timestamp(-1)  # by a coordinator
 _ABORT, _COMMIT = 0, 1
 
 
-def encode(
-    producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commits: bool, now: Timestamp
-) -> bytearray:
+class Marker(msgspec.Struct, frozen=True):
+    """What ends a producer's transaction wherever it takes part; Kafka's WriteTxnMarkers."""
+
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    commits: bool
+    # Whether the epoch is new with this end (KIP-890): then the marker ends what is open with an
+    # older one, and never the producer's next transaction.
+    is_bumped: bool = False
+    decided_at: Timestamp = UNDECIDED
+
+    @property
+    def ended_epoch(self) -> int:
+        """What is open with this epoch, or an older one, is over."""
+        return self.epoch - 1 if self.is_bumped else self.epoch
+
+
+def encode(marker: Marker, now: Timestamp) -> bytearray:
     """A marker, ready to be stamped."""
-    key = _KEY.pack(0, _COMMIT if commits else _ABORT)
-    record = Record(0, now, key, _VALUE.pack(0, coordinator_epoch))
+    key = _KEY.pack(0, _COMMIT if marker.commits else _ABORT)
+    value = _VALUE.pack(0, marker.coordinator_epoch) + _TIME.pack(marker.decided_at)
+    record = Record(0, now, key, value)
     return batches.encode(
         [record],
         attributes=TRANSACTIONAL | CONTROL,
-        producer=(producer_id, producer_epoch, -1),
+        producer=(marker.producer_id, marker.epoch, -1),
     )
 
 
-def decode(data: Buffer, header: BatchHeader) -> tuple[bool, int] | None:
-    """Whether the marker commits, and its coordinator's epoch; None for other control batches."""
+def decode(data: Buffer, header: BatchHeader) -> Marker | None:
+    """What a marker says; None for other control batches."""
     records = batches.decode(data, header)
     if len(records) != 1 or records[0].key is None or records[0].value is None:
         return None
     try:
         _, kind = _KEY.unpack_from(records[0].key)
         _, coordinator_epoch = _VALUE.unpack_from(records[0].value)
+        decided_at = UNDECIDED
+        if len(records[0].value) >= _VALUE.size + _TIME.size:  # or an older version wrote it
+            (decided_at,) = _TIME.unpack_from(records[0].value, _VALUE.size)
     except struct.error as error:
         raise CorruptBatch(f"control record at offset {records[0].offset}: {error}") from error
-    return (kind == _COMMIT, coordinator_epoch) if kind in (_ABORT, _COMMIT) else None
+    if kind not in (_ABORT, _COMMIT):
+        return None
+    producer = header.producer_id, header.producer_epoch
+    return Marker(*producer, coordinator_epoch, commits=kind == _COMMIT, decided_at=decided_at)

@@ -3,18 +3,26 @@
 from goqueue.txn.applications import GroupEnded, Members, RunBegun
 from goqueue.txn.identity import ProducerIdentity, identity_of, needs_new_id
 from goqueue.txn.machine import TransactionMachine
-from goqueue.txn.records import Attempt, PendingOffset, State, TransactionRecord
-from goqueue.txn.transaction import NO_RECORDS, MustEnd, OpenTransaction, Transaction
+from goqueue.txn.records import Attempt, State, TransactionRecord
+from goqueue.txn.transaction import (
+    GroupOffsets,
+    MustEnd,
+    OpenTransaction,
+    Participant,
+    QueueAcks,
+    Transaction,
+)
 
 __all__ = [
-    "NO_RECORDS",
     "Attempt",
     "GroupEnded",
+    "GroupOffsets",
     "Members",
     "MustEnd",
     "OpenTransaction",
-    "PendingOffset",
+    "Participant",
     "ProducerIdentity",
+    "QueueAcks",
     "RunBegun",
     "State",
     "Transaction",

@@ -58,14 +58,16 @@ def decision(
     commits: bool,
     fences: bool,
     spare: int = -1,
-    first_offsets: tuple[int, ...] | None = None,
 ) -> Prepared:
     """How the transaction ends.  With `fences` the epoch rises, and the markers carry the new one.
 
     When epochs are used up the producer goes on under the `spare` id; without one it keeps the
     last epoch, and its next `init` gives it a new id.  An attempt's producer never goes on: its
     markers carry the last epoch, and partitions forget a producer with that.
+
+    The time tells a producer's decisions apart, so no two of them have the same.
     """
+    now = max(now, Timestamp(transaction.changed_at + 1))
     if transaction.attempt is not None:
         producer_id = transaction.producer_id
         return Prepared(
@@ -75,6 +77,4 @@ def decision(
     producer_id, next_epoch = transaction.producer_id, epoch
     if fences and epoch >= EPOCH_MAX and spare >= 0:
         producer_id, next_epoch = spare, 0
-    return Prepared(
-        transaction.transactional_id, commits, epoch, producer_id, next_epoch, now, first_offsets
-    )
+    return Prepared(transaction.transactional_id, commits, epoch, producer_id, next_epoch, now)

@@ -4,9 +4,9 @@
     apply(record)                                   changes it
     next_deadline() / on_deadline(now)              transactions that took too long are aborted
 
-It never writes a marker itself.  Who holds the machine looks at `prepared`: for each transaction
-there, write the markers and commit the offsets, then submit `complete`.  That may be repeated
-any number of times, before and after a crash, until it succeeds.
+It knows the participants of a transaction by name only, and never sends a marker itself.  Who holds
+the machine looks at `prepared`: for each transaction there, send its marker to every participant,
+then submit `complete`.  That may be repeated any number of times, before and after a crash.
 """
 
 import itertools
@@ -36,7 +36,6 @@ from goqueue.txn.identity import (
     is_known,
     is_previous,
 )
-from goqueue.txn.pending import PendingOffsets
 from goqueue.txn.records import (
     ApplicationForgotten,
     ApplicationKept,
@@ -83,7 +82,6 @@ class TransactionMachine:
         self._deadlines = Deadlines(self._is_deadline)
         self._sweep_at = Timestamp(0)
         self._walk: Walk[str, TransactionKept | None] | None = None  # of a snapshot
-        self.pending_offsets = PendingOffsets()  # of transactions that are not complete
         self.applications = Applications(self._transactions)
         self.counts = Counts()
 
@@ -132,20 +130,20 @@ class TransactionMachine:
         Each with the transaction id that committed it, when the partition has lost its marker;
         None when it is not known.
         """
-        open_here = [
-            each
-            for each in (*self._ongoing.values(), *self._prepared.values())
-            if partition in each.partitions
-        ]
-        by_producer = {each.open_producer_id: each for each in open_here}
         orphans: list[tuple[OpenTransaction, Transaction | None]] = []
         for found in opened:
-            owner = by_producer.get(found.producer_id)
-            if owner is None or not owner.will_end(partition, found):
-                candidates = self._transactions.values()
-                committed = (each for each in candidates if each.has_committed(partition, found))
-                orphans.append((found, next(committed, None)))
+            owner = self.find_owner(found)
+            candidates = self._transactions.values()
+            committed = (each for each in candidates if each.has_committed(partition, found))
+            lacks_marker = next(committed, None)
+            if owner is None or partition not in owner.partitions or lacks_marker is not None:
+                orphans.append((found, lacks_marker))
         return orphans
+
+    def find_owner(self, found: OpenTransaction) -> Transaction | None:
+        """The open transaction whose end is also the end of `found`."""
+        candidates = (*self._ongoing.values(), *self._prepared.values())
+        return next((each for each in candidates if each.will_end(found)), None)
 
     # --- producers --------------------------------------------------------------------------------
 
@@ -227,32 +225,23 @@ class TransactionMachine:
         return Decision((PartitionsAdded(transactional_id, new, now),), None)
 
     def add_group(
-        self, now: Timestamp, transactional_id: str, who: ProducerIdentity, group_id: str
-    ) -> Decision[TransactionRecord, None]:
-        """The group's offsets will be committed with the transaction."""
-        transaction = self._open(transactional_id, who)
-        if transaction.state is State.ONGOING and group_id in transaction.offsets:
-            return Decision((), None)
-        return Decision((OffsetsAdded(transactional_id, group_id, (), now),), None)
-
-    def add_offsets(
         self,
         now: Timestamp,
         transactional_id: str,
         who: ProducerIdentity,
         group_id: str,
-        offsets: Sequence[PendingOffset],
         *,
-        adds_group: bool,
+        is_new: bool = True,
     ) -> Decision[TransactionRecord, None]:
-        """Commit these offsets if, and when, the transaction commits."""
+        """The group commits offsets with the transaction; refused if it must be part of it."""
         transaction = self._open(transactional_id, who)
-        is_part = transaction.state is State.ONGOING and group_id in transaction.offsets
-        if not is_part and not adds_group:
+        if transaction.state is State.ONGOING and group_id in transaction.groups:
+            return Decision((), None)
+        if not is_new:
             raise InvalidTransactionState(
                 f"group {group_id!r} is not part of the transaction of {transactional_id!r}"
             )
-        return Decision((OffsetsAdded(transactional_id, group_id, tuple(offsets), now),), None)
+        return Decision((OffsetsAdded(transactional_id, group_id, (), now),), None)
 
     def _open(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """As `check`, and something may be added to the transaction."""
@@ -274,14 +263,12 @@ class TransactionMachine:
         commits: bool,
         bumps_epoch: bool,
         spare_producer_id: int = -1,
-        first_offsets: tuple[int, ...] | None = None,
     ) -> Decision[TransactionRecord, ProducerIdentity]:
         """Decide.  The reply is who the producer is from now on.
 
-        With `bumps_epoch` each transaction has an epoch of its own, so that a write which comes
-        late cannot slip into the next one (KIP-890); a client that missed the reply asks again
-        with the old epoch.  `first_offsets`: see `Transaction.first_offsets`; in the order
-        of the sorted partitions.
+        With `bumps_epoch` each transaction has an epoch of its own (KIP-890), so that neither a
+        write nor a marker which comes late can be taken for one of the next transaction; a client
+        that missed the reply asks again with the old epoch.
         """
         transaction = self.get(transactional_id)
         if commits and transaction.attempt is not None:
@@ -300,12 +287,7 @@ class TransactionMachine:
                 f"{transactional_id!r} has no transaction to {'commit' if commits else 'abort'}"
             )
         record = decision(
-            transaction,
-            now,
-            commits=commits,
-            fences=bumps_epoch,
-            spare=spare_producer_id,
-            first_offsets=first_offsets,
+            transaction, now, commits=commits, fences=bumps_epoch, spare=spare_producer_id
         )
         return Decision((record,), ProducerIdentity(record.producer_id, record.epoch))
 
@@ -344,11 +326,21 @@ class TransactionMachine:
     def complete(
         self, now: Timestamp, transactional_id: str
     ) -> Decision[TransactionRecord, ProducerIdentity]:
-        """All markers and offsets of the decided transaction are written."""
+        """Every participant of the decided transaction has its marker."""
         transaction = self.get(transactional_id)
         if not transaction.state.is_prepared:
             return Decision((), identity_of(transaction))
         return Decision((Completed(transactional_id, now),), identity_of(transaction))
+
+    def clear_leftovers(
+        self, transactional_id: str, partitions: Iterable[TopicPartition]
+    ) -> Decision[TransactionRecord, None]:
+        """What a former version left in this log is taken care of; these are its partitions."""
+        kept = self.get(transactional_id).to_record()
+        groups: dict[str, tuple[PendingOffset, ...]] = dict.fromkeys(kept.offsets, ())
+        partitions = tuple(sorted(partitions))
+        record = msgspec.structs.replace(kept, partitions=partitions, offsets=groups, starts=None)
+        return Decision((record,), None)
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -363,9 +355,7 @@ class TransactionMachine:
                 )
             case OffsetsAdded():
                 transaction = self._begin_if_needed(record.transactional_id, record.at)
-                transaction.add_offsets(record.group_id, record.offsets)
-                added = [TopicPartition(each.topic, each.partition) for each in record.offsets]
-                self.pending_offsets.add(record.transactional_id, record.group_id, added)
+                transaction.add_group(record.group_id, record.offsets)
             case Prepared():
                 self._prepare(record)
             case Completed():
@@ -444,7 +434,7 @@ class TransactionMachine:
             self._ongoing[transactional_id] = transaction
             self._deadlines.add(transaction.deadline, transactional_id)
             self.counts.started += 1
-        transaction.changed_at = at
+        transaction.changed_at = max(transaction.changed_at, at)
         return transaction
 
     def _prepare(self, record: Prepared) -> None:
@@ -458,8 +448,6 @@ class TransactionMachine:
     def _complete(self, record: Completed) -> None:
         self._touch(record.transactional_id)
         transaction = self._transactions[record.transactional_id]
-        for group_id, offsets in transaction.offsets.items():
-            self.pending_offsets.drop(record.transactional_id, group_id, offsets)
         if transaction.commits:
             self.counts.committed += 1
         else:
@@ -473,8 +461,6 @@ class TransactionMachine:
         transactional_id = transaction.transactional_id
         self._touch(transactional_id)
         self._transactions[transactional_id] = transaction
-        for group_id, offsets in transaction.offsets.items():
-            self.pending_offsets.add(transactional_id, group_id, offsets)
         if transaction.state.is_prepared:
             self._prepared[transactional_id] = transaction
             return

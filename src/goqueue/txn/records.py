@@ -8,8 +8,8 @@ A transaction's life, and the records that move it:
                               └───────── COMPLETE ─────────────┘ <──────────── PREPARED
                       ProducerRegistered        PartitionsAdded     Completed
 
-`Prepared` is the decision.  After it there is no way back: markers are written and offsets
-committed, again and again if need be, until `Completed`.
+`Prepared` is the decision.  After it there is no way back: a marker is sent to every participant,
+again and again if need be, until `Completed`.
 
 An attempt (`AttemptStarted`) is a transaction that lives once: what decides about its group ends
 it, and it is forgotten with its completion, or at once when it has written nothing.
@@ -40,7 +40,7 @@ class State(StrEnum):
 
 
 class PendingOffset(msgspec.Struct, frozen=True, array_like=True):
-    """An offset that a group commits together with the transaction."""
+    """An offset that a group commits with the transaction; only former versions kept it here."""
 
     topic: TopicName
     partition: int
@@ -66,23 +66,23 @@ class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions"):
 
 
 class OffsetsAdded(msgspec.Struct, frozen=True, tag="offsets"):
-    """A group takes part; with the offsets it is to commit, when they are known."""
+    """A group takes part."""
 
     transactional_id: str
     group_id: str
-    offsets: tuple[PendingOffset, ...]
+    offsets: tuple[PendingOffset, ...]  # of a former version: the group keeps them now
     at: Timestamp
 
 
-class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
+class Prepared(msgspec.Struct, frozen=True, tag="prepared", omit_defaults=True):
     transactional_id: str
     commits: bool
     marker_epoch: int  # the markers carry the producer id so far, and this epoch
     producer_id: int  # who may go on after this: the same id, or a new one when epochs are used up
     epoch: int
     at: Timestamp
-    # See `Transaction.first_offsets`; in the order of the sorted partitions.
-    first_offsets: tuple[int, ...] | None = msgspec.field(default=None, name="starts")
+    # Of a former version: where its records begin, in the order of the sorted partitions.
+    starts: tuple[int, ...] | None = None
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
@@ -149,9 +149,10 @@ class LastCommit(msgspec.Struct, frozen=True, array_like=True):
     """The last transaction of an id that was committed and completed."""
 
     producer_id: int
+    epoch: int  # of its records
     marker_epoch: int
+    decided_at: Timestamp
     partitions: tuple[TopicPartition, ...]
-    first_offsets: tuple[int, ...] | None  # in the order of `partitions`; None: not known
 
 
 class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
@@ -163,7 +164,7 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     timeout_ms: int
     state: State
     partitions: tuple[TopicPartition, ...]
-    offsets: dict[str, tuple[PendingOffset, ...]]
+    offsets: dict[str, tuple[PendingOffset, ...]]  # by group; see `OffsetsAdded`
     started_at: Timestamp
     changed_at: Timestamp
     marker_producer_id: int
@@ -171,8 +172,8 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     previous_producer_id: int
     previous_epoch: int
     attempt: Attempt | None = None
-    first_offsets: tuple[int, ...] | None = msgspec.field(default=None, name="starts")
-    last_commit: LastCommit | None = None
+    starts: tuple[int, ...] | None = None  # see `Prepared`
+    committed: LastCommit | None = None
 
 
 class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):

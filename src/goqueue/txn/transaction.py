@@ -1,11 +1,9 @@
 """One transactional id: its producer, and the transaction that this producer has open."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
-
 import msgspec
 
 from goqueue.model.ids import Timestamp, TopicPartition
+from goqueue.model.markers import UNDECIDED, Marker
 from goqueue.txn.records import (
     Attempt,
     AttemptStarted,
@@ -16,8 +14,6 @@ from goqueue.txn.records import (
     State,
     TransactionKept,
 )
-
-NO_RECORDS: Final = -1  # no record of the transaction is in the partition
 
 
 class MustEnd(msgspec.Struct, frozen=True):
@@ -31,7 +27,35 @@ class OpenTransaction(msgspec.Struct, frozen=True):
 
     producer_id: int
     epoch: int
-    first_offset: int
+    ended_at: Timestamp = UNDECIDED  # when the producer's last one there was decided
+
+
+class GroupOffsets(msgspec.Struct, frozen=True):
+    """A group that commits offsets with the transaction."""
+
+    group_id: str
+
+
+class QueueAcks(msgspec.Struct, frozen=True):
+    """Messages of queues that are acked with the transaction."""
+
+    transactional_id: str
+
+
+# A partition takes part with the records that were written to it.
+Participant = TopicPartition | GroupOffsets | QueueAcks
+
+
+class Leftovers:
+    """What a former version wrote to this log about an open transaction (`upgrade.py`)."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[str, dict[TopicPartition, PendingOffset]] = {}  # by group
+        # The offset of its first record in each partition; -1 for none.
+        self.starts: dict[TopicPartition, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.offsets or self.starts)
 
 
 class Transaction:
@@ -41,11 +65,11 @@ class Transaction:
         "attempt",
         "changed_at",
         "epoch",
-        "first_offsets",
+        "groups",
         "last_commit",
+        "leftovers",
         "marker_epoch",
         "marker_producer_id",
-        "offsets",
         "partitions",
         "previous_epoch",
         "previous_producer_id",
@@ -63,7 +87,7 @@ class Transaction:
         self.timeout_ms = 0
         self.state = State.EMPTY
         self.partitions: set[TopicPartition] = set()
-        self.offsets: dict[str, dict[TopicPartition, PendingOffset]] = {}
+        self.groups: set[str] = set()
         self.started_at = Timestamp(-1)
         self.changed_at = Timestamp(-1)
         self.marker_producer_id = -1  # whose markers the prepared transaction needs
@@ -71,11 +95,8 @@ class Transaction:
         self.previous_producer_id = -1  # a client that missed our reply still uses this one
         self.previous_epoch = -1
         self.attempt: Attempt | None = None  # it lives once, as a part of that
-        # Of a decided transaction: the offset of its first record in each partition, or NO_RECORDS.
-        # It tells the transaction apart from the next one of the same producer.  None: not known.
-        self.first_offsets: dict[TopicPartition, int] | None = None
-        # Kept when the next one begins: a partition may have lost the marker, and asks then.
         self.last_commit: LastCommit | None = None
+        self.leftovers: Leftovers | None = None
 
     @property
     def deadline(self) -> Timestamp:
@@ -91,40 +112,43 @@ class Transaction:
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
     @property
-    def open_producer_id(self) -> int:
-        """The producer whose records the open transaction has."""
-        return self.marker_producer_id if self.state.is_prepared else self.producer_id
+    def shares_epoch(self) -> bool:
+        """Whether the last transaction that ended, and the next one, have the same epoch."""
+        return self.previous_epoch == self.epoch and self.previous_producer_id == self.producer_id
 
-    def will_end(self, partition: TopicPartition, found: OpenTransaction) -> bool:
+    @property
+    def participants(self) -> list[Participant]:
+        """Who gets a marker when it ends."""
+        return [*sorted(self.partitions), *map(GroupOffsets, sorted(self.groups))]
+
+    def marker(self, coordinator_epoch: int) -> Marker:
+        """What ends the decided transaction at each participant."""
+        assert self.state.is_prepared
+        return Marker(
+            producer_id=self.marker_producer_id,
+            epoch=self.marker_epoch,
+            coordinator_epoch=coordinator_epoch,
+            commits=self.commits,
+            is_bumped=self.marker_epoch > self.previous_epoch,
+            decided_at=self.changed_at,
+        )
+
+    def will_end(self, found: OpenTransaction) -> bool:
         """Whether the end of this open transaction is also the end of `found`."""
-        if self.state.is_prepared:
-            return self.owns_open_records(partition, {found.producer_id: found.first_offset})
-        return not self.has_committed(partition, found)
-
-    def owns_open_records(self, partition: TopicPartition, opened: Mapping[int, int]) -> bool:
-        """Whether the records its producer has open in the partition are of this decided one.
-
-        `opened` is each producer that has a transaction open there, to that one's first offset.
-        """
-        if self.first_offsets is None:
-            return True  # the next one waits until this one's completion is durable
-        first_offset = opened.get(self.marker_producer_id, NO_RECORDS)
-        return first_offset != NO_RECORDS and first_offset == self.first_offsets[partition]
+        if self.state is State.ONGOING:
+            return (self.producer_id, self.epoch) == (found.producer_id, found.epoch)
+        own = self.marker_producer_id, self.previous_epoch
+        return own == (found.producer_id, found.epoch) and found.ended_at != self.changed_at
 
     def has_committed(self, partition: TopicPartition, found: OpenTransaction) -> bool:
-        """Whether `found` is the last transaction that was committed, and lacks its marker.
-
-        Where the first offsets are not known, an epoch below the marker's says so.  With the same
-        epoch it may be the next transaction: then nobody knows, and this is False.
-        """
+        """Whether `found` is the last transaction that was committed, and lacks its marker."""
         last = self.last_commit
-        if last is None or last.producer_id != found.producer_id:
-            return False
-        if partition not in last.partitions:
-            return False
-        if last.first_offsets is None:
-            return found.epoch < last.marker_epoch
-        return last.first_offsets[last.partitions.index(partition)] == found.first_offset
+        return (
+            last is not None
+            and (last.producer_id, last.epoch) == (found.producer_id, found.epoch)
+            and partition in last.partitions
+            and found.ended_at < last.decided_at
+        )
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -149,12 +173,14 @@ class Transaction:
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
             self.started_at = at
-        self.changed_at = at
+        self.changed_at = max(self.changed_at, at)
 
-    def add_offsets(self, group_id: str, offsets: Iterable[PendingOffset]) -> None:
-        held = self.offsets.setdefault(group_id, {})
-        for offset in offsets:
-            held[TopicPartition(offset.topic, offset.partition)] = offset
+    def add_group(self, group_id: str, offsets: tuple[PendingOffset, ...] = ()) -> None:
+        self.groups.add(group_id)
+        if offsets:
+            self.leftovers = self.leftovers or Leftovers()
+            held = self.leftovers.offsets.setdefault(group_id, {})
+            held |= {TopicPartition(each.topic, each.partition): each for each in offsets}
 
     def prepare(self, record: Prepared) -> None:
         self.state = State.PREPARE_COMMIT if record.commits else State.PREPARE_ABORT
@@ -165,31 +191,33 @@ class Transaction:
         self.producer_id = record.producer_id
         self.epoch = record.epoch
         self.changed_at = record.at
-        self._set_first_offsets(record.first_offsets)
+        self._note_starts(record.starts)
 
-    def _set_first_offsets(self, first_offsets: tuple[int, ...] | None) -> None:
-        self.first_offsets = None
-        if first_offsets is not None:
-            self.first_offsets = dict(zip(sorted(self.partitions), first_offsets, strict=True))
+    def _note_starts(self, starts: tuple[int, ...] | None) -> None:
+        if starts is not None and self.shares_epoch:
+            self.leftovers = self.leftovers or Leftovers()
+            self.leftovers.starts = dict(zip(sorted(self.partitions), starts, strict=True))
 
     def complete(self, at: Timestamp) -> None:
         assert self.state.is_prepared
         if self.commits:
             self.last_commit = LastCommit(
                 self.marker_producer_id,
+                self.previous_epoch,
                 self.marker_epoch,
+                self.changed_at,
                 tuple(sorted(self.partitions)),
-                None if self.first_offsets is None else tuple(self.first_offsets.values()),
             )
         self.state = State.COMPLETE_COMMIT if self.commits else State.COMPLETE_ABORT
         self.partitions = set()
-        self.offsets = {}
-        self.first_offsets = None
-        self.changed_at = at
+        self.groups = set()
+        self.leftovers = None
+        self.changed_at = max(self.changed_at, at)
 
     # --- snapshots --------------------------------------------------------------------------------
 
     def to_record(self) -> TransactionKept:
+        left = self.leftovers or Leftovers()
         return TransactionKept(
             self.transactional_id,
             self.producer_id,
@@ -197,7 +225,7 @@ class Transaction:
             self.timeout_ms,
             self.state,
             tuple(sorted(self.partitions)),
-            {group: tuple(held.values()) for group, held in self.offsets.items()},
+            {each: tuple(left.offsets.get(each, {}).values()) for each in sorted(self.groups)},
             self.started_at,
             self.changed_at,
             self.marker_producer_id,
@@ -205,7 +233,7 @@ class Transaction:
             self.previous_producer_id,
             self.previous_epoch,
             self.attempt,
-            None if self.first_offsets is None else tuple(self.first_offsets.values()),
+            tuple(left.starts.values()) if left.starts else None,
             self.last_commit,
         )
 
@@ -220,7 +248,7 @@ class Transaction:
             TopicPartition(topic, partition) for topic, partition in kept.partitions
         }
         for group_id, offsets in kept.offsets.items():
-            transaction.add_offsets(group_id, offsets)
+            transaction.add_group(group_id, offsets)
         transaction.started_at = kept.started_at
         transaction.changed_at = kept.changed_at
         transaction.marker_producer_id = kept.marker_producer_id
@@ -228,6 +256,6 @@ class Transaction:
         transaction.previous_producer_id = kept.previous_producer_id
         transaction.previous_epoch = kept.previous_epoch
         transaction.attempt = kept.attempt
-        transaction._set_first_offsets(kept.first_offsets)
-        transaction.last_commit = kept.last_commit
+        transaction._note_starts(kept.starts)
+        transaction.last_commit = kept.committed
         return transaction

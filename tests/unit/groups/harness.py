@@ -41,6 +41,7 @@ from goqueue.model.ids import (
     TopicName,
     TopicPartition,
 )
+from goqueue.model.markers import Marker
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
 
 ReplyT = TypeVar("ReplyT")
@@ -159,6 +160,15 @@ class Host:
         wanted = OffsetToCommit(TopicName(topic), partition, Offset(offset))
         request = CommitRequest(group_id=GROUP, offsets=(wanted,), **who)
         return self.run(self.machine.commit(self.now, request))
+
+    def end(
+        self, producer_id: int, epoch: int, *, commits: bool = True, is_bumped: bool = False
+    ) -> Any:
+        """The marker of a transaction's end."""
+        marker = Marker(
+            producer_id, epoch, coordinator_epoch=0, commits=commits, is_bumped=is_bumped
+        )
+        return self.run(self.machine.end_transaction(self.now, GROUP, marker))
 
     def committed(self, topic: str = "orders", partition: int = 0) -> int | None:
         request = FetchRequest(

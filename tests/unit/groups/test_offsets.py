@@ -223,7 +223,9 @@ def test_a_commit_between_join_and_sync_is_put_off(host: Host) -> None:
 
 def test_a_transaction_commits_for_a_group_without_naming_a_member(host: Host) -> None:
     ConsumerClient(host).heartbeat()
-    host.commit(8, is_transactional=True)
+    host.commit(8, producer_id=1, producer_epoch=0)
+    assert host.committed() is None
+    host.end(1, 0)
     assert host.committed() == 8
 
 

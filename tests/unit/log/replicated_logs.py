@@ -18,6 +18,7 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL, BatchHeader, Buffer
 from goqueue.model.errors import InvalidProducerEpoch, InvalidRecord
 from goqueue.model.ids import Epoch, Offset, Timestamp, TopicId
+from goqueue.model.markers import Marker
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
 from goqueue.testing.sim import SimDisk
@@ -159,14 +160,10 @@ class History(Restartable):
 
     def _mark(self, producer: int, *, commits: bool) -> None:
         try:
-            self.log.append_marker(
-                producer_id=producer,
-                producer_epoch=self._producer_epochs[producer],
-                coordinator_epoch=0,
-                commits=commits,
-                epoch=self.epoch,
-                now=Timestamp(self.now),
+            marker = Marker(
+                producer, self._producer_epochs[producer], coordinator_epoch=0, commits=commits
             )
+            self.log.append_marker(marker, epoch=self.epoch, now=Timestamp(self.now))
         except InvalidProducerEpoch:  # pragma: no cover - epochs only rise here
             raise AssertionError from None
 

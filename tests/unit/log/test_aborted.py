@@ -12,7 +12,7 @@ from goqueue.log.aborted import DEAD_ENTRIES_MAX, HEAD_BYTES, AbortedRange, Abor
 from goqueue.model import batch as batches
 from goqueue.model.errors import CorruptBatch, CorruptData
 from goqueue.model.ids import Offset, Timestamp
-from goqueue.model.markers import decode, encode
+from goqueue.model.markers import Marker, decode, encode
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.testing.sim.disk import SimDisk
@@ -223,14 +223,24 @@ def test_entries_before_the_start_go_and_the_checkpoint_still_counts_right():
     st.integers(0, 2**15 - 1),
     st.integers(0, 2**31 - 1),
     st.booleans(),
+    st.integers(-1, 2**63 - 1),
 )
-def test_a_marker_says_what_it_was_told(producer_id, epoch, coordinator_epoch, commits):
-    data = encode(producer_id, epoch, coordinator_epoch, commits=commits, now=NOW)
+def test_a_marker_says_what_it_was_told(producer_id, epoch, coordinator_epoch, commits, decided_at):
+    marker = Marker(
+        producer_id, epoch, coordinator_epoch, commits=commits, decided_at=Timestamp(decided_at)
+    )
+    data = encode(marker, NOW)
     header = batches.verified_header_at(data, 0)
     assert (header.producer_id, header.producer_epoch) == (producer_id, epoch)
     assert header.is_control
     assert header.is_transactional
-    assert decode(data, header) == (commits, coordinator_epoch)
+    assert decode(data, header) == marker
+
+
+def test_a_marker_of_a_former_version_or_of_kafka_does_not_say_when_it_was_decided():
+    record = Record(0, NOW, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x07")
+    data = batches.encode([record], attributes=0x30, producer=(5, 2, -1))
+    assert decode(data, batches.header_at(data, 0)) == Marker(5, 2, 7, commits=True)
 
 
 def test_a_control_batch_that_is_no_marker_is_told_apart():

@@ -19,6 +19,7 @@ from goqueue.model import records
 from goqueue.model.batch import DELETE_HORIZON, HEADER_BYTES, TRANSACTIONAL
 from goqueue.model.errors import CorruptData, DiskFull, OutOfOrderSequence
 from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.model.markers import Marker
 from goqueue.model.record import Record
 from goqueue.runtime.disk import RealDisk
 from goqueue.testing.sim import SimDisk
@@ -394,12 +395,7 @@ def test_the_last_batch_stays_though_empty_until_another_follows(disk: SimDisk):
 def in_transaction(log: Log, pair: tuple[str, str], sequence: int, *, commits: bool) -> None:
     append(log, [record(*pair)], attributes=TRANSACTIONAL, producer=(5, 0, sequence))
     log.append_marker(
-        producer_id=5,
-        producer_epoch=0,
-        coordinator_epoch=0,
-        commits=commits,
-        epoch=Epoch(0),
-        now=Timestamp(START),
+        Marker(5, 0, coordinator_epoch=0, commits=commits), epoch=Epoch(0), now=Timestamp(START)
     )
     commit(log)
 

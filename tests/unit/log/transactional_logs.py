@@ -5,6 +5,7 @@ from goqueue.log.log import Appended
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.model.markers import Marker
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.testing.sim.disk import SimDisk
@@ -47,14 +48,8 @@ def write(log: Log, producer_id: int, epoch: int = 0, sequence: int = 0, count: 
 
 
 def mark(log: Log, producer_id: int, epoch: int = 0, *, commits: bool) -> Offset:
-    return log.append_marker(
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        coordinator_epoch=0,
-        commits=commits,
-        epoch=Epoch(0),
-        now=NOW,
-    )
+    marker = Marker(producer_id, epoch, coordinator_epoch=0, commits=commits)
+    return log.append_marker(marker, epoch=Epoch(0), now=NOW)
 
 
 def show_all(log: Log) -> None:

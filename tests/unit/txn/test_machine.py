@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
-from goqueue.txn import PendingOffset, ProducerIdentity, State, TransactionMachine
+from goqueue.model.ids import Timestamp
+from goqueue.txn import GroupOffsets, ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import (
     ConcurrentTransactions,
     InvalidTransactionState,
@@ -15,8 +15,6 @@ from goqueue.txn.errors import (
 from goqueue.txn.identity import EPOCH_MAX
 from goqueue.txn.machine import IDLE_MS_MAX
 from tests.unit.txn.coordinator import A0, A1, Coordinator, state_of
-
-OFFSET = PendingOffset(TopicName("in"), 0, Offset(7))
 
 
 @pytest.fixture
@@ -224,34 +222,74 @@ def test_time_outs_at_the_last_epoch_leave_no_way_back_in(coordinator):
     assert coordinator.init("tx", expected=who).epoch == 0
 
 
-# --- offsets ----------------------------------------------------------------------------------
+# --- participants -----------------------------------------------------------------------------
 
 
-def test_offsets_are_pending_until_the_transaction_is_carried_out(coordinator):
+def test_a_group_takes_part_until_the_transaction_is_complete(coordinator):
     who = coordinator.init("tx")
-
-    def pending() -> object:
-        return coordinator.machine.pending_offsets.has("group", (TopicName("in"), 0))
-
     with pytest.raises(InvalidTransactionState):
         coordinator.do(
-            lambda machine: machine.add_offsets(
-                coordinator.now, "tx", who, "group", [OFFSET], adds_group=False
-            )
+            lambda machine: machine.add_group(coordinator.now, "tx", who, "group", is_new=False)
         )
     coordinator.do(lambda machine: machine.add_group(coordinator.now, "tx", who, "group"))
-    assert not pending()
+    written = len(coordinator.log)
     coordinator.do(
-        lambda machine: machine.add_offsets(
-            coordinator.now, "tx", who, "group", [OFFSET], adds_group=False
-        )
+        lambda machine: machine.add_group(coordinator.now, "tx", who, "group", is_new=False)
     )
-    assert pending()
+    assert len(coordinator.log) == written
+    transaction = coordinator.machine.get("tx")
     coordinator.end("tx", who)
-    assert pending()
+    assert transaction.participants == [GroupOffsets("group")]
     coordinator.complete("tx")
-    assert not pending()
-    assert not coordinator.machine.pending_offsets._by_group
+    assert transaction.participants == []
+
+
+@pytest.mark.parametrize("bumps", [False, True])
+def test_a_marker_ends_its_own_transaction_and_with_an_epoch_of_its_own_no_other(
+    coordinator, bumps
+):
+    who = coordinator.init("tx")
+    coordinator.add("tx", who, A0)
+    after = coordinator.end("tx", who, bumps=bumps)
+    marker = coordinator.machine.get("tx").marker(coordinator_epoch=4)
+    assert (marker.producer_id, marker.coordinator_epoch) == (who.producer_id, 4)
+    assert marker.commits
+    assert marker.ended_epoch == who.epoch
+    assert coordinator.machine.get("tx").shares_epoch is not bumps
+    assert (after.epoch > marker.ended_epoch) is bumps
+
+
+def test_the_marker_of_a_producer_s_last_epoch_is_above_that_of_its_records(coordinator):
+    who = coordinator.init("tx")
+    while who.epoch < EPOCH_MAX - 1:
+        coordinator.add("tx", who, A0)
+        who = coordinator.end("tx", who)
+        coordinator.complete("tx")
+    coordinator.add("tx", who, A0)
+    after = coordinator.end("tx", who)
+    marker = coordinator.machine.get("tx").marker(coordinator_epoch=0)
+    assert (marker.producer_id, marker.epoch) == (who.producer_id, EPOCH_MAX)
+    assert (marker.ended_epoch, after.epoch) == (who.epoch, 0)
+    assert not coordinator.machine.get("tx").shares_epoch
+
+
+def test_an_older_client_after_a_newer_one_shares_its_epoch_with_nobody_before_it(coordinator):
+    who = coordinator.init("tx")
+    coordinator.add("tx", who, A0)
+    coordinator.end("tx", who, bumps=True)
+    coordinator.complete("tx")
+    older = coordinator.init("tx")
+    transaction = coordinator.machine.get("tx")
+    coordinator.add("tx", older, A0)
+    assert not transaction.shares_epoch
+    coordinator.end("tx", older, bumps=False)
+    coordinator.complete("tx")
+    coordinator.add("tx", older, A0)
+    assert transaction.shares_epoch
+    newer = coordinator.end("tx", older, bumps=True)
+    coordinator.complete("tx")
+    coordinator.add("tx", newer, A0)
+    assert not transaction.shares_epoch
 
 
 # --- keeping ----------------------------------------------------------------------------------
@@ -270,11 +308,7 @@ def test_ids_that_nobody_used_for_a_week_are_forgotten(coordinator):
 def test_a_snapshot_brings_everything_back(coordinator):
     who = coordinator.init("open")
     coordinator.add("open", who, A0, A1)
-    coordinator.do(
-        lambda machine: machine.add_offsets(
-            coordinator.now, "open", who, "group", [OFFSET], adds_group=True
-        )
-    )
+    coordinator.do(lambda machine: machine.add_group(coordinator.now, "open", who, "group"))
     ended = coordinator.init("ended")
     coordinator.add("ended", ended, A0)
     coordinator.end("ended", ended)
@@ -284,4 +318,4 @@ def test_a_snapshot_brings_everything_back(coordinator):
     for record in coordinator.machine.snapshot():
         restored.apply(restored.decode(restored.encode(record)))
     assert state_of(restored) == state_of(coordinator.machine)
-    assert restored.pending_offsets.has("group", TopicPartition(TopicName("in"), 0))
+    assert restored.get("open").participants == [A0, A1, GroupOffsets("group")]

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
-from goqueue.txn import PendingOffset, ProducerIdentity, State, TransactionMachine
+from goqueue.model.ids import Timestamp, TopicName, TopicPartition
+from goqueue.txn import ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import TransactionError
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
 from tests.unit.txn.coordinator import Coordinator, state_of
@@ -75,19 +75,14 @@ class CoordinatorRules(RuleBasedStateMachine):
         assert who == self.newest[name], "a fenced producer got in"
         assert self.coordinator.machine.get(name).state is State.ONGOING
 
-    @rule(name=NAMES, index=st.integers(0, 50), partition=st.integers(0, 2))
-    def adds_offsets(self, name, index, partition):
+    @rule(name=NAMES, index=st.integers(0, 50), group=st.sampled_from(["g", "h"]))
+    def adds_a_group(self, name, index, group):
         who = self.someone(name, index)
         if who is None:
             return
-        offset = PendingOffset(TopicName("in"), partition, Offset(1))
         coordinator = self.coordinator
         try:
-            coordinator.do(
-                lambda machine: machine.add_offsets(
-                    coordinator.now, name, who, "group", [offset], adds_group=True
-                )
-            )
+            coordinator.do(lambda machine: machine.add_group(coordinator.now, name, who, group))
         except TransactionError:
             return
         assert who == self.newest[name], "a fenced producer got in"
@@ -297,16 +292,13 @@ class CoordinatorRules(RuleBasedStateMachine):
                 assert transaction.epoch >= who.epoch
 
     @invariant()
-    def offsets_are_pending_while_their_transaction_is(self):
-        machine = self.coordinator.machine
-        pending = {
-            (group, place)
-            for transaction in (*machine.ongoing, *machine.prepared)
-            for group, offsets in transaction.offsets.items()
-            for place in offsets
-        }
-        index = machine.pending_offsets._by_group
-        assert pending == {(group, place) for group, held in index.items() for place in held}
+    def a_marker_ends_what_its_transaction_wrote_and_not_what_the_next_one_will(self):
+        for transaction in self.coordinator.machine.prepared:
+            marker = transaction.marker(coordinator_epoch=0)
+            assert marker.ended_epoch >= transaction.previous_epoch
+            if not transaction.shares_epoch and transaction.attempt is None:
+                following = transaction.producer_id, transaction.epoch
+                assert following > (marker.producer_id, marker.ended_epoch)
 
     def teardown(self):
         log = self.coordinator.log

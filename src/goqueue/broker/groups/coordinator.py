@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from goqueue.broker.groups.commit_holds import CommitHolds
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.storage.partition import Waiter
 from goqueue.cluster import Topic
@@ -50,6 +49,7 @@ from goqueue.groups.errors import GroupError
 from goqueue.groups.share import ShareGroup
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
+from goqueue.model.markers import Marker
 from goqueue.queue import QueueMachine, QueueMember
 from goqueue.runtime import Clock, Random
 
@@ -68,7 +68,6 @@ class Groups:
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
-        self.commit_holds = CommitHolds()
         # Members that work topics off as queues were silent for too long.
         self.on_members_lost: Callable[[Iterable[LostMember]], None] = _nobody_minds
 
@@ -165,11 +164,23 @@ class Groups:
     # --- offsets ----------------------------------------------------------------------------------
 
     async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
-        if not request.is_transactional:
-            await self.commit_holds.wait(request.group_id)
         outcome = await self._decide(lambda machine: machine.commit(self._clock.steady(), request))
-        self.commit_count += sum(each.error is None for each in outcome.reply)
+        if not request.is_transactional:
+            self.commit_count += sum(each.error is None for each in outcome.reply)
         return outcome.reply
+
+    def end_transaction(self, group_id: GroupId, marker: Marker) -> asyncio.Future[None]:
+        """Commit or drop the offsets that wait for this marker; done when that is durable."""
+        outcome, committed = self.host.submit_now(
+            lambda machine: machine.end_transaction(self._clock.steady(), group_id, marker)
+        )
+        self.release_when_committed(outcome, committed)
+        self.commit_count += outcome.reply
+        return committed or self.host.all_committed()
+
+    def has_pending_offset(self, group_id: GroupId, partition: TopicPartition) -> bool:
+        """Whether a transaction that is not over may commit this offset."""
+        return partition in self.host.machine.pending_offsets.of(group_id)
 
     def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
         return self.host.machine.fetch(requests).reply.reply

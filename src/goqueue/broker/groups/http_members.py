@@ -315,7 +315,7 @@ class GroupMembers:
         )
         fresh: dict[TopicIdPartition, Offset] = {}
         for topic_partition, key in keys.items():
-            if self._services.transactions.has_pending_offsets(session.group_id, *key):
+            if self._groups.has_pending_offset(session.group_id, key):
                 continue  # a transaction is about to commit this position
             committed = fetched.offsets[key]
             if committed is not None:

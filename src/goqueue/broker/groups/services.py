@@ -9,10 +9,6 @@ from goqueue.log import TimedOffset
 from goqueue.model.ids import GroupId, Timestamp
 
 
-class PendingOffsets(Protocol):
-    def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool: ...
-
-
 class QueueGroups(Protocol):
     def is_queue(self, group_id: GroupId) -> bool: ...
 
@@ -22,9 +18,6 @@ class QueueGroups(Protocol):
 class GroupServices(BrokerServices, Protocol):
     @property
     def metadata(self) -> Metadata: ...
-
-    @property
-    def transactions(self) -> PendingOffsets: ...
 
     @property
     def queue_groups(self) -> QueueGroups: ...

@@ -14,7 +14,7 @@ from typing import Final
 from goqueue.broker.journal import ReadValues, StoredSnapshot
 from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot
 from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable, Uncertain
-from goqueue.model.ids import Offset
+from goqueue.model.ids import Epoch, Offset
 
 LOST: Final = (Fenced, Uncertain, QuorumUnavailable)  # they end the term
 
@@ -42,6 +42,10 @@ class ConsensusJournal:
     @property
     def end_offset(self) -> Offset:
         return self._end
+
+    @property
+    def epoch(self) -> Epoch:
+        return Epoch(self._term)
 
     @property
     def failed(self) -> str | None:

@@ -41,6 +41,7 @@ from goqueue.model.errors import (
     TopicNotFound,
 )
 from goqueue.model.ids import Instant, Offset, PartitionId, Timestamp, TopicId
+from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
@@ -209,33 +210,18 @@ class Partition:
         self.bytes_in += len(data)
         return appended
 
-    def append_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        commits: bool,
-        now: Timestamp,
-    ) -> Offset:
+    def append_marker(self, marker: Marker, now: Timestamp) -> Offset:
         """End a producer's transaction in this partition; `committed` tells when it is visible."""
         if self._replicas is None:
             raise self._not_leader()
         was_synced = not self.log.needs_sync
         try:
-            marker = self.log.append_marker(
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                coordinator_epoch=coordinator_epoch,
-                commits=commits,
-                epoch=self.leader_epoch,
-                now=now,
-            )
+            offset = self.log.append_marker(marker, epoch=self.leader_epoch, now=now)
         except StorageFailed:
             self._tell_if_failed()
             raise
         self._written(was_synced)
-        return marker
+        return offset
 
     def _written(self, was_synced: bool) -> None:
         log = self.log

@@ -11,7 +11,7 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.snapshot_file import SnapshotWriter
 from goqueue.model import batch as batches
 from goqueue.model.errors import CorruptData, GoQueueError
-from goqueue.model.ids import Offset
+from goqueue.model.ids import Epoch, Offset
 from goqueue.model.record import Record
 from goqueue.runtime import Clock, Disk
 
@@ -36,6 +36,10 @@ class PartitionJournal:
     @property
     def end_offset(self) -> Offset:
         return self._partition.log.end_offset
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._partition.leader_epoch
 
     @property
     def failed(self) -> str | None:

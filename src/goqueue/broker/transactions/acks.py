@@ -19,6 +19,7 @@ from goqueue.broker.queues.service import Queues
 from goqueue.queue import QueueError
 from goqueue.queue.receipts import read_receipts
 from goqueue.runtime import Clock
+from goqueue.txn import QueueAcks
 
 Refused = dict[int, QueueError]  # by the receipt's index in the request
 
@@ -62,15 +63,12 @@ class TransactionAcks:
         if transactional_id in self._queues.machine.reservations:
             await self._queues.host.settled()
 
-    async def end(self, transactional_id: str, *, commits: bool) -> None:
-        """Ack or release what the ended transaction reserved; durable on return."""
-        if transactional_id not in self._queues.machine.reservations:
-            return
-        committed = self.end_now(transactional_id, commits=commits)
-        if committed is not None:
-            await asyncio.shield(committed)
+    def participants(self, transactional_id: str) -> list[QueueAcks]:
+        is_part = transactional_id in self._queues.machine.reservations
+        return [QueueAcks(transactional_id)] if is_part else []
 
-    def end_now(self, transactional_id: str, *, commits: bool) -> Committed:
+    def end(self, transactional_id: str, *, commits: bool) -> asyncio.Future[None]:
+        """Ack or release what the ended transaction reserved; done when that is durable."""
         group_ids, committed = self._queues.host.submit_now(
             lambda machine: machine.end_reservations(
                 self._clock.steady(), transactional_id, commits=commits
@@ -78,4 +76,4 @@ class TransactionAcks:
         )
         for group_id in group_ids:
             self._queues.notify_room(group_id)
-        return committed
+        return committed or self._queues.host.all_committed()

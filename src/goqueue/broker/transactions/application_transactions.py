@@ -89,7 +89,6 @@ class GroupTransactions:
         """
         for transactional_id, _ in members:
             await self._transactions.wait_durable(transactional_id)
-            await self._transactions.wait_records_durable(transactional_id)
         names = [transactional_id for transactional_id, _ in members]
         ended = await self._end(
             lambda machine: machine.applications.decide(

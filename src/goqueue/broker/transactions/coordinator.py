@@ -1,25 +1,25 @@
 """The transaction coordinator: the verbs of transactions, for all listeners.
 
-What is decided is completed by `completion.py`: markers go to every partition, offsets to their
-groups and acks to their queues, then the coordinator's log says that the transaction is complete.
+It keeps the participants of a transaction by name.  What is decided is completed by
+`completion.py`: every participant gets a marker, then the coordinator's log says that the
+transaction is complete.
 
-A verb answers, and a marker is written, only when all that was decided about the transactional id
-is durable (`wait_durable`).  Two steps are quicker:
+A verb answers, and a marker is sent, only when all that was decided about the transactional id is
+durable (`wait_durable`).  Two steps are quicker:
 
-- A partition may be written to as soon as it is added, and both flushes run at once; but the
-  producer gets its answer only after both.  What a crash leaves behind then, records of a
-  transaction that does not know the partition, is aborted when the partition is opened
-  (`OrphanedTransactions`).
-- That a transaction is complete need not be durable before the next one begins, since the decision
-  says where its records began.  When a crash takes the completion and the next one's beginning, the
-  transaction is completed again, and does not take the next one's records for its own: those are
-  orphans.  Where the decision does not say so, the next one waits (`wait_ready`).
+- A participant may be written to as soon as it is added, and both flushes run at once; but the
+  producer gets its answer only after both.  What a crash leaves behind then, records and offsets of
+  a transaction that does not know where they are, is aborted at the next start or when the
+  partition is opened (`OrphanedTransactions`).
+- That a transaction is complete need not be durable before the next one begins: see
+  `completion.py`.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
 import structlog
 
 from goqueue.broker.groups.coordinator import Groups
@@ -27,26 +27,28 @@ from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks
-from goqueue.broker.transactions.completion import (
-    EndState,
-    FindPartition,
-    OpenedPartition,
-    TransactionCompletion,
-)
+from goqueue.broker.transactions.completion import TransactionCompletion
 from goqueue.broker.transactions.log import Decide, ReplyT, TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
-from goqueue.groups import CommitRequest
-from goqueue.model.errors import GoQueueError, TopicNotFound
-from goqueue.model.ids import Offset, Timestamp, TopicName, TopicPartition
+from goqueue.broker.transactions.participants import (
+    FindPartition,
+    LocalParticipants,
+    OpenedPartition,
+)
+from goqueue.broker.transactions.upgrade import take_over_leftovers
+from goqueue.groups import CommitRequest, PartitionResult
+from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import Timestamp, TopicName, TopicPartition
+from goqueue.model.markers import Marker
 from goqueue.runtime import Clock
 from goqueue.txn import (
-    NO_RECORDS,
     MustEnd,
-    PendingOffset,
+    OpenTransaction,
     ProducerIdentity,
     State,
     Transaction,
     TransactionMachine,
+    identity_of,
     needs_new_id,
 )
 from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
@@ -76,14 +78,12 @@ class Transactions:
         self._clock = clock
         self._groups = groups
         self._find_partition = find_partition
-        self._opened = opened
         self._reserve_producer_id = reserve_producer_id
         self._log = log
         self._orphans = orphans
         self.acks = TransactionAcks(clock, queues)
-        self._completion = TransactionCompletion(
-            clock, self._log, groups, self.acks, find_partition, opened
-        )
+        self._participants = LocalParticipants(clock, groups, self.acks, find_partition, opened)
+        self._completion = TransactionCompletion(clock, log, self._participants, self.acks)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -98,13 +98,25 @@ class Transactions:
     def machine(self) -> TransactionMachine:
         return self._log.machine
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
+    async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
+        self._participants.start(tasks)
+        await take_over_leftovers(self._log, self._groups, self._find_partition)
+        await self._abort_orphans()
         self._completion.start(tasks)
+
+    async def _abort_orphans(self) -> None:
+        """Offsets and acks of transactions whose beginning was lost with the power."""
+        pending = self._groups.host.machine.pending_offsets
+        for group_id, producer_id, epoch in sorted(pending.transactions()):
+            owner = self.machine.find_owner(OpenTransaction(producer_id, epoch))
+            if owner is None or group_id not in owner.groups:
+                marker = Marker(producer_id, epoch, self.host.epoch, commits=False)
+                await self._groups.end_transaction(group_id, marker)
         for transactional_id in list(self.acks.transactional_ids):
             found = self.machine.find(transactional_id)
-            if found is None or not found.is_open:  # its beginning was lost with the power
-                self.acks.end_now(transactional_id, commits=False)
+            if found is None or not found.is_open:
+                await self.acks.end(transactional_id, commits=False)
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """Complete the transactions that the machine aborted because they took too long."""
@@ -121,12 +133,6 @@ class Transactions:
             _log.error("completions not written", problem=str(error))
 
     # --- asking -----------------------------------------------------------------------------------
-
-    def has_pending_offsets(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction that is not complete is going to commit this offset."""
-        return self.machine.pending_offsets.has(
-            group_id, TopicPartition(TopicName(topic), partition)
-        )
 
     def oldest_age_ms(self) -> int:
         """How long the oldest open transaction has been; 0 when none is open."""
@@ -190,11 +196,8 @@ class Transactions:
     def announce_partitions(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
-        """Let the transaction write to these.  Not durable yet: see `wait_durable`.
-
-        Only in the same step in which `wait_ready` has returned.
-        """
-        self._refuse_unless_ready(transactional_id)
+        """Let the transaction write to these.  Not durable yet: see `wait_durable`."""
+        self._log.refuse_if_failed()
         self._log.submit(
             transactional_id,
             lambda machine: machine.add_partitions(
@@ -206,21 +209,13 @@ class Transactions:
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
         """As `announce_partitions`, and they are written when the caller has given its answer."""
-        self._refuse_unless_ready(transactional_id)
+        self._log.refuse_if_failed()
         self._log.submit_soon(
             transactional_id,
             lambda machine: machine.add_partitions(
                 self._clock.steady(), transactional_id, who, partitions
             ),
         )
-
-    def _refuse_unless_ready(self, transactional_id: str) -> None:
-        self._log.refuse_if_failed()
-        end = self._completion.find(transactional_id)
-        if end is not None and end.state is EndState.COMPLETING:
-            raise ConcurrentTransactions(
-                f"the transaction before this one of {transactional_id!r} is still being ended"
-            )
 
     async def wait_ready(self, transactional_id: str) -> None:
         """Return when the next transaction may begin, or at once when that is not in sight."""
@@ -263,25 +258,31 @@ class Transactions:
         request: CommitRequest,
         *,
         adds_group: bool,
-    ) -> None:
-        """Hold a group's commit back until the transaction commits; the group may refuse it now."""
-        await self.wait_ready(transactional_id)
-        self._groups.host.machine.check_commit(self._clock.steady(), request)
-        offsets = [
-            PendingOffset(each.topic, each.partition, each.offset, each.leader_epoch, each.metadata)
-            for each in request.offsets
-        ]
-        await self._decide(
+    ) -> tuple[PartitionResult, ...]:
+        """Have a group commit offsets if, and when, the transaction commits; it may refuse now.
+
+        Durable on return.
+        """
+        await self._wait_completion_durable(transactional_id)
+        self._log.submit(
             transactional_id,
-            lambda machine: machine.add_offsets(
-                self._clock.steady(),
-                transactional_id,
-                who,
-                request.group_id,
-                offsets,
-                adds_group=adds_group,
+            lambda machine: machine.add_group(
+                self._clock.steady(), transactional_id, who, request.group_id, is_new=adds_group
             ),
         )
+        results = await self._groups.commit(
+            msgspec.structs.replace(request, producer_id=who.producer_id, producer_epoch=who.epoch)
+        )
+        await self.wait_durable(transactional_id)
+        return results
+
+    async def _wait_completion_durable(self, transactional_id: str) -> None:
+        """Return when a marker of the transaction before this one, with its epoch, cannot come."""
+        await self.wait_ready(transactional_id)
+        transaction = self.machine.find(transactional_id)
+        if transaction is not None and transaction.shares_epoch:
+            await self._log.wait_committed()
+        self._log.refuse_if_failed()
 
     # --- acks -------------------------------------------------------------------------------------
 
@@ -292,7 +293,7 @@ class Transactions:
 
         Durable on return.  When a receipt is not good, all are refused: what is given says why.
         """
-        self._log.refuse_if_failed()
+        await self._wait_completion_durable(transactional_id)
         transaction = self.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
@@ -311,20 +312,16 @@ class Transactions:
         *,
         commits: bool,
         bumps_epoch: bool,
-        marks_soon: bool = False,
+        waits_for_markers: bool = True,
     ) -> ProducerIdentity:
         """Commit or abort, for good; gives who the producer is from now on.
 
-        On return the markers are written, unless a partition's disk is slow; readers who come now
-        wait for the flush.  Its offsets are committed and its acks applied.  With `marks_soon`,
-        markers alone are written when the caller has given its answer, so before any request of
-        somebody who has read the answer.
+        On return every participant has its marker, unless a disk is slow.  Without
+        `waits_for_markers` they are sent when the caller has given its answer, so before any
+        request of somebody who has read the answer; readers who come then wait for the flush.
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
         await self.acks.wait_durable(transactional_id)  # or a crash could commit without them
-        if commits:
-            await self.wait_records_durable(transactional_id)
-        first_offsets = self._first_offsets(transactional_id)
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
@@ -334,48 +331,14 @@ class Transactions:
                 commits=commits,
                 bumps_epoch=bumps_epoch,
                 spare_producer_id=spare,
-                first_offsets=first_offsets,
             ),
         )
         transaction = self.machine.find(transactional_id)
         if transaction is not None and transaction.state.is_prepared:
-            await self._completion.write_markers(transaction, soon=marks_soon)
+            end = self._completion.complete(transaction, soon=not waits_for_markers)
+            if waits_for_markers:
+                await end.wait_complete()
         return reply
-
-    async def wait_records_durable(self, transactional_id: str) -> None:
-        """Return when all that the open transaction wrote is durable.
-
-        With acks=1 nobody has waited for that, and a power cut could leave a committed transaction
-        without its records.  After acks=all there is nothing to wait for.
-        """
-        transaction = self.machine.find(transactional_id)
-        if transaction is None or transaction.state is not State.ONGOING:
-            return
-        waits = []
-        for place in transaction.partitions:
-            partition = self._opened(*place)  # what is not open was not written to since the start
-            if partition is not None:
-                producer = partition.log.producers.find(transaction.producer_id)
-                last = producer.batches[-1].last_offset if producer and producer.batches else -1
-                if last >= partition.log.high_watermark:
-                    waits.append(partition.committed(Offset(last)))
-        for result in await asyncio.gather(*waits, return_exceptions=True):
-            if result is not None and not isinstance(result, TopicNotFound):  # nobody will read it
-                raise result
-
-    def _first_offsets(self, transactional_id: str) -> tuple[int, ...] | None:
-        """Where its records begin, in the order of its partitions; None if that is not known."""
-        transaction = self.machine.find(transactional_id)
-        if transaction is None:
-            return None
-        found = []
-        for place in sorted(transaction.partitions):
-            partition = self._opened(*place)
-            if partition is None:
-                return None
-            opened = partition.log.producers.open_transactions
-            found.append(opened.get(transaction.producer_id, NO_RECORDS))
-        return tuple(found)
 
     async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
         """End a hanging transaction on an operator's word; False when there was none."""
@@ -395,27 +358,26 @@ class Transactions:
     async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
         """End what a producer left open in a partition, on an operator's word.
 
-        A transaction that the coordinator knows is aborted as a whole, or completed if it
-        is decided; only what no coordinator will ever end gets a marker for this partition alone.
+        A transaction that the coordinator knows is aborted as a whole, or completed if it is
+        decided.  Only what no coordinator will ever end gets a marker for this partition alone: a
+        commit marker, if it is known that just that was lost.
         """
-        owner = self._owner(who.producer_id)
+        partition = await self._find_partition(topic, index)
+        producers = partition.log.producers
+        producers.check_marker(Marker(who.producer_id, who.epoch, self.host.epoch, commits=False))
+        producer = producers.find(who.producer_id)
+        if producer is None or producer.transaction_start is None:
+            return
+        found = OpenTransaction(producer.producer_id, producer.epoch, producer.ended_at)
+        owner = self.machine.find_owner(found)
         if owner is None:
-            partition = await self._find_partition(topic, index)
-            await partition.committed(self._orphans.abort(partition, who))
+            at = TopicPartition(TopicName(topic), index)
+            for _, committed in self.machine.find_orphans(at, [found]):
+                await self._orphans.end(partition, found, committed)
         elif owner.state.is_prepared:
             await self.wait_completed(owner.transactional_id)
         else:
-            await self.abort(owner.transactional_id, only=who)
-
-    def _owner(self, producer_id: int) -> Transaction | None:
-        """The transaction that this producer has open, or that is being ended."""
-        for transaction in self.machine.ongoing:
-            if transaction.producer_id == producer_id:
-                return transaction
-        for transaction in self.machine.prepared:
-            if transaction.marker_producer_id == producer_id:
-                return transaction
-        return None
+            await self.abort(owner.transactional_id, only=identity_of(owner))
 
     # --- upkeep -----------------------------------------------------------------------------------
 
@@ -468,4 +430,4 @@ class Transactions:
         transaction = self.machine.find(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             return True
-        return await self._completion.complete(transaction).wait_for(EndState.COMPLETING)
+        return await self._completion.complete(transaction).wait_complete()

@@ -6,14 +6,12 @@ take back: whoever acts on a decision about a transactional id waits for `wait_d
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.model.errors import GoQueueError, ShuttingDown, StorageFailed
 from goqueue.model.machine import Decision
 from goqueue.txn import TransactionMachine, TransactionRecord
-
-COORDINATOR_EPOCH: Final = 0  # of a coordinator that has no peers
 
 ReplyT = TypeVar("ReplyT")
 Decide = Callable[[TransactionMachine], Decision[TransactionRecord, ReplyT]]
@@ -90,11 +88,12 @@ class TransactionLog:
         """
         if transactional_id in self._pending and self._pending[transactional_id] is None:
             self.note_decision(transactional_id, self.host.all_committed())
-        return self._pending.get(transactional_id)
+        pending = self._pending.get(transactional_id)
+        return None if pending is None or self._is_durable(pending) else pending
 
     async def wait_durable(self, transactional_id: str) -> None:
         """Return when all decisions about the id are on disk; raises when they cannot be."""
-        while (pending := self.pending(transactional_id)) and not self._is_durable(pending):
+        while (pending := self.pending(transactional_id)) is not None:
             await asyncio.shield(pending)
         self.refuse_if_failed()
 
@@ -103,7 +102,7 @@ class TransactionLog:
         await self.host.all_committed()
 
     def _is_durable(self, pending: asyncio.Future[None]) -> bool:
-        # `_forget` may be still to come: waiting for what is done would be an endless loop.
+        # `_forget` may be still to come: who waits for what is done waits in an endless loop.
         return pending.done() and pending.exception() is None
 
 

@@ -6,14 +6,18 @@ one behind when it loses a marker.  So the coordinator is asked (`_ask_coordinat
 answer that is durable counts: a transaction that it committed gets its commit marker once more.
 """
 
+import asyncio
+
 import structlog
 
 from goqueue.broker.storage.partition import Partition
-from goqueue.broker.transactions.log import COORDINATOR_EPOCH, TransactionLog
+from goqueue.broker.transactions.log import TransactionLog
+from goqueue.broker.transactions.participants import end_in_partition
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import Offset, TopicName, TopicPartition
+from goqueue.model.ids import TopicName, TopicPartition
+from goqueue.model.markers import Marker
 from goqueue.runtime import Clock
-from goqueue.txn import OpenTransaction, ProducerIdentity, Transaction
+from goqueue.txn import OpenTransaction, Transaction
 from goqueue.txn.identity import EPOCH_MAX
 
 _log = structlog.get_logger("goqueue.transactions")
@@ -33,7 +37,7 @@ class OrphanedTransactions:
         try:
             await self._log.wait_committed()
             for found, committed in self._ask_coordinator(partition):
-                self._end(partition, found, committed)
+                await self.end(partition, found, committed)
         except GoQueueError as error:  # tried again by the coordinator's upkeep
             _log.error(
                 "orphaned transaction not ended", partition=str(partition), problem=str(error)
@@ -45,47 +49,39 @@ class OrphanedTransactions:
         """As `TransactionMachine.find_orphans`.  The coordinator of all transactions is here."""
         producers = partition.log.producers
         opened = [
-            OpenTransaction(producer_id, producer.epoch, first_offset)
-            for producer_id, first_offset in sorted(producers.open_transactions.items())
+            OpenTransaction(producer_id, producer.epoch, producer.ended_at)
+            for producer_id in sorted(producers.open_transactions)
             if (producer := producers.find(producer_id)) is not None
         ]
         at = TopicPartition(TopicName(partition.topic), int(partition.index))
         return self._log.machine.find_orphans(at, opened)
 
-    def _end(
+    def end(
         self, partition: Partition, found: OpenTransaction, committed: Transaction | None
-    ) -> None:
+    ) -> asyncio.Future[None]:
+        """Commit what lacks a marker, abort what nobody knows; done when readers see that."""
         log = _log.bind(
             topic=partition.topic,
             partition=partition.index,
             producer_id=found.producer_id,
             epoch=found.epoch,
-            offset=found.first_offset,
+            offset=partition.log.producers.open_transactions.get(found.producer_id),
         )
-        if committed is not None and committed.last_commit is not None:
+        last = None if committed is None else committed.last_commit
+        if committed is not None and last is not None:
             log.warning(
                 "commit marker was lost and is written again",
                 transactional_id=committed.transactional_id,
             )
-            marker = ProducerIdentity(found.producer_id, committed.last_commit.marker_epoch)
-            self._append_marker(partition, marker, commits=True)
         else:
             log.warning("transaction aborted: no coordinator knows it")
-            # A new epoch: a repetition of such a record must not be taken for a duplicate.
-            marker = ProducerIdentity(found.producer_id, min(found.epoch + 1, EPOCH_MAX))
-            self.abort(partition, marker)
-
-    def abort(self, partition: Partition, marker: ProducerIdentity) -> Offset:
-        """Abort what the producer has open in this partition alone; gives the marker's offset."""
-        return self._append_marker(partition, marker, commits=False)
-
-    def _append_marker(
-        self, partition: Partition, marker: ProducerIdentity, *, commits: bool
-    ) -> Offset:
-        return partition.append_marker(
-            producer_id=marker.producer_id,
-            producer_epoch=marker.epoch,
-            coordinator_epoch=COORDINATOR_EPOCH,
-            commits=commits,
-            now=self._clock.now(),
+        # A new epoch: a repetition of such a record must not be taken for a duplicate.
+        epoch = min(found.epoch + 1, EPOCH_MAX) if last is None else last.marker_epoch
+        marker = Marker(
+            producer_id=found.producer_id,
+            epoch=epoch,
+            coordinator_epoch=self._log.host.epoch,
+            commits=last is not None,
+            is_bumped=epoch > found.epoch,
         )
+        return end_in_partition(partition, marker, self._clock)

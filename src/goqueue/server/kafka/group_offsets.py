@@ -242,7 +242,9 @@ def _stable(
     """With an error, and a reason to ask again, for each position that a transaction may move."""
     partitions = tuple(
         _fetched_partition(partition.partition_index, None, ErrorCode.unstable_offset_commit)
-        if broker.transactions.has_pending_offsets(group_id, topic.name, partition.partition_index)
+        if broker.groups.has_pending_offset(
+            GroupId(group_id), TopicPartition(TopicName(topic.name), partition.partition_index)
+        )
         else partition
         for partition in topic.partitions
     )

@@ -2,6 +2,7 @@
 
 acks=0 gets no reply; acks=1 one as soon as the batches are written; acks=all (-1) one when they
 are durable and visible.  The next request is handled while this one's commit is under way.
+In a transaction acks=1 is answered as acks=all is: what it commits must not be lost.
 """
 
 import asyncio
@@ -57,7 +58,8 @@ Results = dict[str | UUID, list[ProducePartitionResponse]]
 async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot) -> None:
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
-    reply = _Reply(header.api_version, request.acks, slot)
+    waits = request.acks == ACKS_ALL or request.transactional_id is not None
+    reply = _Reply(header.api_version, request.acks, slot, waits=waits)
     for place, topic in enumerate(request.topics, 1):
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
@@ -78,7 +80,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 if request.transactional_id is not None or is_transactional(batches):
                     await broker.transactions.wait_ready(request.transactional_id or "")
                     admitted = _admit(broker, request, header.api_version, partition, batches)
-                appended = broker.append(partition, batches, waits=request.acks == ACKS_ALL)
+                appended = broker.append(partition, batches, waits=waits)
             except GoQueueError as error:
                 results.append(
                     _refused(
@@ -186,10 +188,11 @@ def _bad_records(error: GoQueueError) -> list[RecordError]:
 class _Reply:
     """Gathers the partitions' results and fills the slot when the last commit is in."""
 
-    def __init__(self, version: int, acks: int, slot: ReplySlot) -> None:
+    def __init__(self, version: int, acks: int, slot: ReplySlot, *, waits: bool) -> None:
         self.results: Results = {}
         self._version = version
         self._acks = acks
+        self._waits = waits  # for the commit
         self._slot = slot
         self._outstanding = 1  # the request itself, until `release`
 
@@ -210,7 +213,7 @@ class _Reply:
                 log_start_offset=partition.log.start_offset,
             )
         )
-        if self._acks == ACKS_ALL:
+        if self._waits:
             self._outstanding += 1
             committed = partition.committed(appended.last_offset)
             committed.add_done_callback(lambda done: self._committed(done, results, place))

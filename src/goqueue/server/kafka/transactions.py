@@ -180,37 +180,41 @@ async def handle_txn_offset_commit(
             )
             if not _exists(context.broker, place):
                 codes[place] = ErrorCode.unknown_topic_or_partition
-            elif context.broker.groups.host.machine.is_metadata_too_large(offset):
-                codes[place] = ErrorCode.offset_metadata_too_large
             else:
                 offsets.append(offset)
-    code = await _held_back(context, request, offsets) if offsets else ErrorCode.none
-    codes |= {TopicPartition(each.topic, each.partition): code for each in offsets}
+    if offsets:
+        codes |= await _added_offsets(context, request, tuple(offsets))
     return _offset_commit_response(request, codes)
 
 
-async def _held_back(
-    context: Context, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit]
-) -> ErrorCode:
+async def _added_offsets(
+    context: Context, request: TxnOffsetCommitRequest, offsets: tuple[OffsetToCommit, ...]
+) -> Codes:
     try:
-        await context.broker.transactions.add_offsets(
+        results = await context.broker.transactions.add_offsets(
             request.transactional_id,
             ProducerIdentity(request.producer_id, request.producer_epoch),
             CommitRequest(
                 group_id=named_group(request.group_id),
-                offsets=tuple(offsets),
+                offsets=offsets,
                 member_id=request.member_id,
                 generation=request.generation_id,
                 instance_id=request.group_instance_id,
-                is_transactional=True,
             ),
             adds_group=context.header.api_version >= ADDS_GROUP_FROM,
         )
     except StaleMemberEpoch:
-        return ErrorCode.illegal_generation  # this API knows no other word for it
+        code = ErrorCode.illegal_generation  # this API knows no other word for it
     except GoQueueError as error:
-        return data_code(error)
-    return ErrorCode.none
+        code = data_code(error)
+    else:
+        return {
+            TopicPartition(each.topic, each.partition): ErrorCode.none
+            if each.error is None
+            else data_code(each.error)
+            for each in results
+        }
+    return {TopicPartition(each.topic, each.partition): code for each in offsets}
 
 
 def _offset_commit_response(
@@ -244,7 +248,7 @@ async def handle_end_txn(context: Context, request: EndTxnRequest) -> EndTxnResp
             ProducerIdentity(request.producer_id, request.producer_epoch),
             commits=request.committed,
             bumps_epoch=context.header.api_version >= BUMPS_EPOCH_FROM,
-            marks_soon=True,
+            waits_for_markers=False,
         )
     except GoQueueError as error:
         return build(EndTxnResponse, error_code=transaction_code(error))

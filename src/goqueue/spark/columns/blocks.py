@@ -91,7 +91,7 @@ class Walk:
         if header.producer_id not in self._aborting:
             return
         marker = markers.decode(self._raw, header)
-        if marker is not None and not marker[0]:
+        if marker is not None and not marker.commits:
             self._aborting.discard(header.producer_id)
 
 

@@ -18,6 +18,7 @@ from goqueue.log.aborted import AbortedRange
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName, TopicPartition
+from goqueue.model.markers import Marker
 from goqueue.runtime import real_doors
 from tests.unit.broker.brokers import publish, running, values_in
 
@@ -220,11 +221,7 @@ async def test_a_damaged_abort_index_is_a_warning(data: Path):
         who = await started.transactions.init("aborting", timeout_ms=60_000)
         partition = await started.partition("t0", 0)
         partition.append_marker(
-            producer_id=who.producer_id,
-            producer_epoch=who.epoch,
-            coordinator_epoch=0,
-            commits=False,
-            now=Timestamp(1),
+            Marker(who.producer_id, who.epoch, coordinator_epoch=0, commits=False), Timestamp(1)
         )
         partition.log.aborted.append(AbortedRange(1, Offset(0), Offset(1), Offset(2)))
     file = data / "logs" / "t0" / "0" / "aborted"

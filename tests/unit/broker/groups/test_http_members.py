@@ -24,6 +24,7 @@ from goqueue.model import ids
 from goqueue.model.config import Config, GroupsConfig
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.markers import Marker
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.runtime import real_doors
 
@@ -122,10 +123,7 @@ async def test_transactions_and_their_markers_are_stepped_over(groups: Groups):
     partition = await broker.partition("t", 0)
     await groups.publish("a")
     marker = partition.append_marker(
-        producer_id=7,
-        producer_epoch=0,
-        coordinator_epoch=0,
-        commits=True,
+        Marker(7, 0, coordinator_epoch=0, commits=True),
         now=broker.doors.clock.now(),
     )
     await partition.committed(marker)

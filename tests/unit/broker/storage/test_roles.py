@@ -10,6 +10,7 @@ from goqueue.cluster.replication import Follower, FollowerFetch, Leader, LostDat
 from goqueue.model import batch as batches
 from goqueue.model.errors import NotEnoughReplicas, NotLeader
 from goqueue.model.ids import Epoch, NodeEpoch, NodeId, Offset, PartitionEpoch
+from goqueue.model.markers import Marker
 from goqueue.model.settings import topic_settings
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
 from goqueue.testing.sim import SimDisk
@@ -51,9 +52,7 @@ def test_only_the_leader_takes_writes(role: Role):
         with pytest.raises(NotLeader):
             append(partition, "one")
         with pytest.raises(NotLeader):
-            partition.append_marker(
-                producer_id=1, producer_epoch=0, coordinator_epoch=0, commits=True, now=NOW
-            )
+            partition.append_marker(Marker(1, 0, coordinator_epoch=0, commits=True), NOW)
         with pytest.raises(NotLeader):
             ack(partition, OTHER, 0)
         assert partition.log.end_offset == 0

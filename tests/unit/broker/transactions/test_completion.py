@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,15 @@ from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.config import Config
 from goqueue.model.errors import StorageFailed
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
+from goqueue.model.markers import Marker
 from goqueue.runtime import Doors, real_doors
+from goqueue.server.kafka.produce import handle_produce
+from goqueue.server.kafka.reply import ReplySlot
 from goqueue.testing.sim.world import World
-from goqueue.txn import Transaction
+from goqueue.txn import ProducerIdentity, Transaction
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.client_codec import OutgoingBatches, encode_produce
+from goqueue.wire.frames import RequestHeader
 from tests.sim.transaction_world import batch_of
 
 
@@ -43,6 +48,19 @@ async def test_a_reader_that_reads_after_the_end_sees_what_was_committed(tmp_pat
                 assert [record.value for record in page.records] == [value]
 
 
+async def produce(
+    broker: Broker, who: ProducerIdentity, sequence: int, value: bytes, *, acks: int
+) -> None:
+    """Return when the answer of a Produce is there."""
+    batch = OutgoingBatches("orders", 0, [batch_of(broker, who, sequence, value)])
+    body = b"".join(encode_produce("tx", acks, 1_000, [batch]))
+    header = RequestHeader(ApiKey.PRODUCE, 12, 1, None, True, memoryview(bytearray(body)))
+    answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    slot = ReplySlot(header, 0.0, lambda _: answered.set_result(None))
+    await handle_produce(broker, header, slot)
+    await answered
+
+
 def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int):
     """Also when its records were written with acks=1, and nobody waited for the disk."""
     told: list[bytes] = []
@@ -50,18 +68,11 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
     async def write(doors: Doors) -> None:
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
             await broker.create_topic("orders", partitions=1)
-            partition = await broker.partition("orders", 0)
             transactions = broker.transactions
             who = await transactions.init("tx", timeout_ms=5_000)
             for number in range(3):
                 value = b"%d" % number
-                await transactions.wait_ready("tx")
-                admitted = transactions.admit(
-                    "tx", who, TopicPartition(TopicName("orders"), 0), adds=True
-                )
-                broker.append(partition, batch_of(broker, who, number, value))
-                if admitted is not None:
-                    await admitted
+                await produce(broker, who, number, value, acks=1)
                 await transactions.end("tx", who, commits=True, bumps_epoch=False)
                 told.append(value)
                 if number == seed % 3:
@@ -83,18 +94,18 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
         assert world.run(read(world.doors("a"))) == told
 
 
-async def test_a_step_that_fails_is_tried_again_without_the_steps_before_it(
+async def test_a_marker_is_sent_again_only_to_who_did_not_confirm_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Offsets could not be committed at first: the marker is not written a second time."""
-    commit, failures = Groups.commit, iter([True])
+    """Offsets could not be committed at first: the partition gets no second marker."""
+    end_transaction, failures = Groups.end_transaction, iter([True])
 
-    async def fail_once(self: Groups, request: CommitRequest) -> Any:
+    def fail_once(self: Groups, group_id: GroupId, marker: Marker) -> asyncio.Future[None]:
         if next(failures, False):
             raise StorageFailed("no luck this time")
-        return await commit(self, request)
+        return end_transaction(self, group_id, marker)
 
-    monkeypatch.setattr(Groups, "commit", fail_once)
+    monkeypatch.setattr(Groups, "end_transaction", fail_once)
     monkeypatch.setattr(completion, "RETRY_SECONDS", 0.001)
     doors = real_doors()
     with contextlib.closing(doors.disk):
@@ -115,8 +126,8 @@ async def test_a_step_that_fails_is_tried_again_without_the_steps_before_it(
 
 
 async def test_waiting_for_a_state_ends_when_the_broker_stops():
-    end = TransactionEnd(Transaction("tx"))
-    waiting = asyncio.ensure_future(end.wait_for(EndState.COMPLETING))
+    end = TransactionEnd(Transaction("tx"), [])
+    waiting = asyncio.ensure_future(end.wait_complete())
     await asyncio.sleep(0)
     end.move_to(EndState.MARKING)
     await asyncio.sleep(0)

@@ -45,7 +45,7 @@ async def read(broker: Broker) -> list[bytes | None]:
 async def test_a_commit_marker_that_was_lost_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bumps_epoch: bool
 ):
-    def lose(self: Partition, **_marker: Any) -> Offset:
+    def lose(self: Partition, *_marker: Any) -> Offset:
         return Offset(self.log.end_offset - 1)
 
     with monkeypatch.context() as patch:

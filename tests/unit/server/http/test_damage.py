@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from goqueue.broker import Partition
 from goqueue.model import batch as batches
+from goqueue.model.markers import Marker
 from goqueue.model.record import Record
 
 Client = httpx.AsyncClient
@@ -86,10 +87,7 @@ async def test_readers_see_neither_open_nor_aborted_transactions(
 
     def end(producer: int, *, commits: bool) -> None:
         partition.log.append_marker(
-            producer_id=producer,
-            producer_epoch=0,
-            coordinator_epoch=0,
-            commits=commits,
+            Marker(producer, 0, coordinator_epoch=0, commits=commits),
             epoch=partition.leader_epoch,
             now=server.broker.doors.clock.now(),
         )

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from goqueue.groups import FetchRequest
-from goqueue.model.ids import GroupId
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 
 NUMBERS = itertools.count()
 
@@ -100,7 +100,9 @@ async def test_a_transaction_spans_topics_and_a_groups_offsets(client, producer,
         return {place: each.offset for place, each in fetched.offsets.items() if each}
 
     assert committed() == {}
-    assert server.broker.transactions.has_pending_offsets("workers", "input", 0)
+    assert server.broker.groups.has_pending_offset(
+        GroupId("workers"), TopicPartition(TopicName("input"), 0)
+    )
     await producer.call("commit")
     assert committed() == {("input", 0): 7}
     assert (await values(client), await values(client, "bills")) == (["order"], ["bill"])

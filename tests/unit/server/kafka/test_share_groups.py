@@ -17,6 +17,7 @@ from goqueue.cluster import Topic
 from goqueue.model.batch import TRANSACTIONAL, decode_all
 from goqueue.model.batch import encode as encode_batch
 from goqueue.model.ids import Timestamp
+from goqueue.model.markers import Marker
 from goqueue.model.record import Record
 from goqueue.queue import QueueSettings
 from goqueue.wire.apis import ApiKey
@@ -489,7 +490,7 @@ async def test_records_of_transactions_are_delivered_as_the_isolation_says(broke
 
     await write(b"aborted", 7)
     marker = target.append_marker(
-        producer_id=7, producer_epoch=0, coordinator_epoch=0, commits=False, now=Timestamp(0)
+        Marker(7, 0, coordinator_epoch=0, commits=False), now=Timestamp(0)
     )
     await target.committed(marker)
     await publish(broker, [b"plain"])

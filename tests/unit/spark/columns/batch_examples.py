@@ -39,7 +39,8 @@ def batch_of(
 
 
 def marker_of(producer_id: int, base_offset: int, *, commits: bool) -> bytes:
-    data = markers.encode(producer_id, 0, 0, commits=commits, now=Timestamp(BASE_TIMESTAMP))
+    marker = markers.Marker(producer_id, 0, coordinator_epoch=0, commits=commits)
+    data = markers.encode(marker, Timestamp(BASE_TIMESTAMP))
     batches.stamp(data, batches.header_at(data, 0), base_offset, 0)
     return bytes(data)
 

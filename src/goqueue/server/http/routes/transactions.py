@@ -127,11 +127,13 @@ async def add_offsets_to_transaction(
         offsets=offsets,
         member_id=data.member_id,
         generation=data.generation,
-        is_transactional=True,
     )
-    await broker.transactions.add_offsets(
+    results = await broker.transactions.add_offsets(
         data.transactional_id, who(data), request, adds_group=True
     )
+    for result in results:
+        if result.error is not None:
+            raise result.error
     return Status("added")
 
 
@@ -232,7 +234,7 @@ def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
         partitions=[
             TopicPartition(topic, index) for topic, index in sorted(transaction.partitions)
         ],
-        groups=sorted(transaction.offsets),
+        groups=sorted(transaction.groups),
         acks=broker.transactions.acks.count(transaction.transactional_id),
     )
 
