@@ -1,6 +1,5 @@
-"""Scenarios of groups as text: commands, and below each the output that is expected.
+"""Scenarios of groups as text (`tests/scenarios.py`).
 
-    # A line that begins with # is a comment.
     a join classic
     ----
     a waits
@@ -21,8 +20,7 @@
     describe                               the group and its members
     records                                kinds of records written since the last `records`
 
-`testdata/*.txt` are run by `test_scenarios`.  With `GOQUEUE_REWRITE_SCENARIOS=1` it writes the
-output into the files instead, so that a change of behaviour can be read as a diff.
+`testdata/*.txt` are run by `test_scenarios`.
 """
 
 import re
@@ -36,21 +34,6 @@ from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host
 
 Client = ClassicClient | ConsumerClient
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def run_scenario(text: str) -> str:
-    """The same text with the output as it is."""
-    world = ScenarioWorld()
-    parts = []
-    for block in text.strip("\n").split("\n\n"):
-        commands, _, _ = block.partition("\n----")
-        lines = [line for line in commands.splitlines() if not line.startswith("#")]
-        if not lines:
-            parts.append(block)
-            continue
-        output = [line for command in lines for line in world.run(command)]
-        parts.append("\n".join([commands, "----", *output]))
-    return "\n\n".join(parts) + "\n"
 
 
 class ScenarioWorld:
