@@ -36,6 +36,7 @@ class LeaderEpochs:
         """Note that `offset` was written in `epoch`; True when that is a new epoch."""
         if epoch <= self.latest:
             return False
+        self.cut_end(offset)  # whoever was elected before wrote nothing
         self.entries.append(EpochStart(epoch, offset))
         return True
 
@@ -64,6 +65,21 @@ class LeaderEpochs:
             self.entries.pop(0)
         if self.entries and self.entries[0].start_offset < offset:
             self.entries[0] = EpochStart(self.entries[0].epoch, offset)
+
+
+def where_to_truncate(
+    own: LeaderEpochs, own_end: Offset, leader_epoch: Epoch, leader_end: Offset
+) -> Offset:
+    """Where a follower cuts its log when its leader has something else (KIP-101, KIP-279).
+
+    The leader says where its log ends for the largest epoch that it has and that is not above the
+    follower's last one (`end_offset_for`).  Up to there the logs are the same, if the follower
+    knows that epoch; if not, only what it has of older ones may be, and it asks again.
+    """
+    if leader_epoch == NO_EPOCH or not own.entries:  # no record that could tell them apart
+        return min(own_end, max(leader_end, Offset(0)))
+    _, known_end = own.end_offset_for(leader_epoch, own_end)
+    return min(known_end, leader_end)
 
 
 def load(disk: Disk, directory: str) -> list[EpochStart]:

@@ -34,13 +34,14 @@ from goqueue.model import markers
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import (
     DiskFull,
+    FencedLeaderEpoch,
     GoQueueError,
     InvalidRecord,
     OffsetOutOfRange,
     StorageFailed,
     TopicNotFound,
 )
-from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.model.ids import NO_EPOCH, Epoch, Offset, Timestamp
 from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
@@ -208,6 +209,28 @@ class Log(ReadableLog):
         """Without its entry the aborted records would show; recovery writes it anew."""
         self.fail(f"abort index: {error}")
         return StorageFailed(f"{self.directory}: abort index: {error}")
+
+    def begin_epoch(self, epoch: Epoch) -> tuple[EpochStart, ...]:
+        """This node leads from the log's end on; `store_epochs` it before the first write.
+
+        Then followers can be told where the epochs before it ended, whatever is written since.
+        """
+        if epoch < self.epochs.latest:
+            raise FencedLeaderEpoch(
+                f"{self.directory} has records of epoch {self.epochs.latest}, not led in {epoch}"
+            )
+        self._epochs_changed |= self.epochs.assign(epoch, self.end_offset)
+        return tuple(self.epochs.entries)
+
+    def store_epochs(self, entries: tuple[EpochStart, ...]) -> None:
+        """Durably.  Blocking."""
+        epoch_file.store(self._disk, self.directory, entries)
+
+    @property
+    def last_epoch(self) -> Epoch:
+        """Of the last record; `NO_EPOCH` without any.  What a follower tells its leader."""
+        is_empty = self.start_offset >= self.end_offset
+        return NO_EPOCH if is_empty else self.epochs.epoch_of(Offset(self.end_offset - 1))
 
     def append_as_follower(self, data: Buffer, *, leader_epoch: Epoch, now: Timestamp) -> None:
         """Write batches of a leader behind the last ones, as they are.
