@@ -13,6 +13,9 @@ How far the log was synced is known from the checkpoint and from the mark in `sy
 while there is no checkpoint, everything counts as synced that sound batches follow.  When the end
 of what was synced is gone, a new segment begins where it was: no offset is given out twice.
 
+One of several replicas is honest instead: others have what it lost.  It is cut where the damage
+begins, says so (`Recovery.lost`), and fetches the rest again.
+
 **What an earlier process left in memory** is written again and synced before it is served.  It may
 be what a failed sync left: the kernel shows such bytes and no longer writes them.  Nothing below
 the mark can be: it was synced with success.
@@ -34,9 +37,9 @@ from goqueue.log.checkpoint import Checkpoint, ProducersAt
 from goqueue.log.derived_state import note_batch
 from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.log import Log
-from goqueue.log.producers import Producers
+from goqueue.log.producers import Producers, copy_of
 from goqueue.log.replica import Replica, ReplicaFile
-from goqueue.log.segment import LOG, Damage, DamageFound, Segment
+from goqueue.log.segment import LOG, Damage, DamageFound, Segment, empty_tail
 from goqueue.log.swap import finish_swap
 from goqueue.log.synced import MarkFile, SyncedMark, durable_marks
 from goqueue.log.truncation import finish_cut
@@ -50,6 +53,13 @@ from goqueue.runtime import Disk
 READ_BYTES: Final = 1024 * 1024
 
 
+class LostRange(msgspec.Struct, frozen=True):
+    """Records that were synced, and that the log does not have any more."""
+
+    first_offset: Offset
+    next_offset: Offset
+
+
 class Recovery(msgspec.Struct):
     """What opening a log had to do, for the operator."""
 
@@ -57,7 +67,13 @@ class Recovery(msgspec.Struct):
     cut_bytes: int = 0
     removed_segments: int = 0
     problems: list[str] = []
+    lost: LostRange | None = None  # of one of several replicas: to be fetched again
     is_new_replica: bool = False  # the directory did not say whose it is; see `replica.py`
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the log's checkpoint does not speak of what was found."""
+        return bool(self.verified_bytes or self.cut_bytes or self.lost)
 
     def add(self, other: "Recovery") -> None:
         """Sum up; problems were told log by log."""
@@ -80,55 +96,45 @@ def open_log(
     known = None if replica is None else _check_replica(replica_file, replica, report)
     finish_swap(disk, directory)
     saved = _load_checkpoint(disk, directory, report)
-    if saved is not None and saved.is_cut:
-        saved = finish_cut(disk, directory, saved)
-    start = saved.start_offset if saved else Offset(0)
-    segments = _listed_segments(disk, directory)
-    if not segments:
-        segments = [Segment(disk, directory, start)]
-        segments[0].create()
-    if saved is None:
-        start = segments[0].base_offset
-    epochs = _load_epochs(disk, directory, report)
-    aborted = AbortIndex(disk, directory)
-    cleaned = saved.cleaned_offset if saved else Offset(0)
-    gaps = max(cleaned, saved.gaps_below) if saved else cleaned
-    # Without the abort index nothing is believed: it follows from the whole log, like the rest.
-    believed = saved if _restore_aborted(aborted, saved, report) else None
-    producers = Producers(believed.producers, believed.unsettled) if believed else Producers()
-    known_end = believed.tail.next_offset if believed else Offset(0)
-    durable = _Durable(saved, MarkFile(disk, directory).load())
-    taken_in = _TakenIn(settings, epochs, producers, aborted, known_end, durable, gaps)
-    if replica is not None:
-        taken_in.earlier = list(believed.earlier) if believed else []
-    segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
-    taken_in.finish()
-    for segment in touched:
-        _write_again(segment, durable.position_in(segment), report)
+    segments = _listed_segments(disk, directory, saved)
+    start = saved.start_offset if saved else segments[0].base_offset
+    mark = MarkFile(disk, directory)
+    knowledge = _Knowledge(
+        settings,
+        _load_epochs(disk, directory, report),
+        AbortIndex(disk, directory),
+        _Durable(saved, mark.load()),
+        is_replicated=replica is not None,
+    )
+    state, segments, touched = _verify_log(disk, segments, saved, knowledge, report)
+    _resume(disk, directory, segments, start, touched, knowledge, report)
     segments = _drop_deleted(disk, segments, start)
-    if durable.end is not None and segments[-1].next_offset < durable.end:
-        touched.append(_resumed(disk, directory, segments, durable.end, report))
-    epochs.cut_end(segments[-1].next_offset)
-    start = max(start, segments[0].base_offset)
+    if replica is not None:
+        _note_loss(segments[-1], knowledge.durable, report)
     end = segments[-1].next_offset
+    knowledge.epochs.cut_end(end)
+    start = max(start, segments[0].base_offset)
     watermark = end if replica is None else _kept_watermark(replica_file, saved, start, end)
-    producers.settle(watermark)
+    state.producers.settle(watermark)
     log = Log(
         disk,
         directory,
         settings,
         segments,
         start,
-        epochs,
-        cleaned,
-        producers,
-        aborted,
+        knowledge.epochs,
+        min(saved.cleaned_offset, end) if saved else Offset(0),
+        state.producers,
+        knowledge.aborted,
         replica_file if replica is not None else None,
         watermark,
-        taken_in.earlier or (),
+        state.earlier if replica is not None else (),
     )
-    log.gaps_below = taken_in.gaps_below
-    if believed is None or report.verified_bytes or report.cut_bytes or len(touched) > 1:
+    log.gaps_below = state.gaps_below
+    if report.lost is not None:
+        mark.clear()  # or it would speak of the lost records for ever
+    mark.close()
+    if state.is_new or report.is_changed or len(touched) > 1:
         log.settle(touched)
     if replica is not None:
         _keep_replica(replica_file, known, replica, watermark)
@@ -175,23 +181,66 @@ def _keep_replica(
         file.raise_watermark(watermark)
 
 
-def _listed_segments(disk: Disk, directory: str) -> list[Segment]:
+def _before_loss(
+    saved: Checkpoint, segments: Sequence[Segment], aborted: AbortIndex
+) -> Checkpoint | None:
+    """What may be believed of a checkpoint that speaks of records which are gone.
+
+    The newest state of before, where a segment starts that is still there; None without one.
+    """
+    end, bases = segments[-1].next_offset, {segment.base_offset for segment in segments}
+    states = [each for each in saved.earlier if each.offset in bases and each.offset <= end]
+    if not states:
+        aborted.clear()
+        return None
+    state = states[-1]
+    aborted.cut(aborted.count_before(state.offset))
+    return msgspec.structs.replace(
+        saved,
+        segment=state.offset,
+        tail=empty_tail(state.offset),
+        aborted_entries=aborted.count,
+        producers=[copy_of(producer) for producer in state.producers],
+        unsettled=state.unsettled,
+        earlier=states,
+    )
+
+
+def _note_loss(last: Segment, durable: "_Durable", report: Recovery) -> None:
+    """Say what one of several replicas has lost of what it had synced."""
+    end = max(durable.marked_end, report.lost.next_offset if report.lost else Offset(0))
+    if last.next_offset < end:
+        report.lost = LostRange(last.next_offset, end)
+        report.problems.append(
+            f"{last.log.path}: ends before offset {last.next_offset}, {end - last.next_offset}"
+            " records that were synced are missing: they are to be fetched from another replica"
+        )
+
+
+def _listed_segments(disk: Disk, directory: str, saved: Checkpoint | None) -> list[Segment]:
     bases = [
         Offset(int(name.removesuffix(LOG)))
         for name in disk.list_directory(directory)
         if name.endswith(LOG) and name.removesuffix(LOG).isdigit()
     ]
     bases.sort()
+    if not bases:
+        first = Segment(disk, directory, saved.start_offset if saved else Offset(0))
+        first.create()
+        return [first]
     sealed = [Segment.found(disk, directory, base, after) for base, after in pairwise(bases)]
-    return sealed + [Segment(disk, directory, base) for base in bases[-1:]]
+    return [*sealed, Segment(disk, directory, bases[-1])]
 
 
 def _load_checkpoint(disk: Disk, directory: str, report: Recovery) -> Checkpoint | None:
     try:
-        return checkpoints.load(disk, directory)
+        saved = checkpoints.load(disk, directory)
     except CorruptData as error:
         report.problems.append(str(error))
         return None
+    if saved is not None and saved.is_cut:
+        return finish_cut(disk, directory, saved)
+    return saved
 
 
 def _load_epochs(disk: Disk, directory: str, report: Recovery) -> LeaderEpochs:
@@ -201,6 +250,30 @@ def _load_epochs(disk: Disk, directory: str, report: Recovery) -> LeaderEpochs:
         report.problems.append(str(error))
         entries = []
     return LeaderEpochs(entries)
+
+
+def _verify_log(
+    disk: Disk,
+    segments: list[Segment],
+    saved: Checkpoint | None,
+    knowledge: "_Knowledge",
+    report: Recovery,
+) -> tuple["_TakenIn", list[Segment], list[Segment]]:
+    """As `_verify_tail`, from what may be believed on; and what was taken in."""
+    # Without the abort index nothing is believed: it follows from the whole log, like the rest.
+    believed = saved if _restore_aborted(knowledge.aborted, saved, report) else None
+    gaps_below = max(saved.cleaned_offset, saved.gaps_below) if saved else Offset(0)
+    taken_in = _TakenIn(knowledge, believed, gaps_below)
+    segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
+    end = segments[-1].next_offset
+    if knowledge.is_replicated and believed is not None and end < believed.tail.next_offset:
+        believed = _before_loss(believed, segments, knowledge.aborted)
+        taken_in = _TakenIn(knowledge, believed, gaps_below)
+        segments, touched = _verify_tail(disk, segments, believed, taken_in, report)
+    taken_in.finish()
+    for segment in touched:
+        _write_again(segment, knowledge.durable.position_in(segment), report)
+    return taken_in, segments, touched
 
 
 def _verify_tail(
@@ -225,7 +298,7 @@ def _verify_tail(
                     f" offset {before.next_offset}"
                 )
                 overlaps = segment.base_offset < before.next_offset
-                if overlaps or not taken_in.durable.covers(before.next_offset):
+                if overlaps or not taken_in.keeps_damage_at(before.next_offset):
                     segments = _remove_from(disk, segments, index, report)
                     break
                 before.next_offset = segment.base_offset
@@ -272,7 +345,8 @@ class _Durable:
 
     def __init__(self, saved: Checkpoint | None, mark: SyncedMark | None) -> None:
         self._marks = durable_marks(saved, mark)
-        self.end = self._marks[-1].next_offset if saved is not None else None  # None: not known
+        self.marked_end = self._marks[-1].next_offset if self._marks else Offset(0)
+        self.end = self.marked_end if saved is not None else None  # None: not known
 
     def covers(self, offset: Offset) -> bool:
         """Whether there was a durable batch at `offset`; when in doubt, yes."""
@@ -295,28 +369,37 @@ class _Durable:
         return segment.size if is_before else self._marks[-1].size
 
 
+class _Knowledge(msgspec.Struct, frozen=True):
+    """What is known of a log besides its checkpoint and its batches."""
+
+    settings: TopicSettings
+    epochs: LeaderEpochs
+    aborted: AbortIndex
+    durable: _Durable
+    is_replicated: bool
+
+
 class _TakenIn:
     """What the log knows besides its segments, brought up to date batch by batch."""
 
     def __init__(
-        self,
-        settings: TopicSettings,
-        epochs: LeaderEpochs,
-        producers: Producers,
-        aborted: AbortIndex,
-        known_end: Offset,
-        durable: _Durable,
-        gaps_below: Offset,
+        self, knowledge: _Knowledge, believed: Checkpoint | None, gaps_below: Offset
     ) -> None:
-        self.settings = settings
-        self.durable = durable
+        self.settings = knowledge.settings
+        self.durable = knowledge.durable
+        self.is_replicated = knowledge.is_replicated
+        self.is_new = believed is None
         self.gaps_below = gaps_below  # compaction left some there
-        self.earlier: list[ProducersAt] | None = None  # where segments start, if wanted
+        self.producers = Producers()
+        self.earlier: list[ProducersAt] = []
+        self._known_end = Offset(0)  # the checkpoint knows what was written below
+        if believed is not None:
+            self.producers = Producers(believed.producers, believed.unsettled)
+            self.earlier = list(believed.earlier)
+            self._known_end = believed.tail.next_offset
         self._raised: EpochStart | None = None  # a new epoch, until the next batch bears it out
-        self._epochs = epochs
-        self._producers = producers
-        self._aborted = aborted
-        self._known_end = known_end  # the checkpoint knows what was written below
+        self._epochs = knowledge.epochs
+        self._aborted = knowledge.aborted
 
     def follows(self, offset: Offset, expected: Offset) -> bool:
         """Whether a batch may come here."""
@@ -325,13 +408,17 @@ class _TakenIn:
     def may_skip(self, offset: Offset) -> bool:
         return self.settings.is_compacted or offset < self.gaps_below
 
+    def keeps_damage_at(self, offset: Offset) -> bool:
+        """Whether a batch that is not sound there stays: it was durable, and there is no other."""
+        return not self.is_replicated and self.durable.covers(offset)
+
     def note_gap(self, expected: Offset, found: Offset) -> None:
         if found > expected:
             self.gaps_below = max(self.gaps_below, found)
 
     def note_segment(self, base_offset: Offset) -> None:
-        if self.earlier is not None and base_offset >= self._known_end:
-            self.earlier.append(ProducersAt(base_offset, *self._producers.snapshot()))
+        if self.is_replicated and base_offset >= self._known_end:
+            self.earlier.append(ProducersAt(base_offset, *self.producers.snapshot()))
 
     def epoch_at(self, offset: Offset) -> Epoch:
         """Not known yet: these are the batches that tell."""
@@ -340,7 +427,7 @@ class _TakenIn:
     def take(self, data: Buffer, header: BatchHeader) -> None:
         self._take_epoch(header)
         if header.base_offset >= self._known_end:
-            note_batch(self._producers, self._aborted, data, header)
+            note_batch(self.producers, self._aborted, data, header)
 
     def _take_epoch(self, header: BatchHeader) -> None:
         """Epochs never fall, and lie outside the checksum: one that is followed by a smaller one
@@ -393,7 +480,9 @@ def _verify(
             taken_in.take(data, header)
         if not headers:
             damage = _durable_damage(segment, position, taken_in, following)
-            if damage is not None:
+            if damage is not None and taken_in.is_replicated:
+                report.lost = LostRange(damage.first_offset, damage.next_offset)
+            elif damage is not None:
                 report.problems.append(str(DamageFound(segment.log.path, damage)))
                 position, segment.next_offset = damage.end, damage.next_offset
                 continue
@@ -452,6 +541,24 @@ def _sound_headers(data: Buffer, segment: Segment, taken_in: _TakenIn) -> list[B
         found.append(header)
         position, next_offset = header.end, header.next_offset
     return found
+
+
+def _resume(
+    disk: Disk,
+    directory: str,
+    segments: list[Segment],
+    start: Offset,
+    touched: list[Segment],
+    knowledge: _Knowledge,
+    report: Recovery,
+) -> None:
+    """Go on where a log ended that has lost its end.
+
+    One of several replicas fetches what is missing, unless it was deleted.
+    """
+    end = start if knowledge.is_replicated else knowledge.durable.end
+    if end is not None and segments[-1].next_offset < end:
+        touched.append(_resumed(disk, directory, segments, end, report))
 
 
 def _resumed(

@@ -67,6 +67,10 @@ class SegmentTail(msgspec.Struct, frozen=True):
     written_at: Timestamp = NO_TIMESTAMP
 
 
+def empty_tail(base_offset: Offset) -> SegmentTail:
+    return SegmentTail(base_offset, 0, 0, 0, NO_TIMESTAMP, base_offset, NO_TIMESTAMP)
+
+
 class Rules(Protocol):
     """What is known of a log's batches besides: their checksums leave out offset and epoch."""
 

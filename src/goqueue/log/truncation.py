@@ -30,7 +30,7 @@ from goqueue.log.derived_state import note_batch
 from goqueue.log.epochs import LeaderEpochs
 from goqueue.log.log import CheckpointPoint, Log
 from goqueue.log.producers import Producers, copy_of
-from goqueue.log.segment import SUFFIXES, Damage, DamageFound, Segment, SegmentTail
+from goqueue.log.segment import SUFFIXES, Damage, DamageFound, Segment, SegmentTail, empty_tail
 from goqueue.log.synced import MarkFile
 from goqueue.model.errors import CorruptData, OffsetOutOfRange
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
@@ -81,8 +81,9 @@ def announce_reset(
             f"{log.directory} does not begin anew at offset {start}: records below"
             f" {log.high_watermark} are committed"
         )
-    tail = SegmentTail(start, 0, 0, 0, NO_TIMESTAMP, start, NO_TIMESTAMP)
-    checkpoint = Checkpoint(start, start, tail, start, high_watermark=start, is_cut=True)
+    checkpoint = Checkpoint(
+        start, start, empty_tail(start), start, high_watermark=start, is_cut=True
+    )
     return _announce(log, point, Cut(checkpoint, Producers()))
 
 
