@@ -12,8 +12,9 @@ twice, and the producer's next transaction may have begun by then.  The second o
 
 - With an epoch of its own (KIP-890) a marker ends what has an older one.
 - Older clients go on with the same epoch.  A partition then knows a marker by the time of its
-  decision (`Producers.has_ended`).  To groups and queues nothing is added before the completion is
-  durable (`Transactions.add_offsets`, `add_acks`).
+  decision (`Producers.has_ended`).  To groups nothing is added before the completion is durable
+  (`Transactions.add_offsets`).
+- Queues know the transactional id alone: nothing is added before the completion is durable.
 """
 
 import asyncio

@@ -293,7 +293,9 @@ class Transactions:
 
         Durable on return.  When a receipt is not good, all are refused: what is given says why.
         """
-        await self._wait_completion_durable(transactional_id)
+        await self.wait_ready(transactional_id)
+        # A queue knows the transactional id alone: no marker of the one before may come any more.
+        await self._log.wait_committed()
         transaction = self.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
