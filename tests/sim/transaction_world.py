@@ -269,7 +269,9 @@ class Workload:
     def _check_offsets(self, broker: Broker) -> None:
         """A group is where the last transaction that is visible, and moved it, left it."""
         visible = {seen.value for seen in self.history.final}
-        (fetched,) = broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
+        (fetched,) = broker.groups.host.ahead.fetch(
+            [FetchRequest(group_id=GroupId("workers"))]
+        ).reply.reply
         for producer in self.producers:
             last = max(
                 (

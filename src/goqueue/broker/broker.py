@@ -138,13 +138,13 @@ class Broker:
                     self._stopping = True
                     self.cleaner.stop()
                     self.backups.stop()
-                    self.groups.stop()
                     self.transactions.stop()
                     self.queues.stop()
                     for task in self._running:
                         task.cancel()
             await self.queues.finish()
         finally:
+            self.groups.resign()
             await self.partitions.close()
 
     def reconfigure(self, config: Config) -> None:

@@ -158,7 +158,9 @@ class MachineHost(Generic[MachineT]):
 
     async def settled(self) -> None:
         """Return when everything decided so far is durable, but for what was deferred."""
-        await self._journal.settled()
+        committed = self._uncommitted()
+        if committed is not None:
+            await committed
 
     def _uncommitted(self) -> Committed:
         """Done when all that is in the log by now is committed; None when it is."""

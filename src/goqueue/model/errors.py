@@ -172,6 +172,13 @@ class NotLeader(GoQueueError):
     retriable = True
 
 
+class NotCoordinator(GoQueueError):
+    """Another node coordinates the groups, or will in a moment: look for it and retry."""
+
+    code = "not_coordinator"
+    retriable = True
+
+
 class Fenced(GoQueueError):
     """Another node took a newer term of the metadata.  Nothing was written, and none will be."""
 

@@ -53,7 +53,7 @@ class GroupCollector(Collector):
             labels=["group", "topic", "partition"],
         )
         requests = [FetchRequest(group_id=each.group_id) for each in shown]
-        for fetched in self._broker.groups.fetch(requests):
+        for fetched in self._broker.groups.host.ahead.fetch(requests).reply.reply:
             for (topic, index), committed in fetched.offsets.items():
                 partition = self._broker.partitions.opened(topic, index)
                 if partition is None or committed is None:

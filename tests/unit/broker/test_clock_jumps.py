@@ -79,9 +79,9 @@ def test_a_dead_member_leaves_its_group_after_its_session(by: int):
         await bench.sleep(1)
         set_clock(bench, by)
         await bench.sleep(4.9)
-        assert len(groups.describe(group_id).members) == 1
+        assert len((await groups.describe(group_id)).members) == 1
         await bench.sleep(0.2)
-        assert groups.describe(group_id).members == ()
+        assert (await groups.describe(group_id)).members == ()
 
     play(scenario)
 

@@ -18,6 +18,7 @@ from goqueue.groups import (
     CommittedOffset,
     FetchRequest,
     GroupDescription,
+    GroupMachine,
     MemberDescription,
     OffsetToCommit,
 )
@@ -112,30 +113,25 @@ class GroupAdmin:
         except InconsistentGroupProtocol:
             return []
 
-    def committed(self, group_id: GroupId) -> Committed:
-        """By topic and partition, in order; raises `GroupNotFound`."""
-        self._services.groups.describe(group_id)
-        return self._committed(group_id)
+    async def committed(self, group_id: GroupId) -> tuple[GroupDescription, Committed]:
+        """The group, and its offsets by topic and partition, in order; raises `GroupNotFound`."""
+        return await self._services.groups.host.read(
+            lambda machine: (machine.describe(group_id).reply.reply, _committed(machine, group_id))
+        )
 
-    def _committed(self, group_id: GroupId) -> Committed:
-        (fetched,) = self._services.groups.fetch([FetchRequest(group_id=group_id)])
-        return {
-            TopicPartition(topic, index): offset
-            for (topic, index), offset in sorted(fetched.offsets.items())
-            if offset is not None
-        }
+    async def _committed(self, group_id: GroupId) -> Committed:
+        return await self._services.groups.host.read(lambda machine: _committed(machine, group_id))
 
     # --- lag --------------------------------------------------------------------------------------
 
-    async def lag(self, group_id: GroupId) -> list[PartitionLag]:
+    async def lag(self, group_id: GroupId) -> tuple[GroupDescription, list[PartitionLag]]:
         """Of every partition in which the group has committed, or which a member owns."""
-        group = self._services.groups.describe(group_id)
+        group, committed = await self.committed(group_id)
         owners = {
             topic_partition: member
             for member in group.members
             for topic_partition in self.assigned(group, member)
         }
-        committed = self._committed(group_id)
         partitions = [
             topic_partition
             for topic_partition in sorted({*owners, *committed})
@@ -155,7 +151,7 @@ class GroupAdmin:
                     member=owners.get(topic_partition),
                 )
             )
-        return found
+        return group, found
 
     def _exists(self, topic_partition: TopicPartition) -> bool:
         topic = self._services.metadata.find(topic_partition.topic)
@@ -197,7 +193,7 @@ class GroupAdmin:
             )
             for topic_partition, offset in offsets.items()
         )
-        self._check_empty(group_id)
+        await self._check_empty(group_id)
         try:
             results = await self._services.groups.commit(
                 CommitRequest(group_id=group_id, offsets=wanted)
@@ -222,10 +218,10 @@ class GroupAdmin:
                 f" {group_id!r} would miss what is published next"
             )
 
-    def _check_empty(self, group_id: GroupId) -> None:
-        self._services.queue_groups.refuse_members(group_id)
+    async def _check_empty(self, group_id: GroupId) -> None:
+        await self._services.queue_groups.refuse_members(group_id)
         try:
-            members = len(self._services.groups.describe(group_id).members)
+            members = len((await self._services.groups.describe(group_id)).members)
         except GroupNotFound:
             return
         if members:
@@ -237,10 +233,10 @@ class GroupAdmin:
     async def reset(self, request: Reset) -> list[OffsetMove]:
         """Move the group's offsets; with `dry_run` only say where to."""
         _check_value(request)
-        committed = self._committed(request.group_id)
-        partitions = self._partitions_to_reset(request, committed)
+        committed = await self._committed(request.group_id)
+        partitions = await self._partitions_to_reset(request, committed)
         if not request.dry_run:
-            self._check_empty(request.group_id)
+            await self._check_empty(request.group_id)
         moves = []
         for topic_partition, partition in await self._open(partitions):
             offset = committed.get(topic_partition)
@@ -254,10 +250,12 @@ class GroupAdmin:
             await self.commit(request.group_id, offsets)
         return moves
 
-    def _partitions_to_reset(self, request: Reset, committed: Committed) -> list[TopicPartition]:
+    async def _partitions_to_reset(
+        self, request: Reset, committed: Committed
+    ) -> list[TopicPartition]:
         if request.topic is None:
             if not committed:
-                self._services.groups.describe(request.group_id)  # raises if there is none
+                await self._services.groups.describe(request.group_id)  # raises if there is none
             return [
                 topic_partition for topic_partition in committed if self._exists(topic_partition)
             ]
@@ -290,6 +288,15 @@ class GroupAdmin:
                 )
                 wanted = end if found is None else found.offset
         return Offset(min(max(wanted, start), end))
+
+
+def _committed(machine: GroupMachine, group_id: GroupId) -> Committed:
+    (fetched,) = machine.fetch([FetchRequest(group_id=group_id)]).reply.reply
+    return {
+        TopicPartition(topic, index): offset
+        for (topic, index), offset in sorted(fetched.offsets.items())
+        if offset is not None
+    }
 
 
 def _check_value(request: Reset) -> None:

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from goqueue.broker.barrier import Barrier
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.storage.partition import Waiter
 from goqueue.cluster import Topic
@@ -47,7 +48,7 @@ from goqueue.groups import (
 )
 from goqueue.groups.errors import GroupError
 from goqueue.groups.share import ShareGroup
-from goqueue.model.errors import ShuttingDown
+from goqueue.model.errors import GoQueueError, NotCoordinator
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.queue import QueueMachine, QueueMember
@@ -64,6 +65,7 @@ class Groups:
         self._clock = clock
         self._random = random
         self._host: MachineHost[GroupMachine] | None = None
+        self.barrier = Barrier()  # of verbs that look at the machine in several steps
         self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
@@ -73,10 +75,13 @@ class Groups:
 
     def attach(self, host: MachineHost[GroupMachine]) -> None:
         self._host = host
+        self.barrier = Barrier(host)
 
     @property
     def host(self) -> MachineHost[GroupMachine]:
-        assert self._host is not None, "the broker is not open"
+        """Raises `NotCoordinator` unless this node coordinates the groups."""
+        if self._host is None:
+            raise _not_coordinator()
         return self._host
 
     # --- classic protocol -------------------------------------------------------------------------
@@ -132,20 +137,21 @@ class Groups:
         return outcome.reply
 
     def share_groups(self) -> Mapping[GroupId, ShareGroup]:
-        return self.host.machine.share_groups()
+        """Live, and ahead of the log: for verbs that end with a barrier."""
+        return self.host.ahead.share_groups()
 
     def keep_share_session(self, group_id: GroupId, member_id: str) -> None:
         """The member is heard of; raises `UnknownMember`."""
-        self.host.machine.keep_share_session(self._clock.steady(), group_id, member_id)
+        self.host.ahead.keep_share_session(self._clock.steady(), group_id, member_id)
 
     @contextlib.contextmanager
     def share_poll(self, group_id: GroupId, member_id: str) -> Iterator[None]:
         """The member's session does not end in the block; raises `UnknownMember`."""
-        self.host.machine.begin_share_poll(self._clock.steady(), group_id, member_id)
+        self.host.ahead.begin_share_poll(self._clock.steady(), group_id, member_id)
         try:
             yield
         finally:
-            self.host.machine.end_share_poll(self._clock.steady(), group_id, member_id)
+            self.host.ahead.end_share_poll(self._clock.steady(), group_id, member_id)
 
     async def delete_share_group(self, group_id: GroupId) -> None:
         """One without members, if there is such a one."""
@@ -178,16 +184,12 @@ class Groups:
         self.commit_count += outcome.reply
         return committed or self.host.all_committed()
 
-    def has_pending_offset(self, group_id: GroupId, partition: TopicPartition) -> bool:
-        """Whether a transaction that is not over may commit this offset."""
-        return partition in self.host.machine.pending_offsets.of(group_id)
-
-    def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
-        return self.host.machine.fetch(requests).reply.reply
+    async def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
+        return await self.host.read(lambda machine: machine.fetch(requests).reply.reply)
 
     def committed(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, as it is now."""
-        return self.host.machine.committed(group_id)
+        return self.host.ahead.committed(group_id)
 
     async def delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
@@ -202,27 +204,32 @@ class Groups:
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
-        return self.host.machine.list_groups(states, types).reply.reply
+        """Ahead of the log: for metrics, and for verbs that end with a barrier."""
+        return self.host.ahead.list_groups(states, types).reply.reply
 
-    def describe(self, group_id: GroupId) -> GroupDescription:
-        return self.host.machine.describe(group_id).reply.reply
+    async def describe(self, group_id: GroupId) -> GroupDescription:
+        return await self.host.read(lambda machine: machine.describe(group_id).reply.reply)
 
-    def refuse_members(self, group_id: GroupId) -> None:
+    async def refuse_members(self, group_id: GroupId) -> None:
         """Raise if the group has members that read its topics as streams."""
-        self.host.machine.refuse_streams(group_id)
+        try:
+            self.host.ahead.refuse_streams(group_id)
+        except GroupError:
+            await self.host.settled()
+            raise
 
     async def delete_group(self, group_id: GroupId) -> None:
         await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))
 
     @property
     def statistics(self) -> Statistics:
-        return self.host.machine.statistics
+        return self.host.ahead.statistics
 
     # --- members over HTTP ------------------------------------------------------------------------
 
     def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
-        """The member's assignment; raises `UnknownMember`."""
-        return self.host.machine.member_assignment(group_id, member_id)
+        """The member's assignment, ahead of the log; raises `UnknownMember`."""
+        return self.host.ahead.member_assignment(group_id, member_id)
 
     def watch(self, group_id: GroupId, member_id: str, waiter: Waiter, *, is_waiting: bool) -> None:
         """Wake `waiter` when the member needs reconciliation; may be called again."""
@@ -231,7 +238,7 @@ class Groups:
             self._waiting.setdefault(group_id, set()).add(member_id)
         else:
             self._stop_waiting(group_id, member_id)
-        if self.host.machine.needs_reconciliation(group_id, member_id):  # since its last heartbeat
+        if self.host.ahead.needs_reconciliation(group_id, member_id):  # since its last heartbeat
             waiter.wake()
 
     def unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
@@ -251,7 +258,7 @@ class Groups:
                 del self._waiting[group_id]
 
     def _notify_watchers(self) -> None:
-        changes = self.host.machine.take_changes()
+        changes = self.host.ahead.take_changes()
         for group_id in changes.retargeted:
             self._wake(group_id, self._watchers.get(group_id, ()))
         for group_id in changes.released - changes.retargeted:
@@ -259,7 +266,7 @@ class Groups:
 
     def _wake(self, group_id: GroupId, member_ids: Iterable[str]) -> None:
         for member_id in member_ids:
-            if self.host.machine.needs_reconciliation(group_id, member_id):
+            if self.host.ahead.needs_reconciliation(group_id, member_id):
                 self._watchers[group_id][member_id].wake()
 
     # --- topics -----------------------------------------------------------------------------------
@@ -281,7 +288,11 @@ class Groups:
     async def _decide(
         self, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
     ) -> Outcome[ReplyT]:
-        outcome, committed = self.host.submit_now(decide)
+        try:
+            outcome, committed = self.host.submit_now(decide)
+        except GoQueueError:
+            await self.host.settled()
+            raise
         token = outcome.reply.token if isinstance(outcome.reply, Parked) else None
         if token is not None:  # before anybody is woken: it may be this very caller
             self._parked[token] = asyncio.get_running_loop().create_future()
@@ -342,14 +353,30 @@ class Groups:
         future = self._parked.pop(token, None)
         if future is not None:
             future.cancel()
-        self.host.machine.abandon(self._clock.steady(), token)
-        self.host.notice_deadline()
+        if self._host is not None:
+            self._host.ahead.abandon(self._clock.steady(), token)
+            self._host.notice_deadline()
 
-    def stop(self) -> None:
-        """Refuse all parked requests: the broker shuts down."""
+    # --- the seat ---------------------------------------------------------------------------------
+
+    def resign(self) -> None:
+        """Give up the seat: another node coordinates the groups, or none while this one is down.
+
+        Whoever waits here is told to look for the coordinator; so is everybody who comes later,
+        until a machine is attached again.  This one is dropped: what it decided and could not
+        commit is nobody's state.
+        """
+        self._host = None
         for future in self._parked.values():
             if not future.done():
-                future.set_exception(ShuttingDown("this broker is shutting down"))
+                future.set_exception(_not_coordinator())
+        for watching in self._watchers.values():
+            for waiter in watching.values():
+                waiter.wake()
+
+
+def _not_coordinator() -> NotCoordinator:
+    return NotCoordinator("this node does not coordinate the groups")
 
 
 def view_of(topics: Iterable[Topic]) -> Topics:

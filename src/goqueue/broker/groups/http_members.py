@@ -44,7 +44,9 @@ from goqueue.broker.messages.publish import WaitDeadline
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
     CommitRequest,
+    CommittedOffset,
     FetchRequest,
+    GroupMachine,
     HeartbeatRequest,
     MemberAssignment,
     OffsetToCommit,
@@ -54,6 +56,7 @@ from goqueue.groups import (
 from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
 from goqueue.model import ids
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicIdPartition
 from goqueue.model.topic_partition import TopicPartition
 
@@ -86,6 +89,10 @@ class GroupMembers:
 
     async def join(self, request: JoinAsReader) -> Membership:
         """A new member, or with `member_id` one that joins again and keeps its partitions."""
+        async with self._groups.barrier:
+            return await self._join(request)
+
+    async def _join(self, request: JoinAsReader) -> Membership:
         for topic in request.topics:
             self._services.topic(topic)
         if request.instance_id is not None and not request.member_id:
@@ -120,7 +127,7 @@ class GroupMembers:
 
     async def _replace_static_member(self, group_id: GroupId, instance_id: str) -> None:
         """A static member's next process need not wait for the session of the one before."""
-        holder = self._groups.host.machine.static_member(group_id, instance_id)
+        holder = self._groups.host.ahead.static_member(group_id, instance_id)
         if holder is not None and holder.reader is not None:
             self._forget((group_id, holder.member_id))
             await self._groups.consumer_heartbeat(
@@ -134,7 +141,7 @@ class GroupMembers:
 
     async def leave(self, group_id: GroupId, member_id: str, *, is_done: bool) -> None:
         """Leave the group.  `is_done`: what was delivered is processed; auto-commit commits it."""
-        session = self._session(group_id, member_id)
+        session = await self._find_session(group_id, member_id)
         async with session.lock:
             if is_done:
                 session.finish(tuple(session.delivered))
@@ -145,8 +152,8 @@ class GroupMembers:
     # --- staying ----------------------------------------------------------------------------------
 
     async def heartbeat(self, group_id: GroupId, member_id: str, generation: int) -> Membership:
-        session = self._session(group_id, member_id)
-        async with session.lock:
+        session = await self._find_session(group_id, member_id)
+        async with self._groups.barrier, session.lock:
             assignment = await self._handle_heartbeat(session, generation)
             await self._commit_if_due(session)
             return self._membership(session, assignment)
@@ -159,8 +166,8 @@ class GroupMembers:
         partitions: Sequence[TopicPartition] | None,
     ) -> tuple[Membership, int]:
         """The member gave these up (None: all); also how many it still has to give up."""
-        session = self._session(group_id, member_id)
-        async with session.lock:
+        session = await self._find_session(group_id, member_id)
+        async with self._groups.barrier, session.lock:
             assignment = self._find_assignment(session)
             session.check(generation, assignment)
             session.note_generation(generation)
@@ -171,15 +178,23 @@ class GroupMembers:
                 assignment = await self._complete_revocation(session, assignment)
             return self._membership(session, assignment), left
 
-    def assignment(self, group_id: GroupId, member_id: str) -> Membership:
+    async def assignment(self, group_id: GroupId, member_id: str) -> Membership:
         """The member's assignment; this does not prolong its session."""
-        session = self._session(group_id, member_id)
-        return self._membership(session, self._find_assignment(session))
+        async with self._groups.barrier:
+            session = self._session(group_id, member_id)
+            return self._membership(session, self._find_assignment(session))
 
     # --- reading ----------------------------------------------------------------------------------
 
     async def poll(self, request: PollRequest, deadline: WaitDeadline | None) -> Polled:
         """The next messages; empty when none came in time, or when the assignment changed."""
+        try:
+            return await self._poll(request, deadline)
+        except GoQueueError:
+            await self._groups.host.settled()
+            raise
+
+    async def _poll(self, request: PollRequest, deadline: WaitDeadline | None) -> Polled:
         session = self._session(request.group_id, request.member_id)
         number = session.begin_poll(None if deadline is None else deadline.waiter)
         poll = _Poll(session, number, request, deadline)
@@ -217,6 +232,7 @@ class GroupMembers:
         found = PollRecords()
         if not assignment.revoking:  # else the member shall come back at once, and not be busy
             found = await self._read(poll, assignment)
+        await self._groups.host.settled()  # what the member is told of its assignment is committed
         session.check_poll(poll.number)
         if poll.deadline is not None and poll.deadline.is_ended:  # nobody is there to see more
             await self._commit_processed(session)
@@ -310,14 +326,12 @@ class GroupMembers:
             for topic_partition, name in names.items()
             if name is not None
         }
-        (fetched,) = self._groups.fetch(
-            [FetchRequest(group_id=session.group_id, partitions=tuple(keys.values()))]
-        )
+        fetched = await self._fetch_stable(session.group_id, tuple(keys.values()))
         fresh: dict[TopicIdPartition, Offset] = {}
         for topic_partition, key in keys.items():
-            if self._groups.has_pending_offset(session.group_id, key):
-                continue  # a transaction is about to commit this position
-            committed = fetched.offsets[key]
+            if key not in fetched:
+                continue
+            committed = fetched[key]
             if committed is not None:
                 session.positions[topic_partition] = committed.offset
             elif (partition := await self._names.partition(topic_partition)) is not None:
@@ -327,6 +341,19 @@ class GroupMembers:
             fresh and session.traits.starts_at_end
         ):  # the end of today is what was meant, also tomorrow
             await self._commit(session, fresh)
+
+    async def _fetch_stable(
+        self, group_id: GroupId, partitions: tuple[ids.TopicPartition, ...]
+    ) -> dict[ids.TopicPartition, CommittedOffset | None]:
+        """The committed offsets, without those that a transaction is about to commit."""
+
+        def look(machine: GroupMachine) -> dict[ids.TopicPartition, CommittedOffset | None]:
+            wanted = FetchRequest(group_id=group_id, partitions=partitions)
+            (fetched,) = machine.fetch([wanted]).reply.reply
+            pending = machine.pending_offsets.of(group_id)
+            return {each: at for each, at in fetched.offsets.items() if each not in pending}
+
+        return await self._groups.host.read(look)
 
     async def _start_offset(self, session: Session, partition: Partition) -> Offset:
         if session.traits.starts_at_end:
@@ -344,8 +371,8 @@ class GroupMembers:
         metadata: str = "",
     ) -> None:
         """Commit the offsets that the member names; all of them or none."""
-        session = self._session(group_id, member_id)
-        async with session.lock:
+        session = await self._find_session(group_id, member_id)
+        async with self._groups.barrier, session.lock:
             assignment = self._find_assignment(session)
             session.check(generation, assignment)
             ids = self._names.to_ids(offsets)
@@ -459,6 +486,10 @@ class GroupMembers:
             return self._groups.member_assignment(group_id, member_id).member.reader is not None
         except UnknownMember:
             return False
+
+    async def _find_session(self, group_id: GroupId, member_id: str) -> Session:
+        async with self._groups.barrier:
+            return self._session(group_id, member_id)
 
     def _session(self, group_id: GroupId, member_id: str) -> Session:
         """The member's session; a new one if the broker was restarted since."""

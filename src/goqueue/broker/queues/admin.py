@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from goqueue.broker.barrier import Barrier
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
@@ -50,10 +51,16 @@ class QueueGroups:
         self._queues = queues
         self._members = members
 
+    @property
+    def barrier(self) -> Barrier:
+        """Of verbs that look at groups and queues in several steps."""
+        return Barrier(self._services.groups.host, self._queues.host)
+
     # --- which mode -------------------------------------------------------------------------------
 
     def is_queue(self, group_id: GroupId) -> bool:
-        streams = self._services.groups.host.machine
+        """Ahead of the logs: it says whom to ask."""
+        streams = self._services.groups.host.ahead
         if streams.has_members(group_id):
             return False
         if self.member_count(group_id) > 0:
@@ -66,38 +73,48 @@ class QueueGroups:
     def member_count(self, group_id: GroupId) -> int:
         return len(self._members.members(group_id))
 
-    def refuse_members(self, group_id: GroupId) -> None:
+    async def refuse_members(self, group_id: GroupId) -> None:
         """For what nobody does to a group that is at work."""
         count = self.member_count(group_id)
         if count:
+            await self._services.groups.host.settled()
             raise GroupNotEmpty(f"group {group_id!r} has members ({count}): stop them first")
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def listed(
+    async def listed(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
         """Groups of both modes, of these states and types if any are given; by name."""
         wanted_states, wanted_types = _folded(states), _folded(types)
+        async with self.barrier:
+            return tuple(
+                each
+                for _, each in sorted(self._list_all().items())
+                if (not wanted_states or each.state.lower() in wanted_states)
+                and (not wanted_types or each.group_type.lower() in wanted_types)
+            )
+
+    def _list_all(self) -> dict[GroupId, GroupListing]:
         found = {each.group_id: each for each in self._services.groups.list_groups()}
         names = {*self._queues.machine.groups, *self._services.groups.share_groups()}
         for group_id in names:
             if self.is_queue(group_id):
                 found[group_id] = self._listing(group_id)
-        return tuple(
-            each
-            for _, each in sorted(found.items())
-            if (not wanted_states or each.state.lower() in wanted_states)
-            and (not wanted_types or each.group_type.lower() in wanted_types)
-        )
+        return found
 
     def _listing(self, group_id: GroupId) -> GroupListing:
-        found = self.describe(group_id)
+        found = self.describe_ahead(group_id)
         count = len(found.workers)
         return GroupListing(group_id, "share", found.state, "share", found.generation, count)
 
-    def describe(self, group_id: GroupId) -> QueueGroupDescription:
+    async def describe(self, group_id: GroupId) -> QueueGroupDescription:
         """Also of a group that only has settings; raises `GroupNotFound`."""
+        async with self.barrier:
+            return self.describe_ahead(group_id)
+
+    def describe_ahead(self, group_id: GroupId) -> QueueGroupDescription:
+        """As `describe`, for verbs that end with a barrier."""
         if not self._is_known(group_id):
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
         workers = [self._joined(each) for each in self._members.members(group_id).values()]
@@ -145,8 +162,8 @@ class QueueGroups:
 
     async def delete(self, group_id: GroupId) -> None:
         """A group of either mode, with its offsets, states and settings; not one with members."""
-        self.refuse_members(group_id)
-        if not self._is_known(group_id) or self._services.groups.host.machine.has_members(group_id):
+        await self.refuse_members(group_id)
+        if not self._is_known(group_id) or self._services.groups.host.ahead.has_members(group_id):
             await self._services.groups.delete_group(group_id)  # or raises that it has members
             return
         await self._services.groups.delete_share_group(group_id)
@@ -160,8 +177,8 @@ class QueueGroups:
 
     async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
         """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
-        self.describe(group_id)
-        self.refuse_members(group_id)
+        await self.describe(group_id)
+        await self.refuse_members(group_id)
         machine = self._queues.machine
         if group_id not in machine.groups:
             return False

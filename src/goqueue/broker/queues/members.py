@@ -29,7 +29,7 @@ from goqueue.groups import (
     ShareHeartbeatResponse,
     ShareMember,
 )
-from goqueue.groups.errors import IllegalGeneration, UnknownMember
+from goqueue.groups.errors import GroupError, IllegalGeneration, UnknownMember
 from goqueue.groups.share_heartbeat import JOIN_EPOCH, LEAVE_EPOCH
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
@@ -98,7 +98,7 @@ class QueueMembers:
         if names is not None:
             request = msgspec.structs.replace(request, subscribed_names=tuple(sorted(set(names))))
         if request.member_epoch == JOIN_EPOCH and names is not None:
-            self._groups.refuse_members(group_id)
+            await self._groups.refuse_members(group_id)
             there = [n for n in names if not is_internal(n) and self._services.has_topic(n)]
             # What is published from now on is for the group.
             await self._queues.begin(group_id, there, SHARE_DEFAULTS)
@@ -127,10 +127,14 @@ class QueueMembers:
 
     async def join(self, request: JoinAsWorker) -> ShareMember:
         """A new member, or with `member_id` one that starts over; it keeps what it holds."""
+        async with self._groups.barrier:
+            return await self._join(request)
+
+    async def _join(self, request: JoinAsWorker) -> ShareMember:
         group_id, topics = request.group_id, tuple(dict.fromkeys(request.topics))
         for topic in topics:
             self._services.topic(topic)
-        self._groups.refuse_members(group_id)
+        await self._groups.refuse_members(group_id)
         start = QueueSettings(start="latest" if request.starts_at_end else "earliest")
         await self._queues.begin(group_id, topics, start)
         member_id = request.member_id or self._groups.new_member_id(request.client_id)
@@ -155,21 +159,35 @@ class QueueMembers:
 
     async def leave(self, group_id: GroupId, member_id: str) -> None:
         """What it holds goes to others at once, and counts as no failure."""
-        self._member(group_id, member_id)
+        async with self._groups.barrier:
+            self._member(group_id, member_id)
         await self._groups.share_heartbeat(
             ShareHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=LEAVE_EPOCH)
         )
         await self._queues.remove_consumer(group_id, member_id, failed=False)
 
-    def heartbeat(
+    async def heartbeat(
         self, group_id: GroupId, member_id: str, generation: int | None = None
     ) -> ShareMember:
-        member = self._member(group_id, member_id, generation)
-        self._groups.keep_share_session(group_id, member_id)
-        return member
+        async with self._groups.barrier:
+            member = self._member(group_id, member_id, generation)
+            self._groups.keep_share_session(group_id, member_id)
+            return member
+
+    async def assignment(self, group_id: GroupId, member_id: str) -> ShareMember:
+        """The member; this is no heartbeat."""
+        async with self._groups.barrier:
+            return self._member(group_id, member_id)
 
     async def poll(self, request: QueuePoll, wait_ms: int) -> list[DeliveryBatch]:
         """Messages to work on, waiting for the first; a sign of life from its start to its end."""
+        try:
+            return await self._poll(request, wait_ms)
+        except GroupError:  # of a membership that may not be committed, or not be ended
+            await self._groups.host.settled()
+            raise
+
+    async def _poll(self, request: QueuePoll, wait_ms: int) -> list[DeliveryBatch]:
         group_id, member_id = request.group_id, request.member_id
         member = self._member(group_id, member_id, request.generation)
         with self._groups.share_poll(group_id, member_id):

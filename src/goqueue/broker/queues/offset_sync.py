@@ -47,7 +47,7 @@ class OffsetSync:
                 for each in group.states.values()
                 if self._committed.get(each) != each.ack_floor
             ]
-            if moved and not self._services.groups.host.machine.has_members(group.group_id):
+            if moved and not self._services.groups.host.ahead.has_members(group.group_id):
                 try:
                     await self._commit_group(group.group_id, moved)
                 except GoQueueError as error:

@@ -283,7 +283,7 @@ class Queues:
         """
         group_id = _group_id(group)
         _check_name(consumer, "consumer")
-        self._services.groups.refuse_members(group_id)
+        await self._services.groups.refuse_members(group_id)
         check_number(max_messages, "max_messages", 1, RECEIVE_MESSAGES_MAX)
         check_number(max_bytes, "max_bytes", 1, 2**31)
         if visibility_ms is not None:

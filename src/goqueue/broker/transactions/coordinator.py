@@ -107,7 +107,7 @@ class Transactions:
 
     async def _abort_orphans(self) -> None:
         """Offsets and acks of transactions whose beginning was lost with the power."""
-        pending = self._groups.host.machine.pending_offsets
+        pending = self._groups.host.ahead.pending_offsets
         for group_id, producer_id, epoch in sorted(pending.transactions()):
             owner = self.machine.find_owner(OpenTransaction(producer_id, epoch))
             if owner is None or group_id not in owner.groups:

@@ -70,6 +70,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.CorruptData: 500,
     errors.DataDirectoryInUse: 503,
     errors.NotLeader: 503,
+    errors.NotCoordinator: 503,
     errors.Fenced: 503,
     errors.Uncertain: 504,
     errors.QuorumUnavailable: 503,

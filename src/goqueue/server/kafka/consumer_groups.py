@@ -116,7 +116,8 @@ async def handle_consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
-    groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+    async with context.broker.groups.barrier:
+        groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
     return build(ConsumerGroupDescribeResponse, groups=tuple(groups))
 
 
@@ -144,7 +145,7 @@ def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
 
 def _consumer_group(broker: Broker, group_id: GroupId) -> GroupDescription:
     """A classic one is not found here; clients then ask for it by DescribeGroups."""
-    group = broker.groups.describe(group_id)
+    group = broker.groups.host.ahead.describe(group_id).reply.reply
     if group.group_type != "consumer":
         raise GroupNotFound(f"group {group_id!r} is not a consumer group")
     return group

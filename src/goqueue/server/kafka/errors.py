@@ -51,6 +51,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.CorruptData: ErrorCode.corrupt_message,
     errors.DataDirectoryInUse: ErrorCode.kafka_storage_error,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
+    errors.NotCoordinator: ErrorCode.not_coordinator,
     errors.Fenced: ErrorCode.not_controller,
     errors.Uncertain: ErrorCode.request_timed_out,
     errors.QuorumUnavailable: ErrorCode.request_timed_out,

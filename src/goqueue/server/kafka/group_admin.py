@@ -34,7 +34,7 @@ def authorized_operations(*, asked: bool) -> int:
 
 
 async def handle_list_groups(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
-    found = context.broker.queue_groups.listed(request.states_filter, request.types_filter)
+    found = await context.broker.queue_groups.listed(request.states_filter, request.types_filter)
     return build(
         ListGroupsResponse,
         groups=tuple(
@@ -58,7 +58,8 @@ async def handle_describe_groups(
 ) -> DescribeGroupsResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.groups)
-    groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+    async with context.broker.groups.barrier:
+        groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
     return build(DescribeGroupsResponse, groups=tuple(groups))
 
 
@@ -87,7 +88,7 @@ def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
 
 def _classic_group(broker: Broker, group_id: GroupId) -> GroupDescription:
     """One of the consumer protocol is not found here; ConsumerGroupDescribe tells of it."""
-    group = broker.groups.describe(group_id)
+    group = broker.groups.host.ahead.describe(group_id).reply.reply
     if group.group_type != "classic":
         raise GroupNotFound(f"group {group_id!r} is not a classic group")
     return group

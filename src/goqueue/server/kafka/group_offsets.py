@@ -24,6 +24,7 @@ from goqueue.groups import (
     CommittedOffset,
     FetchedOffsets,
     FetchRequest,
+    GroupMachine,
     OffsetToCommit,
     PartitionResult,
 )
@@ -176,13 +177,18 @@ def _committed_topic(
 
 async def handle_offset_fetch(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Positions; with `require_stable` none that an open transaction is going to move."""
-    groups = tuple(_fetched(context, group, request.require_stable) for group in request.groups)
+    groups = await context.broker.groups.host.read(
+        lambda machine: tuple(
+            _fetched(context, machine, group, request.require_stable) for group in request.groups
+        )
+    )
     return build(OffsetFetchResponse, groups=groups)
 
 
 def _fetched(
-    context: Context, group: OffsetFetchRequestGroup, require_stable: bool
+    context: Context, machine: GroupMachine, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
+    """All of it in one moment: an end that is awaited must not come between offset and answer."""
     broker, version = context.broker, context.header.api_version
     topics = None
     if group.topics is not None:
@@ -193,13 +199,13 @@ def _fetched(
         member_id=group.member_id or "",
         member_epoch=group.member_epoch,
     )
-    (fetched,) = broker.groups.fetch([wanted])
+    (fetched,) = machine.fetch([wanted]).reply.reply
     if topics is None:
         answers = _all_topics(broker, fetched, version)
     else:
         answers = tuple(_fetched_topic(topic, found, fetched) for topic, found in topics)
     if require_stable:
-        answers = tuple(_stable(broker, group.group_id, topic) for topic in answers)
+        answers = tuple(_stable(machine, group.group_id, topic) for topic in answers)
     return build(
         OffsetFetchResponseGroup,
         group_id=group.group_id,
@@ -237,14 +243,13 @@ def _fetched_topic(
 
 
 def _stable(
-    broker: Broker, group_id: str, topic: OffsetFetchResponseTopic
+    machine: GroupMachine, group_id: str, topic: OffsetFetchResponseTopic
 ) -> OffsetFetchResponseTopic:
     """With an error, and a reason to ask again, for each position that a transaction may move."""
+    pending, name = machine.pending_offsets.of(GroupId(group_id)), TopicName(topic.name)
     partitions = tuple(
         _fetched_partition(partition.partition_index, None, ErrorCode.unstable_offset_commit)
-        if broker.groups.has_pending_offset(
-            GroupId(group_id), TopicPartition(TopicName(topic.name), partition.partition_index)
-        )
+        if TopicPartition(name, partition.partition_index) in pending
         else partition
         for partition in topic.partitions
     )

@@ -75,13 +75,14 @@ async def handle_share_group_describe(
 ) -> ShareGroupDescribeResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
-    groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+    async with context.broker.queue_groups.barrier:
+        groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
     return build(ShareGroupDescribeResponse, groups=tuple(groups))
 
 
 def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
-        group = broker.queue_groups.describe(named_group(name))
+        group = broker.queue_groups.describe_ahead(named_group(name))
     except GoQueueError as error:
         return build(
             DescribedGroup,

@@ -56,7 +56,7 @@ async def _described(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     try:
-        broker.queue_groups.describe(named_group(asked.group_id))
+        await broker.queue_groups.describe(named_group(asked.group_id))
         (stats,) = await broker.queues.stats(asked.group_id)
     except GoQueueError as error:
         return build(
@@ -131,8 +131,8 @@ async def handle_alter_share_group_offsets(
     broker = context.broker
     try:
         group_id = named_group(request.group_id)
-        broker.groups.refuse_members(group_id)
-        broker.queue_groups.refuse_members(group_id)
+        await broker.groups.refuse_members(group_id)
+        await broker.queue_groups.refuse_members(group_id)
         await broker.queues.begin(group_id, (), SHARE_DEFAULTS)
     except GoQueueError as error:
         return build(
@@ -187,8 +187,8 @@ async def handle_delete_share_group_offsets(
     broker = context.broker
     try:
         group_id = named_group(request.group_id)
-        broker.queue_groups.describe(group_id)
-        broker.queue_groups.refuse_members(group_id)
+        await broker.queue_groups.describe(group_id)
+        await broker.queue_groups.refuse_members(group_id)
     except GoQueueError as error:
         return build(
             DeleteShareGroupOffsetsResponse,

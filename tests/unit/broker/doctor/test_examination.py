@@ -139,7 +139,7 @@ async def test_records_behind_the_damage_count_too(data: Path):
     flip(only_log(data, "__groups"), 0.5)
     examined(data, mend=True)
     async with broker(data) as started:
-        (fetched,) = started.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
+        (fetched,) = await started.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
         committed = fetched.offsets[TopicPartition(TopicName("t0"), 0)]
         assert committed is not None
         assert committed.offset == COUNT - 1, "the last commit lies behind the damage"

@@ -59,7 +59,9 @@ class Groups:
 
     def committed(self, partition: int = 0) -> int | None:
         key = ids.TopicPartition(TopicName("t"), partition)
-        (fetched,) = self.broker.groups.fetch([FetchRequest(group_id=GROUP, partitions=(key,))])
+        (fetched,) = self.broker.groups.host.ahead.fetch(
+            [FetchRequest(group_id=GROUP, partitions=(key,))]
+        ).reply.reply
         found = fetched.offsets[key]
         return None if found is None else found.offset
 
@@ -160,7 +162,7 @@ async def test_a_kafka_clients_member_is_not_read_for(groups: Groups):
         )
     )
     with pytest.raises(InvalidGroupRequest):
-        groups.members.assignment(GROUP, "kafka")
+        await groups.members.assignment(GROUP, "kafka")
 
 
 async def test_strangers_are_refused(groups: Groups):

@@ -88,7 +88,7 @@ def test_the_messages_of_a_dead_member_come_back_as_time_outs():
         state = bench.queues.machine.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
         assert (state.failures(0), state.timeouts(0)) == (0, 1)
         with pytest.raises(UnknownMember):
-            bench.broker.queue_members.heartbeat(GROUP, "ann")
+            await bench.broker.queue_members.heartbeat(GROUP, "ann")
 
     play(scenario, settings=PATIENT)
 
@@ -98,7 +98,7 @@ def test_heartbeats_and_waiting_polls_keep_a_member_alive():
         ann, bob = await join(bench, "ann"), await join(bench, "bob")
         for _ in range(5):
             await asyncio.gather(poll(bench, "bob", wait_ms=20_000))
-            bench.broker.queue_members.heartbeat(GROUP, "ann", ann.epoch)
+            await bench.broker.queue_members.heartbeat(GROUP, "ann", ann.epoch)
         members = bench.broker.queue_members.members(GROUP)
         assert dict(members) == {"ann": ann, "bob": bob}
         await poll(bench, "bob", wait_ms=40_000)
@@ -128,7 +128,7 @@ def test_who_joins_again_fences_its_former_self():
         assert after.epoch > before.epoch
         members = bench.broker.queue_members
         with pytest.raises(IllegalGeneration):
-            members.heartbeat(GROUP, "ann", before.epoch)
+            await members.heartbeat(GROUP, "ann", before.epoch)
         old = QueuePoll(group_id=GROUP, member_id="ann", generation=before.epoch)
         with pytest.raises(IllegalGeneration):
             await members.poll(old, 0)
@@ -221,7 +221,7 @@ def test_members_that_the_log_of_queues_kept_are_taken_over_once():
             members = bench.broker.queue_members
             (bob,) = members.members(GROUP).values()
             assert (bob.member_id, bob.epoch, bob.session_timeout_ms) == ("bob", 2, 60_000)
-            assert members.heartbeat(GROUP, "bob", 2) is bob
+            assert await members.heartbeat(GROUP, "bob", 2) is bob
             assert (await join(bench, "ann")).epoch == 4, "the third was that ann left"
             await members.leave(GROUP, "bob")
 
@@ -297,17 +297,21 @@ def test_a_group_is_listed_described_and_deleted_in_its_mode():
         await bench.publish("jobs", b"a")
         await bench.ack(await poll(bench, "ann"))
         await bench.sleep(2)  # the floor is committed
-        (listing,) = groups.listed()
+        (listing,) = await groups.listed()
         assert (listing.group_type, listing.state, listing.member_count) == ("share", "Stable", 2)
-        assert groups.listed(types=["consumer"]) == () == groups.listed(states=["Empty"])
-        assert [each.protocol for each in groups.describe(GROUP).workers] == ["http", "share"]
+        assert await groups.listed(types=["consumer"]) == ()
+        assert await groups.listed(states=["Empty"]) == ()
+        assert [each.protocol for each in (await groups.describe(GROUP)).workers] == [
+            "http",
+            "share",
+        ]
         with pytest.raises(GroupNotEmpty):
             await groups.delete(GROUP)
         await bench.sleep(40)
-        assert [each.state for each in groups.listed()] == ["Empty"]
+        assert [each.state for each in await groups.listed()] == ["Empty"]
         await groups.delete(GROUP)
         await bench.sleep(3)
-        assert groups.listed() == ()
+        assert await groups.listed() == ()
         with pytest.raises(GroupNotFound):
             await groups.delete(GROUP)
         assert values(await bench.receive()) == [b"a"]  # a new group, from the beginning

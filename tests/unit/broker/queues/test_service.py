@@ -366,7 +366,7 @@ def test_who_peeks_leaves_no_trace():
         groups = bench.queues.machine.groups
         assert "strangers" not in groups
         assert "others" not in groups
-        assert bench.broker.queue_groups.listed() == ()
+        assert await bench.broker.queue_groups.listed() == ()
 
     play(scenario, partitions=2)
 
@@ -462,7 +462,9 @@ def append_transactional(bench: Bench, partition, who, value: bytes) -> None:
 
 
 def committed(bench: Bench) -> int | None:
-    fetched = bench.broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
+    fetched = bench.broker.groups.host.ahead.fetch(
+        [FetchRequest(group_id=GroupId("workers"))]
+    ).reply.reply
     found = fetched[0].offsets.get(TopicPartition(TopicName("jobs"), 0))
     return None if found is None else found.offset
 
@@ -479,9 +481,9 @@ def floor(bench: Bench) -> int:
 
 def test_consumers_at_work_are_seen_although_they_never_joined():
     async def scenario(bench: Bench) -> None:
-        def seen() -> tuple[str, list[str]]:
-            (group,) = bench.broker.queue_groups.listed()
-            found = bench.broker.queue_groups.describe(GroupId("workers"))
+        async def seen() -> tuple[str, list[str]]:
+            (group,) = await bench.broker.queue_groups.listed()
+            found = await bench.broker.queue_groups.describe(GroupId("workers"))
             assert (group.state, group.member_count) == (found.state, len(found.workers))
             assert all(worker.topics == ("jobs",) for worker in found.workers)
             return group.state, sorted(worker.member_id for worker in found.workers)
@@ -491,16 +493,16 @@ def test_consumers_at_work_are_seen_although_they_never_joined():
         assert await bench.receive(consumer="bob")
         waits = asyncio.create_task(bench.receive(consumer="cleo", wait_ms=50_000))
         await bench.sleep(1)
-        assert seen() == ("Stable", ["ann", "bob", "cleo"])
+        assert await seen() == ("Stable", ["ann", "bob", "cleo"])
         await bench.queues.remove_consumer("workers", "bob", failed=False)
-        assert seen() == ("Stable", ["ann", "cleo"])
+        assert await seen() == ("Stable", ["ann", "cleo"])
         await bench.ack(await waits)
         await bench.sleep(60)
-        assert seen() == ("Stable", ["ann", "cleo"]), "ann holds one, cleo might have waited"
+        assert await seen() == ("Stable", ["ann", "cleo"]), "ann holds one, cleo might have waited"
         await bench.sleep(25)
-        assert seen() == ("Stable", ["ann"])
+        assert await seen() == ("Stable", ["ann"])
         await bench.ack([first])
-        assert seen() == ("Empty", [])
+        assert await seen() == ("Empty", [])
         await bench.broker.queue_groups.delete(GroupId("workers"))
 
     play(scenario)

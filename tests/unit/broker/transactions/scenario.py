@@ -213,7 +213,8 @@ class ScenarioWorld:
     async def offset(self, where: str = "orders/0") -> list[str]:
         at, groups = place(where), self.now.groups
         found = groups.committed(BILLING).get(at)
-        pending = ", more may come" if groups.has_pending_offset(BILLING, at) else ""
+        is_pending = at in groups.host.ahead.pending_offsets.of(BILLING)
+        pending = ", more may come" if is_pending else ""
         return [f"the group is at {'no offset' if found is None else found.offset}{pending}"]
 
     async def queue(self) -> list[str]:

@@ -47,12 +47,12 @@ async def test_a_marker_that_comes_again_leaves_the_next_transaction_alone(
         if bumps_epoch:  # else nothing is added to a group before no marker can come
             await add_offset(broker, second, 2)
             await transactions._participants.end(GroupOffsets(BILLING), sent[-1])
-            assert broker.groups.has_pending_offset(BILLING, ORDERS)
+            assert ORDERS in broker.groups.host.ahead.pending_offsets.of(BILLING)
         assert committed(broker) == 1
         await transactions.end("tx", second, commits=False, bumps_epoch=bumps_epoch)
         assert await read(broker) == [b"first"]
         assert committed(broker) == 1
-        assert not broker.groups.has_pending_offset(BILLING, ORDERS)
+        assert ORDERS not in broker.groups.host.ahead.pending_offsets.of(BILLING)
 
 
 def note_markers(monkeypatch: pytest.MonkeyPatch, participants: LocalParticipants) -> list[Marker]:
@@ -150,7 +150,7 @@ async def test_who_heard_of_the_end_reads_what_it_committed(tmp_path: Path):
         await transactions.end("tx", who, commits=True, bumps_epoch=True, waits_for_markers=False)
         await asyncio.sleep(0)  # as long as it takes to hear the answer
         assert committed(broker) == 1
-        assert not broker.groups.has_pending_offset(BILLING, ORDERS)
+        assert ORDERS not in broker.groups.host.ahead.pending_offsets.of(BILLING)
         assert await read(broker) == [b"paid"]
 
 
@@ -175,9 +175,9 @@ async def test_offsets_of_a_transaction_that_no_coordinator_knows_are_dropped(tm
     async with running(tmp_path) as broker:
         request = msgspec.structs.replace(_commit_of(5), producer_id=4711, producer_epoch=0)
         await broker.groups.commit(request)
-        assert broker.groups.has_pending_offset(BILLING, ORDERS)
+        assert ORDERS in broker.groups.host.ahead.pending_offsets.of(BILLING)
     async with running(tmp_path) as broker:
-        assert not broker.groups.has_pending_offset(BILLING, ORDERS)
+        assert ORDERS not in broker.groups.host.ahead.pending_offsets.of(BILLING)
         assert committed(broker) is None
 
 

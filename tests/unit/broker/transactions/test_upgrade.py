@@ -52,12 +52,12 @@ async def test_offsets_that_waited_with_the_coordinator_are_ended_by_their_group
         await append(broker, offsets_added(4), offsets_added(5))
     for _ in range(2):  # the second start finds them taken over
         async with running(tmp_path) as broker:
-            assert broker.groups.has_pending_offset(BILLING, ORDERS)
+            assert ORDERS in broker.groups.host.ahead.pending_offsets.of(BILLING)
             assert committed(broker) is None
     async with running(tmp_path) as broker:
         await broker.transactions.end("tx", who, commits=commits, bumps_epoch=False)
         assert committed(broker) == after
-        assert not broker.groups.has_pending_offset(BILLING, ORDERS)
+        assert ORDERS not in broker.groups.host.ahead.pending_offsets.of(BILLING)
 
 
 async def test_a_plain_commit_since_the_upgrade_is_not_taken_back_at_the_next_start(

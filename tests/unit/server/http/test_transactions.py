@@ -96,13 +96,14 @@ async def test_a_transaction_spans_topics_and_a_groups_offsets(client, producer,
     await producer.call("offsets", group="workers", offsets=offsets)
 
     def committed() -> dict:
-        (fetched,) = server.broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
+        (fetched,) = server.broker.groups.host.ahead.fetch(
+            [FetchRequest(group_id=GroupId("workers"))]
+        ).reply.reply
         return {place: each.offset for place, each in fetched.offsets.items() if each}
 
     assert committed() == {}
-    assert server.broker.groups.has_pending_offset(
-        GroupId("workers"), TopicPartition(TopicName("input"), 0)
-    )
+    pending = server.broker.groups.host.ahead.pending_offsets.of(GroupId("workers"))
+    assert TopicPartition(TopicName("input"), 0) in pending
     await producer.call("commit")
     assert committed() == {("input", 0): 7}
     assert (await values(client), await values(client, "bills")) == (["order"], ["bill"])

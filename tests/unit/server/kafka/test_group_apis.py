@@ -254,7 +254,7 @@ async def fetch(
 async def test_offsets_are_committed_by_name_and_since_version_10_by_id(broker, topic, version):
     codes = await commit(broker, {0: 5, 9: 5}, version, topic.topic_id)
     assert codes == [ErrorCode.none, ErrorCode.unknown_topic_or_partition]
-    (held,) = broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
+    (held,) = await broker.groups.fetch([FetchRequest(group_id=GroupId("workers"))])
     assert {key: found.offset for key, found in held.offsets.items()} == {("orders", 0): 5}
 
 

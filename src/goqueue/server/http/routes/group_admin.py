@@ -66,7 +66,7 @@ async def list_groups(
     ] = None,
 ) -> GroupList:
     """All groups that have members or committed offsets, by name."""
-    found = broker.queue_groups.listed(
+    found = await broker.queue_groups.listed(
         () if in_state is None else (in_state,), () if of_type is None else (of_type,)
     )
     behind = [each for each in found if after is None or each.group_id > after]
@@ -87,8 +87,8 @@ async def describe_group(
 ) -> GroupDetail:
     """Its members and what each has, with the way to where it goes while it rebalances."""
     if broker.queue_groups.is_queue(group_name(group)):
-        return queue_group(broker, broker.queue_groups.describe(group_name(group)))
-    found = broker.groups.describe(group_name(group))
+        return queue_group(broker, await broker.queue_groups.describe(group_name(group)))
+    found = await broker.groups.describe(group_name(group))
     members = [_member(overview, found, each) for each in found.members]
     topics = {topic for each in members for topic in each.topics}
     topics |= {place.topic for each in members for place in each.partitions}
@@ -176,9 +176,8 @@ async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
 
 
 @routes.get("/groups/{group:str}/offsets", "Committed offsets", 404)
-async def get_offsets(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets:
-    group_id = group_name(group)
-    committed = overview.committed(group_id)
+async def get_offsets(overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets:
+    described, committed = await overview.committed(group_name(group))
     topics: dict[str, dict[str, int]] = {}
     for place, each in committed.items():
         topics.setdefault(place.topic, {})[str(place.partition)] = each.offset
@@ -188,17 +187,15 @@ async def get_offsets(broker: TheBroker, overview: TheGroupAdmin, group: GroupPa
         )
         for place, each in committed.items()
     ]
-    generation = broker.groups.describe(group_id).epoch
-    return GroupOffsets(group, generation, topics, details)
+    return GroupOffsets(group, described.epoch, topics, details)
 
 
 @routes.get("/groups/{group:str}/lag", "How far behind", 404)
-async def get_lag(broker: TheBroker, overview: TheGroupAdmin, group: GroupPath) -> GroupLag:
+async def get_lag(overview: TheGroupAdmin, group: GroupPath) -> GroupLag:
     """For each partition that the group has committed in, or that a member has."""
-    group_id = group_name(group)
-    found = await overview.lag(group_id)
-    state = broker.groups.describe(group_id).state
-    return GroupLag(group, state, sum(each.lag for each in found), [_lag(each) for each in found])
+    described, found = await overview.lag(group_name(group))
+    lag = sum(each.lag for each in found)
+    return GroupLag(group, described.state, lag, [_lag(each) for each in found])
 
 
 def _lag(found: PartitionLag) -> LagBody:
@@ -246,7 +243,7 @@ def _reset_value(data: ResetOffsets) -> int | None:
 @routes.get("/groups/{group:str}/rebalance/stats", "How often a group rebalances", 404)
 async def group_rebalances(broker: TheBroker, group: GroupPath) -> RebalanceStats:
     group_id: GroupId = group_name(group)
-    broker.groups.describe(group_id)
+    await broker.groups.describe(group_id)
     return _stats(broker.groups.statistics.groups.get(group_id, RebalanceStatistics()))
 
 

@@ -144,7 +144,7 @@ async def get_assignment(
 ) -> MembershipBody:
     """What a member has now.  This is no heartbeat."""
     engine = _engine(broker, members, group, member_id)
-    return engine.assignment(group_name(group), member_id)
+    return await engine.assignment(group_name(group), member_id)
 
 
 # --- reading ------------------------------------------------------------------------------------

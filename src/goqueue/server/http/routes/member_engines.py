@@ -75,14 +75,14 @@ class StreamEngine:
         standing = await self._members.heartbeat(group_id, member_id, generation)
         return MembershipBody(**self.fields(standing))
 
-    def assignment(self, group_id: GroupId, member_id: str) -> MembershipBody:
-        return MembershipBody(**self.fields(self._members.assignment(group_id, member_id)))
+    async def assignment(self, group_id: GroupId, member_id: str) -> MembershipBody:
+        return MembershipBody(**self.fields(await self._members.assignment(group_id, member_id)))
 
     async def poll(
         self, request: AnyRequest, polls: LongPolls, metrics: Metrics, call: PollCall
     ) -> PollBody:
         if call.generation is None:
-            self.assignment(call.group_id, call.member_id)  # or there is no such member
+            await self.assignment(call.group_id, call.member_id)  # or there is no such member
             raise InvalidRequest("generation: give that of the last answer")
         wanted = PollRequest(
             group_id=call.group_id,
@@ -156,12 +156,11 @@ class QueueEngine:
         await self._members.leave(group_id, member_id)
 
     async def heartbeat(self, group_id: GroupId, member_id: str, generation: int) -> MembershipBody:
-        return MembershipBody(
-            **self._fields(self._members.heartbeat(group_id, member_id, generation))
-        )
+        member = await self._members.heartbeat(group_id, member_id, generation)
+        return MembershipBody(**self._fields(member))
 
-    def assignment(self, group_id: GroupId, member_id: str) -> MembershipBody:
-        return MembershipBody(**self._fields(self._members.members(group_id)[member_id]))
+    async def assignment(self, group_id: GroupId, member_id: str) -> MembershipBody:
+        return MembershipBody(**self._fields(await self._members.assignment(group_id, member_id)))
 
     async def poll(
         self, request: AnyRequest, polls: LongPolls, metrics: Metrics, call: PollCall
@@ -182,7 +181,7 @@ class QueueEngine:
                 call.wait_ms,
                 lambda wait_ms: self._members.poll(wanted, wait_ms),
             )
-        member = self._members.heartbeat(call.group_id, call.member_id)
+        member = await self._members.heartbeat(call.group_id, call.member_id)
         messages = queue_messages(found, call.encoding)
         return QueuePollBody(**self._fields(member), messages=messages)
 

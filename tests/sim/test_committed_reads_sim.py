@@ -1,0 +1,174 @@
+"""What a client was told is still so after the power went, whenever that was.
+
+Writers raise numbers without waiting for each other, readers ask for them all the while.  An answer
+that was read from state ahead of its log is found out after the next power loss: the number is
+smaller than it was said to be.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+
+from goqueue.broker import Broker
+from goqueue.broker.groups.admin import GroupAdmin
+from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
+from goqueue.groups.errors import GroupNotFound
+from goqueue.model.config import Config
+from goqueue.model.errors import GoQueueError, TopicExists
+from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.topic_partition import TopicPartition
+from goqueue.queue import QueueSettings
+from goqueue.runtime import Doors
+from goqueue.testing.sim.world import World
+
+LIVES = 12
+STEPS = 25
+CLIENTS = 3
+NAMES = 20
+GROUP = GroupId("readers")
+TOPIC = TopicName("t")
+
+Ask = Callable[[Broker], Awaitable[int]]
+
+
+# --- writing: each raises its number -------------------------------------------------------------
+
+
+async def commit(broker: Broker, number: int) -> None:
+    for group_id in (GROUP, GroupId(f"group-{number % NAMES}")):
+        offsets = (OffsetToCommit(TOPIC, 0, Offset(number)),)
+        await broker.groups.commit(CommitRequest(group_id=group_id, offsets=offsets))
+
+
+async def grow(broker: Broker, number: int) -> None:
+    await broker.add_partitions(TOPIC, number + 1)
+
+
+async def create(broker: Broker, number: int) -> None:
+    await broker.create_topic(f"topic-{number % NAMES}", partitions=1)
+
+
+async def configure_topic(broker: Broker, number: int) -> None:
+    await broker.change_settings(TOPIC, {"retention.ms": str(number)})
+
+
+async def configure_group(broker: Broker, number: int) -> None:
+    await broker.queues.configure(GROUP, QueueSettings(visibility_ms=number))
+
+
+WRITERS = (commit, grow, create, configure_topic, configure_group)
+
+
+# --- asking: each gives the newest number that it sees --------------------------------------------
+
+
+async def fetched_offset(broker: Broker) -> int:
+    (fetched,) = await broker.groups.fetch([FetchRequest(group_id=GROUP)])
+    return max((each.offset for each in fetched.offsets.values() if each), default=0)
+
+
+async def committed_offset(broker: Broker) -> int:
+    try:
+        _, committed = await GroupAdmin(broker).committed(GROUP)
+    except GroupNotFound:
+        return 0
+    return committed[TopicPartition(TOPIC, 0)].offset
+
+
+async def listed_groups(broker: Broker) -> int:
+    return len(await broker.queue_groups.listed())
+
+
+async def described_groups(broker: Broker) -> int:
+    found = 0
+    for number in range(NAMES):
+        with contextlib.suppress(GroupNotFound):
+            await broker.groups.describe(GroupId(f"group-{number}"))
+            found += 1
+    return found
+
+
+async def partitions(broker: Broker) -> int:
+    return broker.topic(TOPIC).partitions
+
+
+async def topics(broker: Broker) -> int:
+    return len(broker.topics())
+
+
+async def refused_topics(broker: Broker) -> int:
+    """How many cannot be created because they exist."""
+    found = 0
+    for number in range(NAMES):
+        try:
+            await broker.create_topic(f"topic-{number}", validate_only=True)
+        except TopicExists:
+            found += 1
+    return found
+
+
+async def topic_setting(broker: Broker) -> int:
+    return int(broker.topic(TOPIC).overrides.get("retention.ms", "0"))
+
+
+async def group_setting(broker: Broker) -> int:
+    found = broker.queues.settings(GROUP).visibility_ms
+    return 0 if found == QueueSettings().visibility_ms else found
+
+
+QUESTIONS: tuple[Ask, ...] = (
+    fetched_offset,
+    committed_offset,
+    listed_groups,
+    described_groups,
+    partitions,
+    topics,
+    refused_topics,
+    topic_setting,
+    group_setting,
+)
+
+
+class Clients:
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f"{seed}/clients")
+        self._numbers = dict.fromkeys(WRITERS, 0)
+        self.told = dict.fromkeys(QUESTIONS, 0)
+
+    async def live(self, doors: Doors) -> None:
+        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+            if not broker.has_topic(TOPIC):
+                await broker.create_topic(TOPIC, partitions=1)
+            for ask, before in self.told.items():
+                found = await ask(broker)
+                assert found >= before, f"{ask.__name__}: {found}, and {before} was told"
+            workers = [self._write(broker) for _ in range(CLIENTS)]
+            await asyncio.gather(*workers, *(self._ask(broker) for _ in range(CLIENTS)))
+
+    async def _write(self, broker: Broker) -> None:
+        for _ in range(STEPS):
+            write = self._random.choice(WRITERS)
+            self._numbers[write] += 1
+            with contextlib.suppress(GoQueueError):  # another one was faster, or it is there
+                await write(broker, self._numbers[write])
+
+    async def _ask(self, broker: Broker) -> None:
+        for _ in range(STEPS):
+            ask = self._random.choice(QUESTIONS)
+            found = await ask(broker)
+            self.told[ask] = max(self.told[ask], found)
+            await broker.doors.clock.sleep(self._random.choice((0, 0.0001, 0.001)))
+
+
+def test_what_was_told_is_still_so_after_the_power_went(seed: int):
+    with World(seed) as world:
+        clients = Clients(seed)
+        for _ in range(LIVES):
+            world.start("a", clients.live)
+            world.run_for(world.random.uniform(0.005, 0.05))
+            if world.alive("a"):
+                world.power_loss("a", in_order=world.random.random() < 0.3)
+        world.start("a", clients.live)
+        world.run_until(lambda: not world.alive("a"))
+        assert any(clients.told.values()), "nobody was told anything"
