@@ -32,7 +32,7 @@ from goqueue.log.log import CheckpointPoint, Log
 from goqueue.log.producers import Producers, copy_of
 from goqueue.log.segment import SUFFIXES, Damage, DamageFound, Segment, SegmentTail, empty_tail
 from goqueue.log.synced import MarkFile
-from goqueue.model.errors import CorruptData, OffsetOutOfRange
+from goqueue.model.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
 from goqueue.runtime import Disk
 
@@ -48,7 +48,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def announce_truncation(
-    log: Log, point: CheckpointPoint, offset: Offset, *, unclean: bool = False
+    disk: Disk, log: Log, point: CheckpointPoint, offset: Offset, *, unclean: bool = False
 ) -> Cut:
     """Decide that the log ends before the batch that holds `offset`.  Blocking.
 
@@ -58,18 +58,18 @@ def announce_truncation(
     """
     assert offset < log.end_offset, "there is nothing to cut"
     if offset < log.segments[0].base_offset:
-        return announce_reset(log, point, offset, unclean=unclean)
+        return announce_reset(disk, log, point, offset, unclean=unclean)
     cut = _plan(log, offset)
     end, committed = cut.checkpoint.tail.next_offset, log.high_watermark
     if end < committed and not unclean:
         raise OffsetOutOfRange(
             f"{log.directory} is not cut at offset {end}: records below {committed} are committed"
         )
-    return _announce(log, point, cut)
+    return _announce(disk, log, point, cut)
 
 
 def announce_reset(
-    log: Log, point: CheckpointPoint, start: Offset, *, unclean: bool = False
+    disk: Disk, log: Log, point: CheckpointPoint, start: Offset, *, unclean: bool = False
 ) -> Cut:
     """Decide that the log drops all it has and begins at `start`.  Blocking.
 
@@ -84,11 +84,17 @@ def announce_reset(
     checkpoint = Checkpoint(
         start, start, empty_tail(start), start, high_watermark=start, is_cut=True
     )
-    return _announce(log, point, Cut(checkpoint, Producers()))
+    return _announce(disk, log, point, Cut(checkpoint, Producers()))
 
 
-def _announce(log: Log, point: CheckpointPoint, cut: Cut) -> Cut:
-    log.run_checkpoint(msgspec.structs.replace(point, checkpoint=cut.checkpoint))
+def _announce(disk: Disk, log: Log, point: CheckpointPoint, cut: Cut) -> Cut:
+    try:
+        log.run_checkpoint(msgspec.structs.replace(point, checkpoint=cut.checkpoint))
+    except DiskFull as error:
+        saved = checkpoints.load(disk, log.directory)
+        if saved is not None and saved.is_cut:  # an opening would find it
+            raise StorageFailed(f"{log.directory}: half cut: {error}") from error
+        raise
     return cut
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from goqueue.log import Log, checkpoint, open_log, truncation
 from goqueue.log.inspection import inspect_log
 from goqueue.log.truncation import Cut
 from goqueue.model.errors import CorruptData, DiskFull, OffsetOutOfRange
-from goqueue.model.ids import Epoch, Offset
+from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.runtime import Disk, RealDisk
 from goqueue.testing.sim import Moment, SimCrash, SimDisk
 from tests.unit.log.logs import check_indexes
 from tests.unit.log.replicated_logs import (
@@ -36,20 +38,20 @@ from tests.unit.log.replicated_logs import (
 )
 
 
-def truncate(disk: SimDisk, log: Log, offset: int, *, unclean: bool = False) -> None:
+def truncate(disk: Disk, log: Log, offset: int, *, unclean: bool = False) -> None:
     """All steps, as the owner of a log takes them."""
     point = log.checkpoint_point()
-    carry_out(
-        disk, log, truncation.announce_truncation(log, point, Offset(offset), unclean=unclean)
-    )
+    announced = truncation.announce_truncation(disk, log, point, Offset(offset), unclean=unclean)
+    carry_out(disk, log, announced)
 
 
-def reset(disk: SimDisk, log: Log, start: int, *, unclean: bool = False) -> None:
+def reset(disk: Disk, log: Log, start: int, *, unclean: bool = False) -> None:
     point = log.checkpoint_point()
-    carry_out(disk, log, truncation.announce_reset(log, point, Offset(start), unclean=unclean))
+    announced = truncation.announce_reset(disk, log, point, Offset(start), unclean=unclean)
+    carry_out(disk, log, announced)
 
 
-def carry_out(disk: SimDisk, log: Log, announced: Cut) -> None:
+def carry_out(disk: Disk, log: Log, announced: Cut) -> None:
     removed = truncation.cut(disk, log, announced)
     truncation.finish(disk, log, announced, removed)
 
@@ -140,6 +142,10 @@ def reset_history(disk: SimDisk, log: Log) -> None:
     reset(disk, log, 1000)
 
 
+def state_now(log: Log) -> State:
+    return state_of(log, times=False)
+
+
 def written() -> History:
     history = History().play(KEPT)
     play(history, REST, 0)
@@ -150,11 +156,11 @@ def written() -> History:
 def state_after(work: Callable[[SimDisk, Log], None]) -> State:
     history = written()
     work(history.disk, history.log)
-    return state_of(history.log)
+    return state_now(history.log)
 
 
-WHOLE = state_of(written().log)
-CUT = state_of(History().play(KEPT).log)
+WHOLE = state_now(written().log)
+CUT = state_now(History().play(KEPT).log)
 STORIES = {"truncated": (cut_history, CUT), "reset": (reset_history, state_after(reset_history))}
 
 
@@ -186,7 +192,7 @@ def test_a_crash_at_any_moment_leaves_the_old_log_or_the_new_one(story: str, end
             survivor = disk.kill() if ending == "kill" else disk.crash(holes=operation % 2 == 0)
             log, recovery = open_log(survivor, LEADER, SETTINGS, REPLICA)
             assert not recovery.problems, disk._dying
-            state = state_of(log)
+            state = state_now(log)
             assert state in (WHOLE, after), disk._dying
             assert log.high_watermark == (1000 if state == after != CUT else 12)
             found.add(state == after)
@@ -199,15 +205,16 @@ def _check_goes_on(disk: SimDisk, log: Log, state: State) -> None:
     """It is as it is, also for the next process, and can be written to."""
     history = History()
     history.disk, history.log = disk, log
-    assert state_of(history.opened()) == state
+    assert state_now(history.opened()) == state
     history.epoch = Epoch(9)
     history.log = history.opened()
     history.play([("plain", 3)] * 8)
-    appended = state_of(history.log)
+    appended = state_now(history.log)
     assert appended.content.startswith(state.content)
     assert appended.epochs == [*state.epochs, (9, state.end_offset)]
     history.restart("power")
-    assert state_of(history.log) == appended
+    assert state_now(history.log) == appended
+    check_indexes(history.log)
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -218,7 +225,7 @@ def test_once_it_is_done_the_rest_does_not_come_back(story: str, fate: int):
     work(history.disk, history.log)
     log, recovery = open_log(history.disk.crash(fate), LEADER, SETTINGS, REPLICA)
     assert not recovery.problems
-    assert state_of(log) == after
+    assert state_now(log) == after
 
 
 @pytest.mark.parametrize("fate", range(6))
@@ -231,7 +238,7 @@ def test_an_old_mark_does_not_come_back_with_the_next_power_loss(fate: int):
     disk = history.disk.crash(fate)
     log, recovery = open_log(disk, LEADER, SETTINGS, REPLICA)
     assert "missing" not in " ".join(recovery.problems)  # at most there is a torn end
-    assert state_of(log).content.startswith(CUT.content)
+    assert state_now(log).content.startswith(CUT.content)
 
 
 # --- what it costs ------------------------------------------------------------------------------
@@ -261,9 +268,9 @@ def test_committed_records_are_cut_only_by_a_caller_who_says_so():
     log, before = history.log, state_of(history.log)
     point = log.checkpoint_point()
     with pytest.raises(OffsetOutOfRange, match="records below 12 are committed"):
-        truncation.announce_truncation(log, point, Offset(11))
+        truncation.announce_truncation(history.disk, log, point, Offset(11))
     with pytest.raises(OffsetOutOfRange, match="records below 12 are committed"):
-        truncation.announce_reset(log, point, Offset(11))
+        truncation.announce_reset(history.disk, log, point, Offset(11))
     log.put_back(point)
     assert state_of(log) == before
     truncate(history.disk, log, 11, unclean=True)
@@ -291,7 +298,7 @@ def test_a_full_disk_leaves_the_log_as_it_was():
     point = history.log.checkpoint_point()
     history.disk.fill_up()
     with pytest.raises(DiskFull):
-        truncation.announce_truncation(history.log, point, CUT.end_offset)
+        truncation.announce_truncation(history.disk, history.log, point, CUT.end_offset)
     history.log.put_back(point)
     history.disk.make_room()
     assert state_of(history.log) == before
@@ -306,10 +313,37 @@ def test_damage_below_the_cut_is_told_and_nothing_is_cut():
     history.disk.flip_bit(segment.log.path, 70)
     point = history.log.checkpoint_point()
     with pytest.raises(CorruptData, match="damaged batch at position 0"):
-        truncation.announce_truncation(history.log, point, CUT.end_offset)
+        truncation.announce_truncation(history.disk, history.log, point, CUT.end_offset)
     saved = checkpoint.load(history.disk, LEADER)
     assert saved is not None
     assert not saved.is_cut
+
+
+# --- on a real disk -----------------------------------------------------------------------------
+
+
+def test_a_real_file_is_cut_and_written_on(tmp_path: Path):
+    directory = str(tmp_path / "log")
+    reference = History().play(KEPT)
+    history = written()
+    content = b"".join(bytes(chunk) for chunk in chunks_of(history.log))
+    with contextlib.closing(RealDisk()) as disk:
+        log, _ = open_log(disk, directory, SETTINGS, REPLICA)
+        log.append_as_follower(content, leader_epoch=Epoch(9), now=Timestamp(1))
+        truncate(disk, log, CUT.end_offset)
+        assert state_of(log) == state_of(reference.log)
+        reference.epoch = Epoch(9)
+        reference.play([("plain", 3)] * 8)
+        rest = b"".join(bytes(chunk) for chunk in chunks_of(reference.log))[len(CUT.content) :]
+        log.append_as_follower(rest, leader_epoch=Epoch(9), now=Timestamp(1))
+        assert state_of(log) == state_of(reference.log)
+        log.close()
+    with contextlib.closing(RealDisk()) as disk:
+        log, recovery = open_log(disk, directory, SETTINGS, REPLICA)
+        assert not recovery.problems
+        assert state_of(log) == state_of(reference.log)
+        reset(disk, log, 500)
+        assert sorted(path.name for path in (tmp_path / "log").glob("*.log")) == [f"{500:020d}.log"]
 
 
 # --- readers ------------------------------------------------------------------------------------

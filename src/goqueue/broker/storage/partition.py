@@ -12,7 +12,8 @@ decide.  The role is replaced whole, and ends with all that waits for it.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,16 +27,20 @@ from goqueue.cluster.replication import (
     Replicas,
     Role,
 )
-from goqueue.log import Appended, Chunk, Log, TimedOffset
+from goqueue.log import Appended, Chunk, Log, TimedOffset, truncation
 from goqueue.log.compaction import Result
 from goqueue.log.log import CheckpointPoint, Replacement, SyncPoint
+from goqueue.log.segment import Segment
+from goqueue.log.truncation import Cut
 from goqueue.model.batch import BatchHeader, Buffer, RecordReader, record_block
 from goqueue.model.errors import (
     BatchTooLarge,
+    CorruptData,
     DiskFull,
     GoQueueError,
     NotEnoughReplicas,
     NotLeader,
+    OffsetOutOfRange,
     OutOfHandles,
     StorageFailed,
     TopicNotFound,
@@ -48,6 +53,8 @@ from goqueue.runtime import Disk
 HANDLE_RETRY_SECONDS: Final = 0.1
 REPLACEMENT_RETRY_SECONDS: Final = 1.0
 DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
+
+T = TypeVar("T")
 
 
 class Waiter:
@@ -133,6 +140,22 @@ class Partition:
             self._refuse_waiters()
             self._wake_readers()
         self._advance()
+
+    async def lead(self, role: Leader) -> None:
+        """Take the role once it is durable where its epoch starts.
+
+        Then this node can tell its followers where their logs and its own part, whatever it has
+        written since, and whatever becomes of that.
+        """
+        await self._ready_for_work()
+        entries, point = self.log.begin_epoch(role.epoch), self.log.sync_point()
+
+        def store() -> None:
+            self.log.store_epochs(entries)
+            self.log.run_sync(point)
+
+        await self._run(store, point)
+        self.take_role(role)
 
     def _led_by(self, role: Role) -> Replicas | None:
         if not isinstance(role, Leader):
@@ -370,6 +393,97 @@ class Partition:
     def _wake_readers(self) -> None:
         for waiter in self._waiters:
             waiter.wake()
+
+    # --- following --------------------------------------------------------------------------------
+
+    def append_as_follower(self, data: Buffer, now: Timestamp) -> None:
+        """Write what the leader sent, as it is.  Raises what `Log.append_as_follower` does."""
+        assert isinstance(self.role, Follower), f"{self} is not a follower's"
+        was_synced, before = not self.log.needs_sync, self.log.end_offset
+        try:
+            self.log.append_as_follower(data, leader_epoch=self.leader_epoch, now=now)
+        except StorageFailed:
+            self._tell_if_failed()
+            raise
+        self.messages_in += self.log.end_offset - before
+        self.bytes_in += len(data)
+        if was_synced:
+            self._on_dirty(self)
+
+    def follow_watermark(self, leader_watermark: Offset) -> None:
+        """What the leader says is committed is so here, as far as this node has it."""
+        assert isinstance(self.role, Follower), f"{self} is not a follower's"
+        log = self.log
+        own = log.synced_offset if log.settings.flush == "commit" else log.end_offset
+        offset = min(leader_watermark, own)
+        if offset > log.high_watermark:
+            log.high_watermark = offset
+            log.producers.settle(offset)
+            self._wake_readers()
+
+    async def truncate_to(self, offset: Offset, *, unclean: bool = False) -> None:
+        """Give up the batch that holds `offset` and all that follow, durably.
+
+        Raises `OffsetOutOfRange` when they are committed and nobody says that the election was
+        `unclean`, `CorruptData` or `DiskFull`: then nothing has changed.
+        """
+        if offset < self.log.end_offset:
+            announce = truncation.announce_truncation
+            await self._cut(partial(announce, offset=offset, unclean=unclean))
+
+    async def reset_to(self, start: Offset, *, unclean: bool = False) -> None:
+        """Drop everything and begin at `start`, durably; raises what `truncate_to` does."""
+        await self._cut(partial(truncation.announce_reset, start=start, unclean=unclean))
+
+    async def _cut(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
+        """All steps in one turn: a checkpoint between two of them would undo the first."""
+        assert self._replicas is None, f"{self}: what a leader has is only added to"
+        async with self._files.removing():
+            await self._ready_for_work()
+            self._work = turn = asyncio.get_running_loop().create_future()
+            try:
+                await self._cut_in_turn(announce)
+            finally:
+                self._work = None
+                turn.set_result(None)
+                self._tell_if_failed()
+        self._wake_readers()
+
+    async def _cut_in_turn(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
+        point = self.log.checkpoint_point()
+        try:
+            cut = await self._in_thread(lambda: announce(self._disk, self.log, point))
+        except (OffsetOutOfRange, CorruptData, DiskFull):
+            self.log.put_back(point)
+            raise
+        except BaseException as error:
+            self.log.fail(f"truncation: {error}")  # it may be known or not
+            raise
+        removed = truncation.cut(self._disk, self.log, cut)
+        try:
+            await self._finish_cut(cut, removed)
+        except BaseException as error:
+            self.log.fail(f"truncation: {error}")  # the next opening finishes it
+            raise
+
+    async def _finish_cut(self, cut: Cut, removed: tuple[Segment, ...]) -> None:
+        """Once it is announced, it is tried until it is done: nothing may be written before."""
+        while not self.log.abandoned:
+            try:
+                await self._in_thread(lambda: truncation.finish(self._disk, self.log, cut, removed))
+            except DiskFull:
+                await asyncio.sleep(REPLACEMENT_RETRY_SECONDS)
+            else:
+                return
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Also a caller that gives up waits for the thread: it uses the log's files."""
+        job = self._disk.in_background(work)
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            await asyncio.wait([job])
+            raise
 
     # --- reading ----------------------------------------------------------------------------------
 

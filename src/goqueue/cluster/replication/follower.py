@@ -7,7 +7,7 @@ none, says where its own ends, and the follower cuts its log there and asks agai
 
 import msgspec
 
-from goqueue.log.epochs import LeaderEpochs
+from goqueue.log.epochs import LeaderEpochs, where_to_truncate
 from goqueue.model.ids import NO_EPOCH, Epoch, Offset
 
 
@@ -60,8 +60,7 @@ def truncation_offset(
 
     `high_watermark` is the durable one.  Only after an unclean election may it be undercut.
     """
-    _, own_end = epochs.end_offset_for(diverged.epoch, log_end)
-    offset = Offset(max(0, min(own_end, diverged.end_offset)))
+    offset = where_to_truncate(epochs, log_end, diverged.epoch, diverged.end_offset)
     if offset < high_watermark and not is_unclean:
         return Frozen(offset, high_watermark)
     return offset
