@@ -84,7 +84,7 @@ class Reading:
         self._connector = not given.no_connector and self._add_connector()
 
     def measure(self) -> None:
-        print(f"load average {os.getloadavg()[0]:.1f}, decoder: {engines.chosen().name}")
+        print(f"load average {os.getloadavg()[0]:.1f}, decoder: {engines.choose().name}")
         sizes = (("small", self._given.records, 100), ("large", self._given.records // 10, 1024))
         for topic, records, size in sizes:
             sums = fill(self._broker, topic, records=records, size=size, partitions=PARTITIONS)

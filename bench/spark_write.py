@@ -85,7 +85,7 @@ class Writing:
 
     def measure(self) -> None:
         given = self._given
-        print(f"load average {os.getloadavg()[0]:.1f}, encoder: {engines.chosen().name}")
+        print(f"load average {os.getloadavg()[0]:.1f}, encoder: {engines.choose().name}")
         print(
             f"{given.rows:,} rows of {given.size} bytes, {given.partitions} partitions,"
             f" compression {given.compression}, contents verified"

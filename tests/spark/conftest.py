@@ -22,7 +22,7 @@ from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan
 from tests.conformance.server import Server
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def values_in(client: KafkaClient, broker: str) -> Callable[[str], list[str]]:
         partitions = client.metadata([topic])[topic].partitions
         latest = client.list_offsets(dict.fromkeys(partitions, LATEST))
         task = tuple(OffsetRange(*where, 0, latest[where].offset) for where in partitions)
-        batches = read(Recipe(bootstrap=broker, columns=("value",)), task)
+        batches = read(ReadPlan(bootstrap=broker, columns=("value",)), task)
         return [value.as_py().decode() for batch in batches for value in batch.column(0)]
 
     return values_in

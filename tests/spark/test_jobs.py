@@ -80,7 +80,7 @@ def test_dead_letters_are_sorted_and_driven_back_by_a_condition(
     counted = {row["error"]: row["letters"] for row in job.triage(letters).collect()}
     assert counted == {"even": 5, "odd": 5}
 
-    picked = job.picked(letters, "error = 'odd' and headers['n'] >= '5' and reason = 'rejected'")
+    picked = job.pick(letters, "error = 'odd' and headers['n'] >= '5' and reason = 'rejected'")
     done = job.redrive(picked, http, topic)
     assert (done.picked, done.moved) == (3, 3)
     again = job.redrive(picked, http, topic)

@@ -7,7 +7,7 @@ import pytest
 from goqueue.spark.runtime.job_runner import Runner
 from goqueue.spark.runtime.stop import Stop
 from goqueue.spark.sql.job import BadQuery, TopicRange, query
-from goqueue.spark.sql.live_query import best_mode, following
+from goqueue.spark.sql.live_query import best_mode, follow
 from goqueue.spark.sql.rows import plain_rows
 from tests.spark.conftest import START_MS
 
@@ -149,7 +149,7 @@ def test_following_shows_what_comes(spark, client, broker, fill, topic):
     frame = query(spark, client, broker, f"select id from `{topic}`", is_stream=True)
     assert best_mode(spark, frame) == "append"
     running = Runner(spark, stop, lambda _: None, stop_seconds=30)
-    with following(spark, frame, present, rows_max=100) as stream:
+    with follow(spark, frame, present, rows_max=100) as stream:
         running.streams([stream])
     assert sorted(each["id"] for each in seen) == [0, 0, 1, 1, 2, 2, 3, 4]
 
@@ -167,6 +167,6 @@ def test_nothing_to_follow(spark, client, broker):
     frame = query(spark, client, broker, "select 1", is_stream=True)
     with (
         pytest.raises(BadQuery, match="no topic in this query"),
-        following(spark, frame, lambda batch, rows: None, rows_max=1),
+        follow(spark, frame, lambda batch, rows: None, rows_max=1),
     ):
         pass

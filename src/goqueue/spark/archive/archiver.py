@@ -33,7 +33,7 @@ from goqueue.spark.archive.columns import (
 )
 from goqueue.spark.archive.plan import Kind, Plan, Report, TopicPlan
 from goqueue.spark.lake import LakeError, LakeTable, MarksMoved, open_table
-from goqueue.spark.lake.growth import grown, widened
+from goqueue.spark.lake.growth import grow, widen
 from goqueue.spark.lake.table import DataFile
 from goqueue.spark.lake.writing import WriteSettings
 
@@ -91,7 +91,7 @@ class Archiver:
             reports = list(run(self._plan()))
             try:
                 if all(each.is_complete for each in reports):
-                    return self._committed(reports)
+                    return self._commit(reports)
                 self._discard(reports)
                 self._learn(reports)
             except MarksMoved:
@@ -128,7 +128,7 @@ class Archiver:
         for name, schemas in found.items():
             self._topics[name].grow(schemas)
 
-    def _committed(self, reports: Sequence[Report]) -> Archived:
+    def _commit(self, reports: Sequence[Report]) -> Archived:
         totals: dict[Kind, int] = {"rows": 0, "letters": 0}
         kinds: tuple[Kind, ...] = ("letters", "rows")
         count = 0
@@ -175,7 +175,7 @@ class _TopicTables:
             self._schema = self._beginning()
         else:
             self._check_kind(known)
-            self._schema = widened(known, self._beginning())
+            self._schema = widen(known, self._beginning())
         names = {self._mark(each): each for each in self._partitions}
         self._marks = {kind: each.marks(names) for kind, each in self.tables.items()}
 
@@ -192,9 +192,9 @@ class _TopicTables:
     def grow(self, found: Sequence[Any]) -> None:
         """Add the columns that tasks have found."""
         known = value_fields(self._schema)
-        fields = grown(known, found, reserved_prefix=PREFIX).schema
+        fields = grow(known, found, reserved_prefix=PREFIX).schema
         if fields.equals(known):  # together they cannot be columns: take what the first one saw
-            fields = grown(known, found[:1], reserved_prefix=PREFIX).schema
+            fields = grow(known, found[:1], reserved_prefix=PREFIX).schema
         assert not fields.equals(known), "a task reports only what can be a column"
         wanted = decoded_schema(fields, keep_value=self._settings.keep_value)
         self.tables["rows"].ensure(wanted)

@@ -22,9 +22,10 @@ from goqueue.spark.archive.archiver import Archiver, ArchiveSettings, TopicFacts
 from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.archive.plan import Plan, Report
 from goqueue.spark.lake.writing import WriteSettings
+from goqueue.spark.runtime.query import StandInQuery
 from goqueue.spark.source.options import source_options
-from goqueue.spark.source.read_plan import Recipe, recipe_of
-from goqueue.spark.source.schema import RECORD_COLUMNS
+from goqueue.spark.source.read_plan import ReadPlan, read_plan_for
+from goqueue.spark.topic_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,8 +55,8 @@ def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
     writer = rows.writeStream.queryName(options.name or f"archive-{Path(options.target).name}")
     counts = Counts()
     writer = writer.option("checkpointLocation", _checkpoint(options))
-    writer = writer.foreachBatch(into(job, counts, _recipe(chosen)))
-    return ArchiveQuery(_triggered(writer, options.trigger).start(), counts)
+    writer = writer.foreachBatch(into(job, counts, _read_plan(chosen)))
+    return ArchiveQuery(_set_trigger(writer, options.trigger).start(), counts)
 
 
 class Counts:
@@ -68,7 +69,7 @@ class Counts:
         self._records[batch] = records
         self._records.pop(batch - COUNTS_KEPT, None)
 
-    def corrected(self, report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    def correct(self, report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """A report of Spark's, which has counted ranges, with records instead."""
         if report is None or not report["numInputRows"]:
             return report
@@ -78,66 +79,42 @@ class Counts:
         return {**report, "numInputRows": records, **rate}
 
 
-class ArchiveQuery:
+class ArchiveQuery(StandInQuery):
     """Spark's query, but for its counts."""
 
     def __init__(self, query: "StreamingQuery", counts: Counts) -> None:
-        self._query = query
+        super().__init__(query)
         self._counts = counts
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._query, name)
-
-    @property
-    def name(self) -> str | None:
-        return self._query.name
-
-    @property
-    def isActive(self) -> bool:  # noqa: N802 -- Spark's name
-        return self._query.isActive
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        return self._query.status
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802 -- Spark's name
-        return self._counts.corrected(self._query.lastProgress)
+        return self._counts.correct(self.query.lastProgress)
 
     @property
     def recentProgress(self) -> Sequence[Mapping[str, Any]]:  # noqa: N802 -- Spark's name
-        reports = map(self._counts.corrected, self._query.recentProgress)
+        reports = map(self._counts.correct, self.query.recentProgress)
         return [each for each in reports if each is not None]
-
-    def exception(self) -> BaseException | None:
-        return self._query.exception()
-
-    def awaitTermination(self) -> object:  # noqa: N802 -- Spark's name
-        return self._query.awaitTermination()
-
-    def stop(self) -> None:
-        self._query.stop()
 
 
 def into(
-    job: Archiver, counts: Counts | None = None, recipe: Recipe | None = None
+    job: Archiver, counts: Counts | None = None, read_plan: ReadPlan | None = None
 ) -> "Callable[[DataFrame, int], None]":
     """What `foreachBatch` takes, for any stream of rows of topics: with all eight columns of
-    records, with those of whole batches, or of ranges, which tasks read by the recipe."""
+    records, with those of whole batches, or of ranges, which tasks read by the read_plan."""
 
     def archive_batch(rows: "DataFrame", batch: int) -> None:
-        done = job.archive(lambda plan: run_tasks(rows, plan, recipe))
+        done = job.archive(lambda plan: run_tasks(rows, plan, read_plan))
         if counts is not None:
             counts.note(batch, done.rows + done.letters)
 
     return archive_batch
 
 
-def run_tasks(rows: "DataFrame", plan: Plan, recipe: Recipe | None = None) -> Iterable[Report]:
+def run_tasks(rows: "DataFrame", plan: Plan, read_plan: ReadPlan | None = None) -> Iterable[Report]:
     """One report a task, in the order of their rows."""
     from goqueue.spark.archive import tasks
 
-    found = rows.mapInArrow(partial(tasks.run, plan, recipe), "report binary").collect()
+    found = rows.mapInArrow(partial(tasks.run, plan, read_plan), "report binary").collect()
     return [msgspec.msgpack.decode(each["report"], type=Report) for each in found]
 
 
@@ -222,17 +199,17 @@ def _source(options: ArchiveOptions, start: str) -> dict[str, str]:
     return chosen
 
 
-def _recipe(chosen: Mapping[str, str]) -> Recipe:
+def _read_plan(chosen: Mapping[str, str]) -> ReadPlan:
     """How the source would read records, with all columns."""
     told = source_options({**chosen, "unit": "record"}, is_stream=True)
-    return recipe_of(told, list(RECORD_COLUMNS.items()))
+    return read_plan_for(told, list(RECORD_COLUMNS.items()))
 
 
 def _checkpoint(options: ArchiveOptions) -> str:
     return options.checkpoint or str(Path(options.target) / CHECKPOINT)
 
 
-def _triggered(writer: "DataStreamWriter", trigger: str) -> "DataStreamWriter":
+def _set_trigger(writer: "DataStreamWriter", trigger: str) -> "DataStreamWriter":
     if trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=trigger)

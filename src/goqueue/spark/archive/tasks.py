@@ -22,8 +22,8 @@ from goqueue.spark.archive.unpacking import records_of
 from goqueue.spark.lake.json_values import decode
 from goqueue.spark.lake.table import Placement
 from goqueue.spark.lake.writing import FileSet
-from goqueue.spark.runtime.garbage import settle
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.runtime.garbage import freeze_gc
+from goqueue.spark.source.read_plan import ReadPlan
 
 # What dates can say, in microseconds: years 1 to 9999.  Producers may send any number.
 TIME_US_MIN: Final = -62_135_596_800_000_000
@@ -32,19 +32,19 @@ TIME_US_MAX: Final = 253_402_300_799_999_999
 REPORT_SCHEMA: Final = pa.schema([("report", pa.binary())])
 
 
-def run(plan: Plan, recipe: Recipe | None, batches: Iterable[Any]) -> Iterator[Any]:
+def run(plan: Plan, read_plan: ReadPlan | None, batches: Iterable[Any]) -> Iterator[Any]:
     """For `mapInArrow`: batches of rows in, one row with the report out."""
-    report = msgspec.msgpack.encode(archive(plan, batches, recipe))
-    settle()
+    report = msgspec.msgpack.encode(archive(plan, batches, read_plan))
+    freeze_gc()
     yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], schema=REPORT_SCHEMA)
 
 
-def archive(plan: Plan, batches: Iterable[Any], recipe: Recipe | None = None) -> Report:
-    """`recipe`: how to read ranges, if that is what comes."""
+def archive(plan: Plan, batches: Iterable[Any], read_plan: ReadPlan | None = None) -> Report:
+    """`read_plan`: how to read ranges, if that is what comes."""
     task = _Task(plan)
     try:
         for each in batches:
-            for records in records_of(each, recipe):
+            for records in records_of(each, read_plan):
                 task.take(records)
         return task.finish()
     except BaseException:
@@ -97,7 +97,7 @@ class _Task:
     def _take_topic(self, topic: "_Topic", records: Any) -> None:
         rows, letters = topic.without_time(records)
         if self._plan.decode:
-            rows, more = self._decoded(topic, rows)
+            rows, more = self._decode(topic, rows)
             letters += more
         if not self._report.is_complete:
             return  # there will be another round: do not write
@@ -109,7 +109,7 @@ class _Task:
             if missing.num_rows:
                 self._files.write((topic.name, "letters"), missing)
 
-    def _decoded(self, topic: "_Topic", records: Any) -> tuple[Any, list[Any]]:
+    def _decode(self, topic: "_Topic", records: Any) -> tuple[Any, list[Any]]:
         found = decode(records.column("value"), topic.fields, reserved_prefix=PREFIX)
         for schema in found.found:
             self._report.found.append((topic.name, schema.serialize().to_pybytes()))

@@ -15,23 +15,23 @@ from goqueue.spark.archive.columns import RECORD_SCHEMA
 from goqueue.spark.columns import Decoder
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange, Task
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan
 
 HUGE: Final = 2**62
 STRETCH_BYTES_MAX: Final = 32 << 20
 
 
-def records_of(rows: Any, recipe: Recipe | None = None) -> Iterator[Any]:
-    """Batches of `RECORD_SCHEMA`; ranges are read by `recipe`, which has all its columns."""
+def records_of(rows: Any, read_plan: ReadPlan | None = None) -> Iterator[Any]:
+    """Batches of `RECORD_SCHEMA`; ranges are read by `read_plan`, which has all its columns."""
     if "endOffset" in rows.schema.names:
-        assert recipe is not None, "who asks for ranges says how to read them"
-        yield from read(recipe, _task(rows))
+        assert read_plan is not None, "who asks for ranges says how to read them"
+        yield from read(read_plan, _task(rows))
         return
     if "batch" not in rows.schema.names:
         yield rows.select(RECORD_SCHEMA.names).cast(RECORD_SCHEMA)
         return
     for topic, partition, raw in _stretches(rows):
-        yield from _decoded(Decoder(topic, partition, tuple(RECORD_SCHEMA.names)), raw)
+        yield from _decode(Decoder(topic, partition, tuple(RECORD_SCHEMA.names)), raw)
 
 
 def _task(rows: Any) -> Task:
@@ -40,7 +40,7 @@ def _task(rows: Any) -> Task:
     return tuple(OffsetRange(*each) for each in places)
 
 
-def _decoded(decoder: Decoder, raw: memoryview) -> Iterator[Any]:
+def _decode(decoder: Decoder, raw: memoryview) -> Iterator[Any]:
     start, more = 0, True
     while more:
         # Control batches and aborted ones were left out when they were fetched.

@@ -142,16 +142,16 @@ def collect(raw: Buffer, walk: Walk) -> tuple[Blocks, bool]:
     rows = 0
     for header in walk:
         if rows and (size >= COLLECTED_BYTES or rows + header.count > ROWS_MAX):
-            return _joined(raw, taken), True
+            return _join(raw, taken), True
         block = _block(raw, header)
         if header.count:
             taken.append((header, block))
             size += len(block)
             rows += header.count
-    return _joined(raw, taken), False
+    return _join(raw, taken), False
 
 
-def _joined(raw: Buffer, taken: list[tuple[BatchHeader, Buffer]]) -> Blocks:
+def _join(raw: Buffer, taken: list[tuple[BatchHeader, Buffer]]) -> Blocks:
     if not any(header.codec for header, _ in taken):  # then they lie in `raw` as they should
         blocks = Blocks(raw)
         for header, _ in taken:

@@ -40,7 +40,7 @@ class Decoder:
     ) -> None:
         """Raises `InvalidSetting` for a column that a topic does not have."""
         self.schema = schema_for(columns)
-        self._engine = engine or engines.chosen()
+        self._engine = engine or engines.choose()
         self._depth = depth_for(columns)
         self._with_timestamps = "timestamp" in columns
         self._topic = _Constant(partial(_repeated_text, topic))

@@ -55,7 +55,7 @@ class Encoder:
         writers side by side spread by having different ones.  Raises `InvalidSetting`."""
         if batch_bytes_max <= HEADER_BYTES + FRAMING_BYTES_MAX:
             raise InvalidSetting(f"batches of {batch_bytes_max} bytes have no room for a record")
-        self._engine = engine or engines.chosen()
+        self._engine = engine or engines.choose()
         self._topic = topic
         self._codec = codec_id(compression)
         self._batch_bytes_max = batch_bytes_max
@@ -93,16 +93,16 @@ class Encoder:
             self._engine.pack(rows, order, bounds), bounds[1:].tolist(), latest, strict=True
         ):
             topic, partition = routes.place(int(numbers[first]))
-            raw = self._assembled(block, last - first, int(timestamps[first]), max_timestamp)
+            raw = self._assemble(block, last - first, int(timestamps[first]), max_timestamp)
             yield Encoded(topic, partition, last - first, raw)
             first = last
 
-    def _assembled(
+    def _assemble(
         self, block: Buffer, count: int, base_timestamp: int, max_timestamp: int
     ) -> bytearray:
-        raw = _assembled(block, count, base_timestamp, max_timestamp, self._codec)
+        raw = _assemble(block, count, base_timestamp, max_timestamp, self._codec)
         if self._codec and len(raw) > HEADER_BYTES + len(block):
-            raw = _assembled(block, count, base_timestamp, max_timestamp, 0)
+            raw = _assemble(block, count, base_timestamp, max_timestamp, 0)
         if len(raw) > self._batch_bytes_max:
             assert count == 1, "others are divided"
             raise BatchTooLarge(
@@ -125,7 +125,7 @@ def stamp(
     return raw
 
 
-def _assembled(
+def _assemble(
     block: Buffer, count: int, base_timestamp: int, max_timestamp: int, codec: int
 ) -> bytearray:
     return batches.assemble(

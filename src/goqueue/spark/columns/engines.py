@@ -44,7 +44,7 @@ COMPILED = Engine("compiled", compiled.scan, compiled.gather, compiled.pack, com
 
 
 @cache
-def chosen() -> Engine:
+def choose() -> Engine:
     """The engine for this process; raises `InvalidSetting`."""
     match os.environ.get(VARIABLE):
         case None | "":

@@ -40,8 +40,8 @@ def pack(rows: Rows, order: Integers, bounds: Integers) -> list[Buffer]:
         _ATTRIBUTES,
         varint_array(timestamps - timestamps[firsts]),
         varint_array(np.arange(order.size) - firsts),
-        *_framed(rows.keys, order),
-        *_framed(rows.values, order),
+        *_frame(rows.keys, order),
+        *_frame(rows.values, order),
         _NO_HEADERS if rows.headers is None else rows.headers.array.take(pa.array(order)),
     ]
     bodies = Bytes(pc.binary_join_element_wise(*parts, _EMPTY))
@@ -51,7 +51,7 @@ def pack(rows: Rows, order: Integers, bounds: Integers) -> list[Buffer]:
     return [view[start:end] for start, end in pairwise(edges)]
 
 
-def _framed(column: Bytes, order: Integers) -> tuple[pa.Array, pa.Array]:
+def _frame(column: Bytes, order: Integers) -> tuple[pa.Array, pa.Array]:
     """Lengths, -1 for null, and bytes."""
     lengths = np.where(column.nulls, -1, column.lengths)[order]
     return varint_array(lengths), column.array.take(pa.array(order)).fill_null(b"")

@@ -1,4 +1,4 @@
-"""The columns of a topic, named and typed as Spark's Kafka source has them."""
+"""The columns of a topic as Arrow's types."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -6,30 +6,21 @@ from enum import IntEnum
 import pyarrow as pa
 
 from goqueue.model.errors import InvalidSetting
+from goqueue.spark.topic_columns import BATCH_COLUMNS, HEADERS, RECORD_COLUMNS
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
-COLUMN_TYPES = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
+ARROW_TYPES = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),  # 0: the producer's time, 1: the broker's at append
-    "headers": pa.list_(HEADER_TYPE),  # null, not empty, when a record has none
+    HEADERS: pa.list_(HEADER_TYPE),
 }
-
-# One row for each record batch, with its bytes as they were fetched.
+COLUMN_TYPES = {name: ARROW_TYPES[kind] for name, kind in RECORD_COLUMNS.items()}
 BATCH_SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("baseOffset", pa.int64()),
-        ("lastOffset", pa.int64()),
-        ("maxTimestamp", pa.timestamp("us", tz="UTC")),
-        ("records", pa.int32()),
-        ("batch", pa.binary()),
-    ]
+    [(name, ARROW_TYPES[kind]) for name, kind in BATCH_COLUMNS.items() if name != "topic"]
 )
 
 

@@ -59,7 +59,7 @@ class Router:
         topics, topic_of = self._topics(batch)
         counts = np.array([self._partition_counts(topic) for topic in topics], np.int64)
         assert counts.min() > 0, "a topic has partitions"
-        partitions, is_given = _given(batch)
+        partitions, is_given = _read_given(batch)
         _check_given(partitions, is_given, counts[topic_of])
         if bool((has_key := ~keys.nulls & ~is_given).any()):
             hashed = (self._engine.key_hashes(keys) & _POSITIVE).astype(np.int64) % counts[topic_of]
@@ -93,7 +93,7 @@ class Router:
         return turns
 
 
-def _given(batch: pa.RecordBatch) -> tuple[Integers, Flags]:
+def _read_given(batch: pa.RecordBatch) -> tuple[Integers, Flags]:
     """The partition that each row names, and whether it names one."""
     column = column_of(batch, "partition")
     if column is None:

@@ -42,7 +42,7 @@ def read_varints(octets: Octets, position: Integers) -> tuple[Integers, Integers
     position = position + 1
     goes_on = byte >= 0x80
     if not goes_on.any():
-        return _unfolded(byte.astype(np.uint64)), position
+        return _unfold(byte.astype(np.uint64)), position
     folded = (byte & 0x7F).astype(np.uint64)
     byte = octets.take(position, mode="clip")
     folded |= np.where(goes_on, byte & 0x7F, 0).astype(np.uint64) << np.uint64(7)
@@ -50,7 +50,7 @@ def read_varints(octets: Octets, position: Integers) -> tuple[Integers, Integers
     goes_on &= byte >= 0x80
     if goes_on.any():
         _read_on(octets, position, folded, np.flatnonzero(goes_on))
-    return _unfolded(folded), position
+    return _unfold(folded), position
 
 
 def _read_on(
@@ -68,7 +68,7 @@ def _read_on(
         shift += 7
 
 
-def _unfolded(folded: npt.NDArray[np.uint64]) -> Integers:
+def _unfold(folded: npt.NDArray[np.uint64]) -> Integers:
     return ((folded >> _ONE) ^ -(folded & _ONE)).view(np.int64)
 
 

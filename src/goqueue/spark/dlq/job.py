@@ -54,7 +54,7 @@ def triage(letters: "DataFrame", by: Sequence[str] = TRIAGE_BY) -> "DataFrame":
     )
 
 
-def picked(letters: "DataFrame", where: str | None) -> "DataFrame":
+def pick(letters: "DataFrame", where: str | None) -> "DataFrame":
     """The letters that an SQL condition picks; all when there is none."""
     return letters if where is None else letters.where(where)
 

@@ -43,7 +43,7 @@ def read_letters(
         for first, last in ((0, each.floor - 1), *each.ranges)
         if first <= last
     ]
-    return without_taken(letters, gone) if gone else letters
+    return drop_taken(letters, gone) if gone else letters
 
 
 def with_story(letters: "DataFrame") -> "DataFrame":
@@ -76,7 +76,7 @@ def with_story(letters: "DataFrame") -> "DataFrame":
     return told.select(*columns)
 
 
-def without_taken(letters: "DataFrame", taken: "Iterable[Range]") -> "DataFrame":
+def drop_taken(letters: "DataFrame", taken: "Iterable[Range]") -> "DataFrame":
     """Only what still waits: neither driven back nor purged.
 
     `taken` are ranges of offsets that are not there any more: partition, first, last.

@@ -83,7 +83,7 @@ class CommitLog:
             os.unlink(self._path(number - ENTRIES_KEPT))
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """One writer at a time.  The kernel drops the lock of a process that ends, however."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with open(self._folder / "lock", "ab") as file:

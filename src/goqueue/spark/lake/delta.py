@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from goqueue.spark.lake.growth import plain_schema, widened
+from goqueue.spark.lake.growth import plain_schema, widen
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -71,17 +71,17 @@ class DeltaLakeTable:
             table = self._table()
             assert table is not None, "it was just made"
         there = {each.name: each.type for each in self.schema()}
-        wider = widened(self.schema(), schema)
+        wider = widen(self.schema(), schema)
         added = pa.schema([each for each in wider if there.get(each.name) != each.type])
         if len(added):
-            with _moved(self.location):
+            with _detect_conflict(self.location):
                 table.alter.add_columns(list(Schema.from_arrow(added).fields))
 
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
     ) -> None:
         check_present(self._folder, files)
-        actions = [self._added(each, data_change=True) for each in files]
+        actions = [self._add_action(each, data_change=True) for each in files]
         transactions = [Transaction(f"{APPLICATION}{name}", value) for name, value in marks.items()]
         # From here on the table must not be brought up to date: delta-rs looks for rivals only
         # among the commits that came after the version which it knows.
@@ -108,7 +108,7 @@ class DeltaLakeTable:
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(each.path, False, now, each.bytes, self._values(each)) for each in old
         ]
-        actions += [self._added(each, data_change=False) for each in new]
+        actions += [self._add_action(each, data_change=False) for each in new]
         if {each.path for each in old} - {each.path for each in self.files()}:
             raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
         assert self._known is not None, "files() has just looked"
@@ -144,7 +144,7 @@ class DeltaLakeTable:
         *,
         retries: int | None = None,
     ) -> None:
-        with _moved(self.location):
+        with _detect_conflict(self.location):
             table.create_write_transaction(
                 list(actions),
                 "append",
@@ -155,7 +155,7 @@ class DeltaLakeTable:
                 ),
             )
 
-    def _added(self, file: DataFile, *, data_change: bool) -> AddAction:
+    def _add_action(self, file: DataFile, *, data_change: bool) -> AddAction:
         return AddAction(
             file.path,
             file.bytes,
@@ -195,7 +195,7 @@ def _marks(table: DeltaTable, names: Iterable[str]) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _moved(location: str) -> Iterator[None]:
+def _detect_conflict(location: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:

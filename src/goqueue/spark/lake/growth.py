@@ -35,17 +35,17 @@ class Growth(msgspec.Struct, frozen=True):
     refused: dict[str, str]  # path of a field -> why it cannot be a column
 
 
-def grown(known: Any, found: Iterable[Any], *, reserved_prefix: str = "") -> Growth:
+def grow(known: Any, found: Iterable[Any], *, reserved_prefix: str = "") -> Growth:
     """The schema after meeting `found`, schemas in the order in which their rows came."""
     grower = _Grower(reserved_prefix, leaves=sum(_leaves(each.type) for each in known))
-    fields = grower.joined(list(known), list(united(found)), path="", depth=1)
+    fields = grower.join(list(known), list(unite(found)), path="", depth=1)
     return Growth(pa.schema(fields), grower.refused)
 
 
 def objections(wanted: Any, *, reserved_prefix: str = "") -> dict[str, str]:
     """Why fields that somebody declares cannot be columns of JSON values."""
     refused = {each.name: _foreign(each.type) for each in wanted}
-    named = grown(pa.schema([]), [wanted], reserved_prefix=reserved_prefix).refused
+    named = grow(pa.schema([]), [wanted], reserved_prefix=reserved_prefix).refused
     return {name: reason for name, reason in refused.items() if reason is not None} | named
 
 
@@ -60,7 +60,7 @@ def _foreign(kind: Any) -> str | None:
     return f"{kind} is not read from JSON: there are {known}"
 
 
-def united(found: Iterable[Any]) -> Any:
+def unite(found: Iterable[Any]) -> Any:
     """One schema of what several saw.
 
     Whole numbers and fractions are fractions; otherwise the first type wins.
@@ -86,12 +86,12 @@ def usable(found: Any) -> Any:
     return found
 
 
-def widened(known: Any, wanted: Any) -> Any:
+def widen(known: Any, wanted: Any) -> Any:
     """The known columns as they are, and behind them, also inside of them, those they lack."""
-    return pa.schema(_widened(list(known), list(wanted)))
+    return pa.schema(_widen(list(known), list(wanted)))
 
 
-def _widened(known: list[Any], wanted: list[Any]) -> list[Any]:
+def _widen(known: list[Any], wanted: list[Any]) -> list[Any]:
     fields = {each.name: each for each in known}
     for each in wanted:
         before = fields.get(each.name)
@@ -102,7 +102,7 @@ def _widened(known: list[Any], wanted: list[Any]) -> list[Any]:
 
 def _widened_type(known: Any, wanted: Any) -> Any:
     if pa.types.is_struct(known) and pa.types.is_struct(wanted):
-        return pa.struct(_widened(list(known), list(wanted)))
+        return pa.struct(_widen(list(known), list(wanted)))
     if pa.types.is_list(known) and pa.types.is_list(wanted):
         return pa.list_(_widened_type(known.value_type, wanted.value_type))
     return known
@@ -152,7 +152,7 @@ class _Grower:
         self._leaves = leaves
         self.refused: dict[str, str] = {}
 
-    def joined(self, known: list[Any], found: list[Any], path: str, depth: int) -> list[Any]:
+    def join(self, known: list[Any], found: list[Any], path: str, depth: int) -> list[Any]:
         """The known fields, grown where they have fields of their own, and then the new ones."""
         fields = {each.name: each for each in known}
         names = {each.lower(): each for each in fields}
@@ -173,7 +173,7 @@ class _Grower:
 
     def _grown_type(self, known: Any, found: Any, path: str, depth: int) -> Any:
         if pa.types.is_struct(known) and pa.types.is_struct(found):
-            return pa.struct(self.joined(list(known), list(found), f"{path}.", depth + 1))
+            return pa.struct(self.join(list(known), list(found), f"{path}.", depth + 1))
         if pa.types.is_list(known) and pa.types.is_list(found):
             return pa.list_(
                 self._grown_type(known.value_type, found.value_type, f"{path}[]", depth + 1)

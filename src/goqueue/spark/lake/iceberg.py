@@ -23,7 +23,7 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 
-from goqueue.spark.lake.growth import plain_schema, widened
+from goqueue.spark.lake.growth import plain_schema, widen
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -72,9 +72,9 @@ class IcebergLakeTable:
 
     def ensure(self, schema: Any) -> None:
         table = self._table() or self._made(schema)
-        wider = widened(_arrow(table), schema)
+        wider = widen(_arrow(table), schema)
         if not wider.equals(_arrow(table)):
-            with _moved(self.location), table.update_schema() as update:
+            with _detect_conflict(self.location), table.update_schema() as update:
                 update.union_by_name(wider)
 
     def commit(
@@ -83,7 +83,7 @@ class IcebergLakeTable:
         table = self._present()
         check_marks(marks, since, _marks(table, marks))
         check_present(self._folder, files)
-        with _moved(self.location), table.transaction() as transaction:
+        with _detect_conflict(self.location), table.transaction() as transaction:
             transaction.set_properties({f"{MARK}{name}": str(at) for name, at in marks.items()})
             transaction.add_files([self._uri(each) for each in files], check_duplicate_files=False)
 
@@ -106,7 +106,7 @@ class IcebergLakeTable:
         before = [each.file for each in table.scan().plan_files() if each.file.file_path in gone]
         if len(before) != len(gone):
             raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
-        with _moved(self.location), table.transaction() as transaction:
+        with _detect_conflict(self.location), table.transaction() as transaction:
             metadata = transaction.table_metadata
             with transaction.update_snapshot().overwrite() as snapshot:
                 for each in before:
@@ -129,7 +129,7 @@ class IcebergLakeTable:
             for path in sorted(self._folder.rglob("*"))
             if path.is_file() and path.stat().st_mtime < limit.timestamp()
         ]
-        referenced = _referenced(table)
+        referenced = _list_referenced(table)
         garbage = [path for path in garbage if str(path) not in referenced]
         if not dry_run:
             for path in garbage:
@@ -191,14 +191,14 @@ def _marks(table: Table, names: Iterable[str]) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _moved(location: str) -> Iterator[None]:
+def _detect_conflict(location: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedException as error:
         raise MarksMoved(f"{location}: {error}") from error
 
 
-def _referenced(table: Table) -> set[str]:
+def _list_referenced(table: Table) -> set[str]:
     """Every file that some snapshot, or the metadata itself, still needs."""
     uris = {table.metadata_location, *(each.metadata_file for each in table.metadata.metadata_log)}
     for snapshot in table.metadata.snapshots:

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.json
 
-from goqueue.spark.lake.growth import grown
+from goqueue.spark.lake.growth import grow
 
 CHUNK_BYTES_MAX: Final = 16 << 20
 REASON_CHARS_MAX: Final = 500
@@ -42,7 +42,7 @@ class _Misfit(Exception):
 def decode(values: Any, schema: Any, *, reserved_prefix: str = "") -> Decoded:
     """Rows of a binary Arrow array as columns of `schema`.  A null is a row of nulls."""
     decoder = _Decoder(schema, reserved_prefix)
-    for rows in decoder.checked(values):
+    for rows in decoder.check(values):
         decoder.take(rows)
     decoder.result.bad.sort()
     return decoder.result
@@ -54,7 +54,7 @@ class _Decoder:
         self._reserved_prefix = reserved_prefix
         self.result = Decoded(good=[], columns=[], bad=[], found=[])
 
-    def checked(self, values: Any) -> Iterator[list[tuple[int, bytes]]]:
+    def check(self, values: Any) -> Iterator[list[tuple[int, bytes]]]:
         """Chunks of rows that are one JSON object each."""
         rows: list[tuple[int, bytes]] = []
         held_bytes = 0
@@ -75,7 +75,7 @@ class _Decoder:
 
     def take(self, rows: Sequence[tuple[int, bytes]]) -> None:
         try:
-            table = self._judged([value for _, value in rows])
+            table = self._judge([value for _, value in rows])
         except (pa.ArrowInvalid, _Misfit) as error:
             if len(rows) == 1:
                 index, value = rows[0]
@@ -89,19 +89,19 @@ class _Decoder:
             self.result.good.extend(index for index, _ in rows)
             self.result.columns.append(table)
 
-    def _judged(self, values: list[bytes]) -> Any:
+    def _judge(self, values: list[bytes]) -> Any:
         """The rows' columns; None when there are fields to add first."""
-        table = _parsed(values, self._schema, "infer")
+        table = _parse(values, self._schema, "infer")
         if table.schema.equals(self._schema):
             return table
-        growth = grown(self._schema, [table.schema], reserved_prefix=self._reserved_prefix)
+        growth = grow(self._schema, [table.schema], reserved_prefix=self._reserved_prefix)
         if growth.refused:
             field, reason = next(iter(growth.refused.items()))
             raise _Misfit(f"{field}: {reason}")
         if not growth.schema.equals(self._schema):
             self.result.found.append(table.schema)
             return None
-        return _parsed(values, self._schema, "ignore")  # nulls, [] and {} need no column yet
+        return _parse(values, self._schema, "ignore")  # nulls, [] and {} need no column yet
 
     def _reason(self, value: bytes, error: Exception) -> str:
         """The error, with the name of the field when that is not in it."""
@@ -109,7 +109,7 @@ class _Decoder:
         if isinstance(error, pa.ArrowInvalid) and "Column(/" not in text:
             for name, raw in _fields(value).items():
                 try:
-                    _parsed([b"{%b:%b}" % (msgspec.json.encode(name), raw)], self._schema, "ignore")
+                    _parse([b"{%b:%b}" % (msgspec.json.encode(name), raw)], self._schema, "ignore")
                 except pa.ArrowInvalid:
                     text = f"{name}: {text}"
                     break
@@ -129,7 +129,7 @@ def _objection(value: bytes) -> str | None:
     return None
 
 
-def _parsed(values: list[bytes], schema: Any, unexpected: str) -> Any:
+def _parse(values: list[bytes], schema: Any, unexpected: str) -> Any:
     text = b"\n".join(values)
     table = pa.json.read_json(
         pa.BufferReader(text),

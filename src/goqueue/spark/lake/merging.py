@@ -37,11 +37,11 @@ def groups(files: Iterable[LakeFile], target_bytes: int = TARGET_BYTES) -> list[
     small.sort(key=lambda each: (str(each.date), each.path))
     found = []
     for _, of_day in groupby(small, key=lambda each: each.date):
-        found += [Group(each) for each in _filled(of_day, target_bytes) if len(each) > 1]
+        found += [Group(each) for each in _fill(of_day, target_bytes) if len(each) > 1]
     return found
 
 
-def _filled(files: Iterable[LakeFile], target_bytes: int) -> Iterator[list[LakeFile]]:
+def _fill(files: Iterable[LakeFile], target_bytes: int) -> Iterator[list[LakeFile]]:
     held: list[LakeFile] = []
     size = 0
     for file in files:

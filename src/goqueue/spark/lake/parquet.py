@@ -42,7 +42,7 @@ from goqueue.spark.lake.commit_log import (
     sync_folder,
 )
 from goqueue.spark.lake.exchange import exchange
-from goqueue.spark.lake.growth import widened
+from goqueue.spark.lake.growth import widen
 from goqueue.spark.lake.table import (
     DataFile,
     LakeError,
@@ -82,20 +82,20 @@ class ParquetTable:
         return {name: marks[name] for name in names if name in marks}
 
     def ensure(self, schema: Any) -> None:
-        with self._log.locked():
-            number, before = self._settled()
+        with self._log.lock():
+            number, before = self._settle()
             if before is None:
                 self._log.append(number + 1, Entry(VERSION, _text(schema), {}))
                 return
-            wider = widened(_schema(before), schema)
+            wider = widen(_schema(before), schema)
             if not wider.equals(_schema(before)):
                 self._log.append(number + 1, Entry(VERSION, _text(wider), before.marks))
 
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
     ) -> None:
-        with self._log.locked():
-            number, before = self._settled()
+        with self._log.lock():
+            number, before = self._settle()
             assert before is not None, "ensure() comes first"
             check_marks(marks, since, before.marks)
             check_present(self._folder, files)
@@ -117,18 +117,18 @@ class ParquetTable:
                 f"{self.location}: a plain Parquet table that has no days cannot be compacted"
                 " without readers seeing rows twice; write to Delta or Iceberg instead"
             )
-        with self._log.locked():
-            number, before = self._settled()
+        with self._log.lock():
+            number, before = self._settle()
             assert before is not None, "a table with files has a log"
-            swaps = list(self._prepared(old, new))
+            swaps = list(self._prepare(old, new))
             entry = Entry(VERSION, before.schema, before.marks, swaps=swaps)
             self._log.append(number + 1, entry)
             self._carry_out(entry)
 
     def vacuum(self, *, hours: float, dry_run: bool) -> list[str]:
         limit = time.time() - hours * 3600
-        with self._log.locked():
-            self._settled()
+        with self._log.lock():
+            self._settle()
             staged = (self._folder / STAGING).rglob(f"*{STAGED_SUFFIX}")
             garbage = [path for path in staged if path.stat().st_mtime < limit]
             # Nobody prepares a folder now, with the lock held here.
@@ -140,7 +140,7 @@ class ParquetTable:
 
     # --- decisions carried out ----------------------------------------------------------------
 
-    def _settled(self) -> tuple[int, Entry | None]:
+    def _settle(self) -> tuple[int, Entry | None]:
         """The newest entry, after doing what a crash may have left undone of it."""
         newest = self._log.newest()
         if newest is None:
@@ -166,7 +166,7 @@ class ParquetTable:
         for each in folders:
             sync_folder(each)
 
-    def _prepared(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> Iterator[Swap]:
+    def _prepare(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> Iterator[Swap]:
         """For each folder with a change, one beside it as it shall be."""
         gone = {each.path for each in old}
         for folder in sorted({str(Path(each.path).parent) for each in old}):

@@ -64,10 +64,10 @@ def compact_files(
     say: Say = lambda _: None,
 ) -> list[Compacted]:
     """Merge the small files of all tables in a folder."""
-    return [_compacted(session, each, target_bytes, say) for each in find_archives(folder)]
+    return [_compact(session, each, target_bytes, say) for each in find_archives(folder)]
 
 
-def _compacted(
+def _compact(
     session: "SparkSession", archive: ArchiveTable, target_bytes: int, say: Say
 ) -> Compacted:
     table = archive.table

@@ -53,7 +53,7 @@ class Exported(msgspec.Struct, frozen=True):
     """Why, by sink."""
 
 
-def exported(pipeline: Pipeline, places: Places, folder: Path) -> Exported:
+def export(pipeline: Pipeline, places: Places, folder: Path) -> Exported:
     """The project's files, for a folder."""
     reasons = {name: _reason(each) for name, each in pipeline.sinks.items()}
     left_out = {name: reason for name, reason in reasons.items() if reason is not None}

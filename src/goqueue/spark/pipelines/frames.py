@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def source_frame(spark: "SparkSession", source: Source, places: "Places") -> "DataFrame":
     if isinstance(source, FileSource):
         return _files(spark, source, places)
-    return watermarked(_good(source, topic_frame(spark, source, places)), source.watermark)
+    return add_watermark(_good(source, topic_frame(spark, source, places)), source.watermark)
 
 
 def topic_frame(spark: "SparkSession", source: TopicSource, places: "Places") -> "DataFrame":
@@ -80,7 +80,7 @@ def spark_interval(text: str) -> str:
     return f"{parse_duration_ms(text, plain=None)} milliseconds"
 
 
-def watermarked(frame: "DataFrame", watermark: Watermark | None) -> "DataFrame":
+def add_watermark(frame: "DataFrame", watermark: Watermark | None) -> "DataFrame":
     if watermark is None:
         return frame
     return frame.withWatermark(watermark.column, spark_interval(watermark.delay))

@@ -16,7 +16,7 @@ from goqueue.spark.pipelines.planning import Plan, plan
 from goqueue.spark.pipelines.starting import Show, Starter
 from goqueue.spark.pipelines.topics import make_topics, missing_topics
 from goqueue.spark.pipelines.tree import PipelineProblems
-from goqueue.spark.runtime.watched_query import Query
+from goqueue.spark.runtime.query import Query
 
 TIMEOUT_SECONDS: Final = 30.0
 

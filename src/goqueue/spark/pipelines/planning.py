@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from goqueue.spark.pipelines.frames import source_frame, topic_frame, watermarked
+from goqueue.spark.pipelines.frames import add_watermark, source_frame, topic_frame
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     BadTopic,
@@ -105,7 +105,7 @@ class Planner:
     def _step(self, name: str, step: Step) -> "DataFrame":
         if is_command(self._spark, step.sql):
             self._problem(f"steps.{name}", "a step is a query, and this is a command")
-        return watermarked(self._spark.sql(step.sql), step.watermark)
+        return add_watermark(self._spark.sql(step.sql), step.watermark)
 
     def _see(self, name: str, frame: "DataFrame") -> None:
         frame.createOrReplaceTempView(name)

@@ -142,7 +142,7 @@ def _fields(
                 tree.problem((*path, name), "is missing")
                 whole = False
             continue
-        converted = _converted(field.type, value[name], (*path, name), tree)
+        converted = _convert(field.type, value[name], (*path, name), tree)
         if converted is not None:
             fields[field.name] = converted
         elif field.required:
@@ -150,7 +150,7 @@ def _fields(
     return fields if whole else None
 
 
-def _converted(kind: Any, value: Any, path: Path, tree: Tree) -> Any:
+def _convert(kind: Any, value: Any, path: Path, tree: Tree) -> Any:
     """None, and a problem, for what is of another type."""
     nested = _struct_in(kind)
     if nested is not None and isinstance(value, dict):
@@ -173,9 +173,9 @@ def _tell_type(kind: Any, value: Any, path: Path, tree: Tree) -> None:
     wanted = get_args(kind)[-1] if entries else kind
     wrong = [(name, each) for name, each in entries if not _fits(each, wanted)]
     for name, each in wrong:
-        tree.problem((*path, str(name)), f"must be {_expected(wanted)}, not {_said(each)}")
+        tree.problem((*path, str(name)), f"must be {_describe_expected(wanted)}, not {_said(each)}")
     if not wrong:
-        tree.problem(path, f"must be {_expected(kind)}, not {_said(value)}")
+        tree.problem(path, f"must be {_describe_expected(kind)}, not {_said(value)}")
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -198,7 +198,7 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _expected(kind: Any) -> str:
+def _describe_expected(kind: Any) -> str:
     """A type, as the writer of a file would say it."""
     words = [word for each in _choices(kind) if each is not NoneType for word in _words(each)]
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -27,8 +27,8 @@ from goqueue.spark.pipelines.model import (
 )
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
-from goqueue.spark.runtime.restarting_query import SturdyQuery
-from goqueue.spark.runtime.watched_query import Query
+from goqueue.spark.runtime.query import Query
+from goqueue.spark.runtime.restarting_query import RestartingQuery
 from goqueue.spark.sql.rows import plain_rows
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Starter:
         """`once`: work off what is there and end, whatever the file says."""
         queries: list[Query] = []
         for each in plan.sinks:
-            queries.append(SturdyQuery(partial(self._start, each, once=once)))
+            queries.append(RestartingQuery(partial(self._start, each, once=once)))
             _let_begin(queries[-1])
         return queries
 

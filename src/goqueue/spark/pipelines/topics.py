@@ -11,7 +11,7 @@ from goqueue.spark.pipelines.tree import Problem
 def missing_topics(client: KafkaClient, pipeline: Pipeline) -> list[Problem]:
     """Those that are read, and those that are written and that nobody is to make."""
     there = client.metadata().keys()
-    wanted = [*_read(pipeline), *_written(pipeline)]
+    wanted = [*_read(pipeline), *_list_written(pipeline)]
     return [
         Problem(path, f"there is no topic {name!r}{suggestion(name, there)}{advice}")
         for path, name, advice in wanted
@@ -39,7 +39,7 @@ def _read(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
                 yield f"sources.{name}", topic, ""
 
 
-def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
+def _list_written(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
     for path, each in _targets(pipeline):
         if each.partitions is None:
             yield f"{path}.topic", each.topic, "; `partitions: 3` beside it would make it"

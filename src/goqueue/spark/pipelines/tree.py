@@ -53,7 +53,7 @@ class Tree:
         self._variables = variables
         self._lines: dict[Path, int] = {}
         self._values_left = VALUES_MAX
-        self.root: Any = self._value(_composed(text), ())
+        self.root: Any = self._value(_compose(text), ())
 
     def problem(self, path: Path, text: str) -> None:
         found = Problem(".".join(path), text, self.line(path))
@@ -106,16 +106,16 @@ class Tree:
         value = yaml.SafeLoader("").construct_object(node)
         if not isinstance(value, str):
             return value
-        return VARIABLE.sub(lambda found: self._filled(found, path), value)
+        return VARIABLE.sub(lambda found: self._fill(found, path), value)
 
-    def _filled(self, found: re.Match[str], path: Path) -> str:
+    def _fill(self, found: re.Match[str], path: Path) -> str:
         value = self._variables.get(found["name"], found["otherwise"])
         if value is None:
             self.problem(path, f"the variable {found['name']} is not set")
         return value or ""
 
 
-def _composed(text: str) -> yaml.Node | None:
+def _compose(text: str) -> yaml.Node | None:
     if len(text) > FILE_CHARACTERS_MAX:
         raise PipelineProblems([Problem("", f"longer than {FILE_CHARACTERS_MAX} characters")])
     try:

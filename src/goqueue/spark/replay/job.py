@@ -49,7 +49,7 @@ def replay(session: "SparkSession", options: ReplayOptions, say: Say = lambda _:
     source = _source(session, options)
     source.rows(NOTHING)  # Spark looks at the SQL now, before anything is written down
     file = PlanFile(options.state, name)
-    plan = file.found_or_made(_asked(options), lambda: _planned(source, options))
+    plan = file.found_or_made(_describe(options), lambda: _plan(source, options))
     if plan.finished:
         return Replayed(name, 0, 0, was_finished=True)
     with KafkaClient(options.bootstrap) as client:
@@ -65,8 +65,8 @@ def replay(session: "SparkSession", options: ReplayOptions, say: Say = lambda _:
     return Replayed(name, count, messages)
 
 
-def _planned(source: ReplaySource, options: ReplayOptions) -> Plan:
-    return Plan(VERSION, _asked(options), source.spans(), options.window)
+def _plan(source: ReplaySource, options: ReplayOptions) -> Plan:
+    return Plan(VERSION, _describe(options), source.spans(), options.window)
 
 
 def _write(rows: "DataFrame", window: Window, name: str, options: ReplayOptions) -> int:
@@ -135,7 +135,7 @@ def _source(session: "SparkSession", options: ReplayOptions) -> ReplaySource:
     return TopicSource(session, bootstrap, options.topic, options.choice)
 
 
-def _asked(options: ReplayOptions) -> dict[str, str]:
+def _describe(options: ReplayOptions) -> dict[str, str]:
     """Everything that makes it this replay and no other."""
     archive = None if options.archive is None else str(Path(options.archive).absolute())
     told = {
@@ -152,5 +152,5 @@ def _asked(options: ReplayOptions) -> dict[str, str]:
 
 
 def _name(options: ReplayOptions) -> str:
-    text = msgspec.json.encode(_asked(options), order="sorted")
+    text = msgspec.json.encode(_describe(options), order="sorted")
     return f"replay-{options.to}-{hashlib.sha256(text).hexdigest()[:12]}"

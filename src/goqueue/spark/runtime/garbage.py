@@ -10,7 +10,7 @@ import gc
 import sys
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """Have later collections pass over what is there now, if there are new modules in it."""
     _freeze(len(sys.modules))
 

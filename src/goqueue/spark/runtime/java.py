@@ -111,7 +111,7 @@ def _java_at(home: Path) -> Java | None:
     """From the file that says its version, or by asking it: a tenth of a second."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
-    text = _release(home) or _asked(home)
+    text = _release(home) or _ask(home)
     found = re.search(r'JAVA_VERSION="([^"]+)"|version "([^"]+)"', text)
     return Java(home, found[1] or found[2]) if found else None
 
@@ -123,7 +123,7 @@ def _release(home: Path) -> str:
         return ""
 
 
-def _asked(home: Path) -> str:
+def _ask(home: Path) -> str:
     try:
         answer = subprocess.run(
             [home / "bin" / "java", "-version"],

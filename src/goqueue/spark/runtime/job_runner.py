@@ -22,8 +22,9 @@ from goqueue.spark import session
 from goqueue.spark.runtime.causes import JobFailed, cause_of, errors_of_spark
 from goqueue.spark.runtime.noise import kept_on_failure, quiet
 from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.runtime.query import Query
 from goqueue.spark.runtime.stop import Stop, stop_on_signals
-from goqueue.spark.runtime.watched_query import Job, Query, WatchedQuery
+from goqueue.spark.runtime.watched_query import Job, WatchedQuery
 
 POLL_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 30.0  # for all queries together

@@ -1,7 +1,7 @@
 """Shows a stream's offsets as those of a consumer group, so that lag tools see Spark jobs.
 
 Spark keeps its own offsets, in the checkpoint; what is published is for people.  A stream with the
-option `group` publishes by itself, wherever it runs (see `following`).  For the others this
+option `group` publishes by itself, wherever it runs (see `stream_offsets`).  For the others this
 listener does, in our sessions, under a name made of the query's: after every micro-batch, the last
 one included.
 
@@ -25,7 +25,7 @@ from pyspark.sql.streaming.listener import (
 
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka import KafkaClient
-from goqueue.spark.source.offsets import Noted, broker_of, places_of
+from goqueue.spark.source.offsets import StoredOffsets, broker_of, places_of
 from goqueue.spark.source.positions import Places
 
 TIMEOUT_S: Final = 5.0
@@ -55,7 +55,7 @@ class OffsetPublisher(StreamingQueryListener):
         progress = event.progress
         group = group_name(progress.name, str(progress.id))
         sources = [(source.latestOffset, source.endOffset) for source in progress.sources]
-        for broker, reached in published(sources):
+        for broker, reached in offsets_to_publish(sources):
             self._publish(broker, group, reached)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
@@ -78,21 +78,21 @@ def group_name(query_name: str | None, query_id: str) -> str:
     return f"{GROUP_PREFIX}{query_name or query_id}"
 
 
-def published(sources: Iterable[tuple[Any, Any]]) -> list[tuple[str, Places]]:
+def offsets_to_publish(sources: Iterable[tuple[Any, Any]]) -> list[tuple[str, Places]]:
     """What to publish where, from each source's latest and end offsets; others' are left alone."""
     found = []
     for latest_text, end_text in sources:
-        latest, end = _noted(latest_text), _noted(end_text)
+        latest, end = _decode(latest_text), _decode(end_text)
         broker = broker_of(latest) if latest else None
         if broker is not None and end:
             found.append((broker, places_of(end)))
     return found
 
 
-def _noted(text: Any) -> Noted | None:
+def _decode(text: Any) -> StoredOffsets | None:
     if not isinstance(text, str):
         return None
     try:
-        return msgspec.json.decode(text, type=Noted)
+        return msgspec.json.decode(text, type=StoredOffsets)
     except msgspec.DecodeError:
         return None

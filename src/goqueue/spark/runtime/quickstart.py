@@ -131,12 +131,12 @@ def quick_start(
         return None
     folder = cache(environment) / _key(java, spark_home, spark_version)
     try:
-        return _prepared(QuickStart(folder, java), spark_home)
+        return _prepare(QuickStart(folder, java), spark_home)
     except OSError:
         return None
 
 
-def _prepared(quick: QuickStart, spark_home: Path) -> QuickStart:
+def _prepare(quick: QuickStart, spark_home: Path) -> QuickStart:
     (quick.home / "conf").mkdir(parents=True, exist_ok=True)
     for name in LINKED:
         link = quick.home / name

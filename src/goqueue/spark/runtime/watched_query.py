@@ -2,29 +2,12 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from goqueue.spark.runtime.causes import errors_of_spark
 from goqueue.spark.runtime.progress import Meter, Progress, State
-
-
-class Query(Protocol):
-    """What is used here of Spark's `StreamingQuery`."""
-
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def isActive(self) -> bool: ...  # noqa: N802
-    @property
-    def status(self) -> Mapping[str, Any]: ...
-    @property
-    def lastProgress(self) -> Mapping[str, Any] | None: ...  # noqa: N802
-    @property
-    def recentProgress(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: N802
-    def exception(self) -> BaseException | None: ...
-    def awaitTermination(self) -> object: ...  # noqa: N802
-    def stop(self) -> None: ...
+from goqueue.spark.runtime.query import Query
 
 
 class WatchedQuery:
@@ -57,10 +40,10 @@ class WatchedQuery:
             idle = not self._query.status["isTriggerActive"]
             self._state = "starting" if self._meter.empty else "waiting" if idle else "running"
         else:
-            self.failure = self._raised()
+            self.failure = self._find_failure()
             self._state = "finished" if self.failure is None else "failed"
 
-    def _raised(self) -> BaseException | None:
+    def _find_failure(self) -> BaseException | None:
         """What ended it.  Waiting for the end raises the same once more, with what caused it."""
         raised = self._query.exception()
         if raised is not None:

@@ -15,7 +15,7 @@ from goqueue.client.http.calls.transactions import Member
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.columns import Encoder
 from goqueue.spark.sink.group import Group, Version
-from goqueue.spark.sink.hints import hinted
+from goqueue.spark.sink.hints import add_hints
 from goqueue.spark.sink.options import SinkOptions
 from goqueue.spark.sink.pipeline import Pipeline
 from goqueue.spark.sink.task import Task
@@ -43,7 +43,7 @@ def write_rows(
 ) -> Outcome:
     """Write a task's rows, unless the version is decided: then they are not even read."""
     with (
-        hinted(),
+        add_hints(),
         KafkaClient(options.bootstrap, client_id=CLIENT_ID) as kafka,
         Group(options.http or kafka.http_url()) as group,
     ):
@@ -65,7 +65,7 @@ def write_rows(
         member = start() if first is not None else None
         if first is None or member is None:
             return outcome
-        with _given_up_when_broken(group, member):
+        with _give_up_when_broken(group, member):
             return _write(options, kafka, task, outcome, member, chain([first], chunks))
 
 
@@ -98,7 +98,7 @@ def _write(
 
 
 @contextlib.contextmanager
-def _given_up_when_broken(group: Group, member: Member) -> Iterator[None]:
+def _give_up_when_broken(group: Group, member: Member) -> Iterator[None]:
     """Readers wait for an open transaction: one that will not be committed ends at once."""
     try:
         yield
@@ -135,11 +135,11 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting.append(batch)
         waiting_bytes += batch.nbytes
         if waiting_bytes >= CHUNK_BYTES:
-            yield _joined(waiting)
+            yield _join(waiting)
             waiting, waiting_bytes = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield _join(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -8,7 +8,7 @@ from goqueue.client.errors import ClientError
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.sink.attempt import CLIENT_ID, Outcome
 from goqueue.spark.sink.group import Group, Version
-from goqueue.spark.sink.hints import hinted
+from goqueue.spark.sink.hints import add_hints
 from goqueue.spark.sink.options import SinkOptions
 
 Report = tuple[Version, Outcome]
@@ -23,7 +23,7 @@ def decide(reports: Sequence[Report]) -> None:
         return  # no task, so nothing was written
     version, outcome = reports[0]
     members = [each.member for _, each in reports if each.member is not None]
-    with hinted(), Group(outcome.url) as group:
+    with add_hints(), Group(outcome.url) as group:
         group.decide(version.application, version.number, outcome.run, members)
 
 

@@ -36,7 +36,7 @@ REFUSED_HINTS: Final = {
 
 
 @contextlib.contextmanager
-def hinted() -> Iterator[None]:
+def add_hints() -> Iterator[None]:
     """Errors leave with what to do about them."""
     try:
         yield

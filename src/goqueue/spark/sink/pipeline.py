@@ -48,7 +48,7 @@ class Pipeline:
     def write(self, batches: Iterable[Encoded]) -> None:
         for batch in batches:
             place = TopicPartition(TopicName(batch.topic), batch.partition)
-            self._lines.setdefault(place, deque()).append(self._stamped(place, batch))
+            self._lines.setdefault(place, deque()).append(self._stamp(place, batch))
             self._waiting_bytes += len(batch.raw)
             while self._waiting_bytes >= WAITING_BYTES_MAX:
                 self._send()
@@ -57,9 +57,9 @@ class Pipeline:
         """Return when everything is durable; raises what went wrong."""
         while self._lines:
             self._send()
-        self._arrived()
+        self._await_under_way()
 
-    def _stamped(self, place: TopicPartition, batch: Encoded) -> bytearray:
+    def _stamp(self, place: TopicPartition, batch: Encoded) -> bytearray:
         sequence = self._sequences.get(place, 0)
         self._sequences[place] = (sequence + batch.records) % SEQUENCES
         self.rows += batch.records
@@ -73,7 +73,7 @@ class Pipeline:
         )
 
     def _send(self) -> None:
-        self._arrived()
+        self._await_under_way()
         request = {place: [line.popleft()] for place, line in self._lines.items()}
         self._lines = {place: line for place, line in self._lines.items() if line}
         self._waiting_bytes -= sum(len(batch) for (batch,) in request.values())
@@ -81,7 +81,7 @@ class Pipeline:
             self._client.produce, request, transactional_id=self._producer.transactional_id
         )
 
-    def _arrived(self) -> None:
+    def _await_under_way(self) -> None:
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()

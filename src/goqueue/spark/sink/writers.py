@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from goqueue.spark.runtime.garbage import settle
+from goqueue.spark.runtime.garbage import freeze_gc
 from goqueue.spark.sink.attempt import Outcome, write_rows
 from goqueue.spark.sink.checkpoint import query_id
 from goqueue.spark.sink.ending import Report, abort, decide, retire
@@ -43,12 +43,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Each micro-batch is a version of its query."""
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
-        self._options = _checked(schema, options, is_stream=True)
+        self._options = _check(schema, options, is_stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = this_task()
         version = self.version_of(task)
-        return _written(self._options, version, task, iterator)
+        return _write_result(self._options, version, task, iterator)
 
     def version_of(self, task: Task) -> Version:
         assert task.query_id is not None, "a stream's task belongs to a query"
@@ -57,7 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
         decide(_reports(messages))
-        settle()
+        freeze_gc()
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
         # If all tasks were killed, as by `query.stop()`, only the checkpoint says whose they were.
@@ -70,7 +70,7 @@ class BatchWriter(DataSourceArrowWriter):
     """A `save()` is seen whole or not at all; with `txnAppId` and `txnVersion`, once ever."""
 
     def __init__(self, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> None:
-        self._options = _checked(schema, options, is_stream=False, overwrite=overwrite)
+        self._options = _check(schema, options, is_stream=False, overwrite=overwrite)
         self._save_name = uuid.uuid4().hex
         self._has_name = self._options.application is not None
         self._application = self._options.application or f"spark-save-{self._save_name}"
@@ -79,7 +79,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = this_task()
         version = self.version_of(task)
-        return _written(self._options, version, task, iterator)
+        return _write_result(self._options, version, task, iterator)
 
     def version_of(self, task: Task) -> Version:
         # In foreachBatch the run is the query's: a driver that was given up is fenced.
@@ -88,7 +88,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Messages) -> None:
         decide(_reports(messages))
         self._end(messages)
-        settle()
+        freeze_gc()
 
     def abort(self, messages: Messages) -> None:
         abort(_reports(messages), self._options, self._application, self._number)
@@ -99,15 +99,15 @@ class BatchWriter(DataSourceArrowWriter):
             retire(_reports(messages))
 
 
-def _written(
+def _write_result(
     options: SinkOptions, version: Version, task: Task, batches: Iterator[pa.RecordBatch]
 ) -> Written:
     outcome = write_rows(options, version, task, batches)
-    settle()
+    freeze_gc()
     return Written(version, outcome)
 
 
-def _checked(
+def _check(
     schema: StructType, given: Mapping[str, str], *, is_stream: bool, overwrite: bool = False
 ) -> SinkOptions:
     """The options; refused together with everything that is wrong about the columns."""
@@ -116,7 +116,7 @@ def _checked(
     if overwrite:
         problems.append("mode overwrite: a topic is appended to; say .mode('append')")
     refuse("write to", problems)
-    settle()  # the process that plans writes, a micro-batch after the other, does nothing else
+    freeze_gc()  # the process that plans writes, a micro-batch after the other, does nothing else
     return options
 
 

@@ -1,13 +1,14 @@
-"""How much of what is there a micro-batch takes."""
+"""How much of what is there a micro-batch takes, by the size of records on average."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.plan import RECORD_BYTES
 from goqueue.spark.source.positions import Places
 
 
-def admitted(
+def admit(
     starts: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
     *,
@@ -41,3 +42,26 @@ def _shares(lags: Mapping[TopicPartition, int], offsets: int, total: int) -> Pla
     for where in by_remainder[:left]:
         shares[where] += 1
     return shares
+
+
+def record_bytes(
+    client: KafkaClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, float]:
+    """The bytes of a log for each offset in it; nothing for a log that is empty."""
+    if not partitions:
+        return {}
+    sizes = client.log_sizes(partitions)
+    earliest = client.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    latest = client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
+    counts = {where: latest[where].offset - earliest[where].offset for where in partitions}
+    return averages(sizes, counts)
+
+
+def averages(
+    sizes: Mapping[TopicPartition, int], counts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, float]:
+    return {
+        where: sizes[where] / count
+        for where, count in counts.items()
+        if count > 0 and sizes.get(where, 0) > 0
+    }

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from functools import partial
 
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
-from goqueue.spark.source.connection import connect
+from goqueue.spark.source.admission import record_bytes
 from goqueue.spark.source.filters import Bounds
 from goqueue.spark.source.loss import deleted_before_read
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.plan import OffsetRange, Sizing, Task, plan
 from goqueue.spark.source.positions import AtOffsets, ListOffsets, Places, PositionUnknown, resolve
-from goqueue.spark.source.sizes import record_bytes
+from goqueue.spark.source.read_plan import connect
 from goqueue.spark.source.subscriptions import discover
 
 
 def plan_batch(options: SourceOptions, bounds: Bounds) -> list[Task]:
     """The tasks; none where there is nothing to read."""
     with connect(options.bootstrap, options.timeout_ms) as client:
-        ranges = _bounded(bounds, _ranges(options, client), client)
+        ranges = _bound(bounds, _ranges(options, client), client)
         sizes = record_bytes(client, [each.where for each in ranges])
     return plan(ranges, sizing_of(options), sizes)
 
@@ -62,9 +62,7 @@ def _check_ends(ends: Places, list_offsets: ListOffsets) -> None:
             )
 
 
-def _bounded(
-    bounds: Bounds, ranges: Sequence[OffsetRange], client: KafkaClient
-) -> list[OffsetRange]:
+def _bound(bounds: Bounds, ranges: Sequence[OffsetRange], client: KafkaClient) -> list[OffsetRange]:
     """What filters leave of the ranges."""
     narrowed = [
         each._replace(start=max(each.start, bounds.start), end=min(each.end, bounds.end))

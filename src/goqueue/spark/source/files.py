@@ -41,16 +41,16 @@ def read_files(
     log_dir: str, wanted: OffsetRange, *, bytes_max: int, read_committed: bool
 ) -> Iterator[Fetched]:
     """Batches from the range's start on, as far as the files clearly have them."""
-    directory = Path(resolved(log_dir)) / wanted.topic / str(wanted.partition)
+    directory = Path(resolve(log_dir)) / wanted.topic / str(wanted.partition)
     try:
-        aborted = _aborted(directory, wanted) if read_committed else ()
+        aborted = _read_aborted(directory, wanted) if read_committed else ()
         for records in _batches(directory, wanted, bytes_max):
             yield Fetched(records, aborted, UNKNOWN, UNKNOWN, UNKNOWN)
     except (OSError, GoQueueError, BadAnswer):
         return  # gone, not for us to see, or not as it should be: the server knows
 
 
-def resolved(log_dir: str) -> str:
+def resolve(log_dir: str) -> str:
     """The folder with the topics; the server's data directory, one above, will do too."""
     inside = Path(log_dir) / "logs"
     return str(inside) if inside.is_dir() else log_dir
@@ -85,7 +85,7 @@ def _has_segment(directory: Path, base_offset: int) -> bool:
     return os.path.exists(stem(str(directory), base_offset) + LOG)
 
 
-def _aborted(directory: Path, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
+def _read_aborted(directory: Path, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
     index = AbortIndex(_ReadOnlyDisk(), str(directory))  # type: ignore[arg-type]  # only opens
     with contextlib.closing(index.file):
         found = index.between(Offset(wanted.start), Offset(wanted.end))

@@ -36,7 +36,7 @@ class Given:
         found = (self.given.get(name.lower()) for name in names)
         return next((value.strip() for value in found if value is not None), None)
 
-    def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
+    def parse(self, name: str, parse: Callable[[str], T]) -> T | None:
         text = self.text(name)
         if text is None:
             return None
@@ -79,7 +79,7 @@ class Given:
         text = self.text(name)
         if text is None:
             return default
-        found = self.parsed(name, lambda text: parse_duration_ms(text.lower()))
+        found = self.parse(name, lambda text: parse_duration_ms(text.lower()))
         if found == 0:
             self.problems.append(f"{name}: {text!r} must be more than 0")
         return found or default

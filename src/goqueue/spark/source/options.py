@@ -171,14 +171,14 @@ def _subscription(reading: Given) -> Subscription:
             f"what to read: give one of subscribe, subscribePattern and assign{said}"
         )
         return Topics(())
-    return reading.parsed(given[0], ways[given[0]]) or Topics(())
+    return reading.parse(given[0], ways[given[0]]) or Topics(())
 
 
 def _position(reading: Given, which: str) -> Position | None:
     """As with Kafka's connector the time wins, then times, then offsets."""
-    moment = reading.parsed(f"{which}Timestamp", parse_time)
-    moments = reading.parsed(f"{which}OffsetsByTimestamp", lambda text: parse_places(text, least=0))
-    position = reading.parsed(f"{which}Offsets", parse_position)
+    moment = reading.parse(f"{which}Timestamp", parse_time)
+    moments = reading.parse(f"{which}OffsetsByTimestamp", lambda text: parse_places(text, least=0))
+    position = reading.parse(f"{which}Offsets", parse_position)
     if moment is not None:
         return AtTime(moment)
     return position if moments is None else AtTimes(moments)

@@ -12,11 +12,10 @@ from goqueue.client.kafka import (
     KafkaRefused,
 )
 from goqueue.spark.columns import Decoded, Decoder, decode_batches, engines
-from goqueue.spark.runtime.garbage import settle
-from goqueue.spark.source.connection import connect
+from goqueue.spark.runtime.garbage import freeze_gc
 from goqueue.spark.source.loss import deleted_before_read, log_went_back
 from goqueue.spark.source.plan import OffsetRange, Task
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan, connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,18 +25,18 @@ MEBIBYTE: Final = 1024 * 1024
 FETCH_BYTES: Final = {"compiled": 4 * MEBIBYTE, "numpy": 16 * MEBIBYTE}
 
 
-def read(recipe: Recipe, task: Task) -> "Iterator[pa.RecordBatch]":
+def read(read_plan: ReadPlan, task: Task) -> "Iterator[pa.RecordBatch]":
     """The rows of a task's ranges, in order."""
-    if recipe.unit == "range":
-        yield _ranges(recipe, task)
+    if read_plan.unit == "range":
+        yield _ranges(read_plan, task)
         return
-    with connect(recipe.bootstrap, recipe.timeout_ms) as client:
+    with connect(read_plan.bootstrap, read_plan.timeout_ms) as client:
         for each in task:
-            yield from _RangeReader(recipe, client, each).rows()
-    settle()
+            yield from _RangeReader(read_plan, client, each).rows()
+    freeze_gc()
 
 
-def _ranges(recipe: Recipe, task: Task) -> "pa.RecordBatch":
+def _ranges(read_plan: ReadPlan, task: Task) -> "pa.RecordBatch":
     import pyarrow as pa
 
     topics, partitions, starts, ends = zip(*task, strict=True)
@@ -47,16 +46,16 @@ def _ranges(recipe: Recipe, task: Task) -> "pa.RecordBatch":
         "startOffset": pa.array(starts, pa.int64()),
         "endOffset": pa.array(ends, pa.int64()),
     }
-    return pa.RecordBatch.from_pydict({name: columns[name] for name in recipe.columns})
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in read_plan.columns})
 
 
 class _RangeReader:
-    def __init__(self, recipe: Recipe, client: KafkaClient, wanted: OffsetRange) -> None:
-        self._recipe = recipe
+    def __init__(self, read_plan: ReadPlan, client: KafkaClient, wanted: OffsetRange) -> None:
+        self._read_plan = read_plan
         self._client = client
         self._wanted = wanted
-        self._decode = _decoder(recipe, wanted)
-        self._bytes_max = recipe.fetch_bytes or FETCH_BYTES[engines.chosen().name]
+        self._decode = _decoder(read_plan, wanted)
+        self._bytes_max = read_plan.fetch_bytes or FETCH_BYTES[engines.choose().name]
         self._offset = wanted.start  # every row before it was given
 
     def rows(self) -> "Iterator[pa.RecordBatch]":
@@ -75,15 +74,15 @@ class _RangeReader:
                 return
 
     def _files(self) -> Iterator[Fetched]:
-        if self._recipe.log_dir is None:
+        if self._read_plan.log_dir is None:
             return iter(())
         from goqueue.spark.source.files import read_files
 
         return read_files(
-            self._recipe.log_dir,
+            self._read_plan.log_dir,
             self._wanted,
             bytes_max=self._bytes_max,
-            read_committed=self._recipe.read_committed,
+            read_committed=self._read_plan.read_committed,
         )
 
     def _fetches(self) -> Iterator[Fetched]:
@@ -93,7 +92,7 @@ class _RangeReader:
             self._offset,
             self._wanted.end,
             bytes_max=self._bytes_max,
-            read_committed=self._recipe.read_committed,
+            read_committed=self._read_plan.read_committed,
         )
 
     def _rows_of(self, fetched: Fetched) -> "Iterator[pa.RecordBatch]":
@@ -111,9 +110,9 @@ class _RangeReader:
 
     def _check_end(self, fetched: Fetched) -> None:
         """Nothing is left before the end of the range: a gap, or a log that is not what it was."""
-        committed = self._recipe.read_committed
+        committed = self._read_plan.read_committed
         latest = fetched.last_stable_offset if committed else fetched.high_watermark
-        if latest < self._wanted.end and self._recipe.fail_on_data_loss:
+        if latest < self._wanted.end and self._read_plan.fail_on_data_loss:
             raise log_went_back(self._wanted.where, wanted=self._wanted.end, latest=latest)
 
     def _skip_what_is_lost(self, refused: KafkaRefused) -> None:
@@ -129,18 +128,18 @@ class _RangeReader:
             self._offset = self._wanted.end
         else:
             raise refused  # it is in range now: whatever this is, it is not about lost data
-        if self._recipe.fail_on_data_loss:
+        if self._read_plan.fail_on_data_loss:
             raise lost from refused
 
 
 Decode = Callable[[memoryview, int, Sequence[tuple[int, int]]], Decoded]
 
 
-def _decoder(recipe: Recipe, wanted: OffsetRange) -> Decode:
+def _decoder(read_plan: ReadPlan, wanted: OffsetRange) -> Decode:
     """Fetched bytes, the first offset wanted and the aborted transactions, to rows."""
-    if recipe.unit == "batch":
-        return _batch_decoder(recipe, wanted)
-    decoder = Decoder(wanted.topic, wanted.partition, recipe.columns)
+    if read_plan.unit == "batch":
+        return _batch_decoder(read_plan, wanted)
+    decoder = Decoder(wanted.topic, wanted.partition, read_plan.columns)
 
     def decode(raw: memoryview, start: int, aborted: Sequence[tuple[int, int]]) -> Decoded:
         return decoder.decode(
@@ -148,13 +147,13 @@ def _decoder(recipe: Recipe, wanted: OffsetRange) -> Decode:
             start=start,
             end=wanted.end,
             aborted=aborted,
-            read_committed=recipe.read_committed,
+            read_committed=read_plan.read_committed,
         )
 
     return decode
 
 
-def _batch_decoder(recipe: Recipe, wanted: OffsetRange) -> Decode:
+def _batch_decoder(read_plan: ReadPlan, wanted: OffsetRange) -> Decode:
     import pyarrow as pa
 
     def decode(raw: memoryview, start: int, aborted: Sequence[tuple[int, int]]) -> Decoded:
@@ -164,11 +163,11 @@ def _batch_decoder(recipe: Recipe, wanted: OffsetRange) -> Decode:
             start=start,
             end=wanted.end,
             aborted=aborted,
-            read_committed=recipe.read_committed,
+            read_committed=read_plan.read_committed,
         )
         rows = decoded.batch
         topics = pa.repeat(pa.scalar(wanted.topic, pa.string()), rows.num_rows)
         whole = rows.add_column(0, "topic", topics)
-        return decoded._replace(batch=whole.select(list(recipe.columns)))
+        return decoded._replace(batch=whole.select(list(read_plan.columns)))
 
     return decode

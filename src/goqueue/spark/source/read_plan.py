@@ -1,14 +1,20 @@
 """How to read: small and plain, made by the driver, and all that travels to the tasks."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from goqueue.spark.source.options import TIMEOUT_MS, SourceOptions, Unit
 from goqueue.spark.source.schema import wanted_columns
 
+if TYPE_CHECKING:
+    from goqueue.client.kafka import KafkaClient
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+CLIENT_ID: Final = "goqueue-spark"
+
+
+class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How to read, whatever the range."""
 
     bootstrap: str
@@ -22,9 +28,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int = TIMEOUT_MS
 
 
-def recipe_of(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> Recipe:
+def read_plan_for(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> ReadPlan:
     """For a schema of these fields, given as name and type; raises `WrongColumns`."""
-    return Recipe(
+    return ReadPlan(
         bootstrap=options.bootstrap,
         columns=wanted_columns(fields, options.unit),
         unit=options.unit,
@@ -34,3 +40,10 @@ def recipe_of(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> Reci
         log_dir=options.log_dir,
         timeout_ms=options.timeout_ms,
     )
+
+
+def connect(bootstrap: str, timeout_ms: int) -> "KafkaClient":
+    """The client that readers use."""
+    from goqueue.client.kafka import KafkaClient
+
+    return KafkaClient(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_ms / 1000)

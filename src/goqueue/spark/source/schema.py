@@ -5,33 +5,8 @@ from typing import Final
 
 from goqueue.client.errors import ClientError
 from goqueue.spark.source.options import SourceOptions, Unit
+from goqueue.spark.topic_columns import BATCH_COLUMNS, RANGE_COLUMNS, RECORD_COLUMNS
 
-RECORD_COLUMNS: Final = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-BATCH_COLUMNS: Final = {
-    "topic": "string",
-    "partition": "int",
-    "baseOffset": "bigint",
-    "lastOffset": "bigint",
-    "maxTimestamp": "timestamp",
-    "records": "int",
-    "batch": "binary",
-}
-# Where records are, for tasks that fetch them themselves: offsets up to, not with, the end.
-RANGE_COLUMNS: Final = {
-    "topic": "string",
-    "partition": "int",
-    "startOffset": "bigint",
-    "endOffset": "bigint",
-}
 COLUMNS: Final[Mapping[Unit, Mapping[str, str]]] = {
     "record": RECORD_COLUMNS,
     "batch": BATCH_COLUMNS,
@@ -45,7 +20,7 @@ class WrongColumns(ClientError):
 
 def default_schema(options: SourceOptions) -> str:
     """Kafka's columns, or those of whole batches or of ranges."""
-    columns = dict(columns_of(options.unit))
+    columns = dict(COLUMNS[options.unit])
     if options.unit == "record" and not options.include_headers:
         columns.pop("headers")
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
@@ -53,7 +28,7 @@ def default_schema(options: SourceOptions) -> str:
 
 def wanted_columns(fields: Iterable[tuple[str, str]], unit: Unit) -> tuple[str, ...]:
     """The names of `fields`, given as name and type; raises `WrongColumns`."""
-    known = columns_of(unit)
+    known = COLUMNS[unit]
     problems = []
     names = []
     for name, kind in fields:
@@ -67,7 +42,3 @@ def wanted_columns(fields: Iterable[tuple[str, str]], unit: Unit) -> tuple[str, 
     if problems:
         raise WrongColumns("; ".join(problems))
     return tuple(names)
-
-
-def columns_of(unit: Unit) -> Mapping[str, str]:
-    return COLUMNS[unit]

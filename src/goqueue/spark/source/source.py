@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from goqueue.spark.source.filters import EVERYTHING, bounds_of
 from goqueue.spark.source.options import SourceOptions, source_options
-from goqueue.spark.source.read_plan import Recipe, recipe_of
+from goqueue.spark.source.read_plan import ReadPlan, read_plan_for
 from goqueue.spark.source.schema import default_schema
 from goqueue.spark.source.tasks import read_task
 
@@ -42,13 +42,13 @@ class GoQueueDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = source_options(self.options, is_stream=False)
         kind = PushdownReader if options.pushdown else BatchReader
-        return kind(options, recipe_of(options, _fields(schema)))
+        return kind(options, read_plan_for(options, _fields(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from goqueue.spark.source.stream import StreamReader
 
         options = source_options(self.options, is_stream=True)
-        return StreamReader(options, recipe_of(options, _fields(schema)))
+        return StreamReader(options, read_plan_for(options, _fields(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from goqueue.spark.sink.writers import BatchWriter
@@ -68,9 +68,9 @@ def _fields(schema: StructType) -> list[tuple[str, str]]:
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, options: SourceOptions, recipe: Recipe) -> None:
+    def __init__(self, options: SourceOptions, read_plan: ReadPlan) -> None:
         self._options = options
-        self._recipe = recipe
+        self._read_plan = read_plan
         self._bounds = EVERYTHING
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -79,7 +79,7 @@ class BatchReader(DataSourceReader):
         return [InputPartition(task) for task in plan_batch(self._options, self._bounds)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        return read_task(self._recipe, partition)
+        return read_task(self._read_plan, partition)
 
 
 class PushdownReader(BatchReader):

@@ -1,4 +1,4 @@
-"""The stream as Spark calls it; what it decides is in `following`."""
+"""The stream as Spark calls it; what it decides is in `stream_offsets`."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,44 +13,44 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from goqueue.spark.source.offsets import Noted, noted, places_of, with_broker
+from goqueue.spark.source.offsets import StoredOffsets, places_of, stored_offsets, with_broker
 from goqueue.spark.source.options import SourceOptions
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan
 from goqueue.spark.source.tasks import read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from goqueue.spark.source.stream_offsets import Following
+    from goqueue.spark.source.stream_offsets import StreamOffsets
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """In the driver it follows; in a task, where it is a pickled copy, it only reads."""
+    """In the driver it knows the offsets; in a task, where it is a pickled copy, it only reads."""
 
-    def __init__(self, options: SourceOptions, recipe: Recipe) -> None:
+    def __init__(self, options: SourceOptions, read_plan: ReadPlan) -> None:
         self._options = options
-        self._recipe = recipe
-        self._following: Following | None = None
+        self._read_plan = read_plan
+        self._offsets: StreamOffsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_following": None}
+        return {**self.__dict__, "_offsets": None}
 
     @property
-    def following(self) -> "Following":
-        if self._following is None:
-            from goqueue.spark.source.stream_offsets import Following
+    def offsets(self) -> "StreamOffsets":
+        if self._offsets is None:
+            from goqueue.spark.source.stream_offsets import StreamOffsets
 
-            self._following = Following(self._options)
-        return self._following
+            self._offsets = StreamOffsets(self._options)
+        return self._offsets
 
-    def initialOffset(self) -> Noted:  # noqa: N802
-        return noted(self.following.initial())
+    def initialOffset(self) -> StoredOffsets:  # noqa: N802
+        return stored_offsets(self.offsets.initial())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self.following.freeze()
+        self.offsets.freeze()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Only tells Spark that there is a limit: `following` knows all of them."""
+        """Only tells Spark that there is a limit: `StreamOffsets` knows all of them."""
         options = self._options
         if options.offsets_per_trigger_max is not None:
             return ReadMaxRows(options.offsets_per_trigger_max)
@@ -60,26 +60,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.offsets_per_trigger_min)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: Noted, limit: ReadLimit) -> Noted:  # noqa: N802
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:  # noqa: N802
         limited = not isinstance(limit, ReadAllAvailable)
-        return noted(self.following.latest(places_of(start), limited=limited))
+        return stored_offsets(self.offsets.latest(places_of(start), limited=limited))
 
-    def reportLatestOffset(self) -> Noted:  # noqa: N802
-        latest = noted(self.following.reported())
+    def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
+        latest = stored_offsets(self.offsets.report_latest())
         if self._options.group is None:
             return with_broker(latest, self._options.bootstrap)
         return latest
 
-    def partitions(self, start: Noted, end: Noted) -> Sequence[InputPartition]:
-        tasks = self.following.tasks(places_of(start), places_of(end))
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        tasks = self.offsets.tasks(places_of(start), places_of(end))
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        return read_task(self._recipe, partition)
+        return read_task(self._read_plan, partition)
 
-    def commit(self, end: Noted) -> None:
+    def commit(self, end: StoredOffsets) -> None:
         """Nothing: it comes a batch late, and never for the last one."""
 
     def stop(self) -> None:
-        if self._following is not None:
-            self._following.close()
+        if self._offsets is not None:
+            self._offsets.close()

@@ -13,14 +13,13 @@ from typing import Final
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.model.ids import TopicPartition
-from goqueue.spark.source.admission import admitted
+from goqueue.spark.source.admission import admit, record_bytes
 from goqueue.spark.source.batches import sizing_of
-from goqueue.spark.source.connection import connect
 from goqueue.spark.source.loss import DataLost, deleted_before_read, log_went_back, partition_gone
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.plan import OffsetRange, Task, plan
 from goqueue.spark.source.positions import Places, resolve
-from goqueue.spark.source.sizes import record_bytes
+from goqueue.spark.source.read_plan import connect
 from goqueue.spark.source.subscriptions import discover
 
 SIZES_S: Final = 30.0  # for which averages of record sizes are good
@@ -29,7 +28,7 @@ PUBLISH_S: Final = 2.0  # what showing the offsets may cost a micro-batch
 log = logging.getLogger(__name__)
 
 
-class Following:
+class StreamOffsets:
     def __init__(
         self, options: SourceOptions, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -72,11 +71,11 @@ class Following:
         if limited:
             if self._is_too_little(starts, latest):
                 return start
-            latest = self._admitted(starts, latest)
+            latest = self._admit(starts, latest)
         self._waiting_since = self._clock()
         return latest
 
-    def reported(self) -> Places:
+    def report_latest(self) -> Places:
         """The latest there is, for whoever measures lag."""
         return self._latest
 
@@ -121,11 +120,11 @@ class Following:
         waited_ms = (self._clock() - self._waiting_since) * 1000
         return available < least and waited_ms < self._options.trigger_delay_ms_max
 
-    def _admitted(self, starts: Places, latest: Places) -> Places:
+    def _admit(self, starts: Places, latest: Places) -> Places:
         options = self._options
         if options.offsets_per_trigger_max is None and options.bytes_per_trigger_max is None:
             return latest
-        return admitted(
+        return admit(
             starts,
             latest,
             offsets_max=options.offsets_per_trigger_max,

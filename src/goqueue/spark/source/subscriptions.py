@@ -90,7 +90,7 @@ def discover(
     """
     match subscription:
         case Topics(names=names):
-            layouts = _named(names, client, skips_missing)
+            layouts = _resolve_named(names, client, skips_missing)
             return sorted(where for layout in layouts.values() for where in layout.partitions)
         case Pattern(regex=regex):
             matches = re.compile(regex).fullmatch
@@ -102,10 +102,12 @@ def discover(
             )
         case Assigned(partitions=partitions):
             names = tuple(dict.fromkeys(where.topic for where in partitions))
-            return _assigned(partitions, _named(names, client, skips_missing), skips_missing)
+            return _resolve_assigned(
+                partitions, _resolve_named(names, client, skips_missing), skips_missing
+            )
 
 
-def _named(
+def _resolve_named(
     names: Sequence[str], client: "KafkaClient", skips_missing: bool
 ) -> dict[str, TopicLayout]:
     found = client.metadata(names, skips_missing=True)
@@ -115,7 +117,7 @@ def _named(
     return found
 
 
-def _assigned(
+def _resolve_assigned(
     partitions: Sequence[TopicPartition],
     layouts: Mapping[str, TopicLayout],
     skips_missing: bool,

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_task(recipe: Recipe, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+def read_task(read_plan: ReadPlan, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
     """The rows of a partition; Spark sends an empty one where there is none."""
     task: Any = partition.value
     if task is None:
         return iter(())
     from goqueue.spark.source.partition_reader import read
 
-    return read(recipe, task)
+    return read(read_plan, task)

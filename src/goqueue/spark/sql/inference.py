@@ -35,7 +35,7 @@ def columns_of(values: Iterable[bytes | None]) -> str | None:
         merged = merge(merged, kind_of(each))
     assert isinstance(merged, dict)
     columns = _told_apart({name: kind for name, kind in merged.items() if name not in RESERVED})
-    return ", ".join(f"{_quoted(name)} {written(kind)}" for name, kind in columns) or None
+    return ", ".join(f"{_quote(name)} {type_text(kind)}" for name, kind in columns) or None
 
 
 def _object(value: bytes) -> dict[str, Any] | None:
@@ -88,14 +88,14 @@ def merge(one: Kind, other: Kind) -> Kind:
             return TEXT
 
 
-def written(kind: Kind) -> str:
+def type_text(kind: Kind) -> str:
     """As Spark reads it."""
     match kind:
         case dict() if kind:
             columns = _told_apart(kind)
-            return f"struct<{', '.join(f'{_quoted(n)}: {written(k)}' for n, k in columns)}>"
+            return f"struct<{', '.join(f'{_quote(n)}: {type_text(k)}' for n, k in columns)}>"
         case list():
-            return f"array<{written(kind[0])}>"
+            return f"array<{type_text(kind[0])}>"
         case str():
             return kind
         case _:  # nothing but nulls, or an empty object
@@ -110,5 +110,5 @@ def _told_apart(columns: Mapping[str, Kind]) -> list[tuple[str, Kind]]:
     return list(found.values())[:COLUMNS_MAX]
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

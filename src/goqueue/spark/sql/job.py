@@ -71,10 +71,10 @@ def query(
             if HEADERS in text:
                 options["includeHeaders"] = "true"
             frame = topic_table(spark, bootstrap, topic, columns, options, is_stream=is_stream)
-            frame.createOrReplaceTempView(_quoted(topic))
+            frame.createOrReplaceTempView(_quote(topic))
         return spark.sql(text)
     except errors_of_spark() as error:
-        raise BadQuery(_explained(cause_of(error), topics)) from error
+        raise BadQuery(_explain(cause_of(error), topics)) from error
 
 
 def topic_table(
@@ -99,11 +99,11 @@ def tables_of(spark: Any, text: str) -> list[str]:
     return list(dict.fromkeys(RELATION.findall(parsed.toString())))
 
 
-def _quoted(topic: str) -> str:
+def _quote(topic: str) -> str:
     return f"`{topic}`"  # a topic's name has no backticks
 
 
-def _explained(cause: str, topics: Collection[str]) -> str:
+def _explain(cause: str, topics: Collection[str]) -> str:
     """With the topics, where a table was not found."""
     missing = re.search(r"table or view `([^ ]+)` cannot be found", cause)
     if missing is None:

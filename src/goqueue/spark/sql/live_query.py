@@ -20,7 +20,7 @@ Present = Callable[[int, list[dict[str, Any]]], None]
 
 
 @contextlib.contextmanager
-def following(
+def follow(
     spark: "SparkSession", frame: "DataFrame", present: Present, *, rows_max: int
 ) -> "Iterator[StreamingQuery]":
     """Presents what is new, or what has changed, in each micro-batch.  Leaves nothing behind."""

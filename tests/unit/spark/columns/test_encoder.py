@@ -36,7 +36,7 @@ COUNTS = {"orders": 3, "events": 5}
 @pytest.fixture(scope="module", params=[engines.NUMPY, engines.COMPILED], ids=["numpy", "onepass"])
 def engine(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "chosen", lambda: request.param)
+        patch.setattr(engines, "choose", lambda: request.param)
         yield
 
 

@@ -14,7 +14,7 @@ from goqueue.spark.columns import Encoder, engines
 from tests.unit.model.record_examples import record_lists
 from tests.unit.spark.columns.row_examples import limit_above, rows_from
 
-choose = engines.chosen.__wrapped__
+choose = engines.choose.__wrapped__
 
 
 @pytest.fixture

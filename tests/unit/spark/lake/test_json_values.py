@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.spark.lake import json_values
-from goqueue.spark.lake.growth import grown
+from goqueue.spark.lake.growth import grow
 from goqueue.spark.lake.json_values import Decoded, decode
 
 SCHEMA = pa.schema(
@@ -85,7 +85,7 @@ def test_new_fields_are_reported_and_known_after_growth():
     values = [b'{"id": 1, "colour": "red"}', b'{"id": 2, "place": {"zip": 7}}']
     first = decoded(*values)
     assert first.found
-    growth = grown(SCHEMA, first.found)
+    growth = grow(SCHEMA, first.found)
     second = decoded(*values, schema=growth.schema)
     assert second.found == []
     assert [row["colour"] for row in pylist(second)] == ["red", None]
@@ -129,7 +129,7 @@ def test_neighbours_do_not_matter(given_values: list[bytes | None]):
     """Together and one by one, each row gets the same columns, or the same verdict."""
     schema = SCHEMA
     while (together := decoded(*given_values, schema=schema)).found:
-        schema = grown(schema, together.found[:1], reserved_prefix="record_").schema
+        schema = grow(schema, together.found[:1], reserved_prefix="record_").schema
     rows = dict(zip(together.good, pylist(together), strict=True))
     bad = dict(together.bad)
     for index, value in enumerate(given_values):

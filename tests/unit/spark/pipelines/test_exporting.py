@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from goqueue.spark.pipelines.exporting import Exported, exported
+from goqueue.spark.pipelines.exporting import Exported, export
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.reading import read_pipeline
 
@@ -41,7 +41,7 @@ sinks:
 def project(text: str = PIPELINE) -> Exported:
     pipeline = read_pipeline(text, {})
     places = Places("broker:9092", Path("/files"), pipeline.checkpoints, pipeline.name)
-    return exported(pipeline, places, Path("/project"))
+    return export(pipeline, places, Path("/project"))
 
 
 def functions(code: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ def thawed() -> Iterator[None]:
 
 
 def test_modules_are_passed_over_and_later_garbage_is_collected() -> None:
-    garbage.settle()
+    garbage.freeze_gc()
     assert gc.get_freeze_count() > 1000
     loop = Loop()
     seen = weakref.ref(loop)
@@ -36,11 +36,11 @@ def test_modules_are_passed_over_and_later_garbage_is_collected() -> None:
 def test_what_a_task_leaves_behind_is_frozen_only_with_new_modules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    garbage.settle()
+    garbage.freeze_gc()
     kept = [[each] for each in range(1000)]
     before = gc.get_freeze_count()
-    garbage.settle()
+    garbage.freeze_gc()
     assert gc.get_freeze_count() <= before
     monkeypatch.setitem(sys.modules, "one_more", types.ModuleType("one_more"))
-    garbage.settle()
+    garbage.freeze_gc()
     assert gc.get_freeze_count() >= before + len(kept)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.spark.runtime.restarting_query import RESTARTS_MAX, SturdyQuery
+from goqueue.spark.runtime.restarting_query import RESTARTS_MAX, RestartingQuery
 from tests.unit.spark.runtime.test_job_runner import ENDLESS, FakeQuery
 
 BUSY = RuntimeError("[STREAM_FAILED] …: Python worker failed to connect back. SQLSTATE: XXKST")
@@ -20,7 +20,7 @@ class Starts:
 
 def test_a_query_that_was_not_answered_in_time_is_started_again():
     starts = Starts(FakeQuery("a", 0, BUSY), FakeQuery("a", 0, BUSY), FakeQuery("a", ENDLESS))
-    query = SturdyQuery(starts)
+    query = RestartingQuery(starts)
     assert query.isActive
     assert query.isActive
     assert starts.queries == []
@@ -29,20 +29,20 @@ def test_a_query_that_was_not_answered_in_time_is_started_again():
 
 def test_another_failure_ends_it():
     starts = Starts(FakeQuery("a", 0, RuntimeError("the disk is full")), FakeQuery("a", ENDLESS))
-    query = SturdyQuery(starts)
+    query = RestartingQuery(starts)
     assert not query.isActive
     assert len(starts.queries) == 1
 
 
 def test_one_that_has_finished_stays_so():
     starts = Starts(FakeQuery("a", 0), FakeQuery("a", ENDLESS))
-    assert not SturdyQuery(starts).isActive
+    assert not RestartingQuery(starts).isActive
 
 
 @pytest.mark.parametrize("stopped", [False, True])
 def test_it_is_not_tried_for_ever_nor_after_a_stop(stopped: bool):
     starts = Starts(*(FakeQuery("a", 0, BUSY) for _ in range(RESTARTS_MAX + 3)))
-    query = SturdyQuery(starts)
+    query = RestartingQuery(starts)
     if stopped:
         query.stop()
     assert not query.isActive

@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.client.errors import Conflict, ServerUnreachable
 from goqueue.client.kafka import KafkaRefused
 from goqueue.model.errors import BatchTooLarge
-from goqueue.spark.sink.hints import hinted
+from goqueue.spark.sink.hints import add_hints
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from goqueue.spark.sink.hints import hinted
     ],
 )
 def test_a_refusal_comes_with_a_remedy(error: Exception, said: str):
-    with pytest.raises(type(error)) as raised, hinted():
+    with pytest.raises(type(error)) as raised, add_hints():
         raise error
     assert said in raised.value.__notes__[0]
 
@@ -32,6 +32,6 @@ def test_a_refusal_comes_with_a_remedy(error: Exception, said: str):
     [ValueError("a bad row"), KafkaRefused("write", ErrorCode.kafka_storage_error)],
 )
 def test_what_is_not_known_is_left_as_it_is(error: Exception):
-    with pytest.raises(type(error)) as raised, hinted():
+    with pytest.raises(type(error)) as raised, add_hints():
         raise error
     assert not hasattr(raised.value, "__notes__")

@@ -14,7 +14,7 @@ from goqueue.model.record import Record
 from goqueue.spark.source.files import ReadOnlyFile
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan
 
 PAIR, CRC = OFFSET_INDEX.entry, struct.Struct(">I")
 NOBODY = "127.0.0.1:1"  # where no server is: whoever asks it fails
@@ -35,14 +35,14 @@ def rows(broker):
     """`rows(topic, start, end)`: offset and value of each row, from the files."""
 
     def rows(topic, start, end, *, server=NOBODY, log_dir=None, **options):
-        recipe = Recipe(
+        read_plan = ReadPlan(
             bootstrap=server,
             columns=("offset", "value"),
             log_dir=str(log_dir or broker.data_dir),
             timeout_ms=1 if server == NOBODY else 30_000,
             **options,
         )
-        batches = read(recipe, (OffsetRange(topic, 0, start, end),))
+        batches = read(read_plan, (OffsetRange(topic, 0, start, end),))
         return [(row["offset"], row["value"].decode()) for b in batches for row in b.to_pylist()]
 
     return rows

@@ -3,8 +3,8 @@
 import json
 
 from goqueue.model.ids import TopicName, TopicPartition
-from goqueue.spark.runtime.listener import group_name, published
-from goqueue.spark.source.offsets import broker_of, noted, places_of, with_broker
+from goqueue.spark.runtime.listener import group_name, offsets_to_publish
+from goqueue.spark.source.offsets import broker_of, places_of, stored_offsets, with_broker
 
 PLACES = {
     TopicPartition(TopicName("orders"), 10): 4,
@@ -14,24 +14,26 @@ PLACES = {
 
 
 def test_offsets_have_kafkas_shape_and_come_back():
-    assert noted(PLACES) == {"a": {"0": 0}, "orders": {"2": 7, "10": 4}}
-    assert json.dumps(noted(PLACES)) == json.dumps(noted(dict(reversed(PLACES.items()))))
-    assert places_of(json.loads(json.dumps(noted(PLACES)))) == PLACES
+    assert stored_offsets(PLACES) == {"a": {"0": 0}, "orders": {"2": 7, "10": 4}}
+    assert json.dumps(stored_offsets(PLACES)) == json.dumps(
+        stored_offsets(dict(reversed(PLACES.items())))
+    )
+    assert places_of(json.loads(json.dumps(stored_offsets(PLACES)))) == PLACES
 
 
 def test_a_broker_can_travel_with_them_and_is_no_topic():
-    marked = with_broker(noted(PLACES), "host:9092")
+    marked = with_broker(stored_offsets(PLACES), "host:9092")
     assert broker_of(marked) == "host:9092"
     assert places_of(marked) == PLACES
-    assert broker_of(noted(PLACES)) is None
+    assert broker_of(stored_offsets(PLACES)) is None
 
 
 def test_only_streams_of_ours_that_name_their_broker_are_published():
-    marked = json.dumps(with_broker(noted(PLACES), "host:9092"))
-    plain = json.dumps(noted(PLACES))
-    assert published([(marked, plain)]) == [("host:9092", PLACES)]
+    marked = json.dumps(with_broker(stored_offsets(PLACES), "host:9092"))
+    plain = json.dumps(stored_offsets(PLACES))
+    assert offsets_to_publish([(marked, plain)]) == [("host:9092", PLACES)]
     for others in [(plain, plain), (None, None), ("7", "7"), (marked, None), ("{nonsense", plain)]:
-        assert published([others]) == []
+        assert offsets_to_publish([others]) == []
 
 
 def test_a_group_is_named_for_its_query():

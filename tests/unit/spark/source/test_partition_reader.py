@@ -7,7 +7,7 @@ from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.loss import DataLost
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange
-from goqueue.spark.source.read_plan import Recipe
+from goqueue.spark.source.read_plan import ReadPlan
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def rows(broker):
     """`rows((topic, partition, start, end), …)`: offset and value of each row."""
 
     def rows(*ranges, **options):
-        recipe = Recipe(bootstrap=broker.kafka, columns=("offset", "value"), **options)
-        found = read(recipe, tuple(OffsetRange(*each) for each in ranges))
+        read_plan = ReadPlan(bootstrap=broker.kafka, columns=("offset", "value"), **options)
+        found = read(read_plan, tuple(OffsetRange(*each) for each in ranges))
         return [
             (row["offset"], row["value"].decode()) for batch in found for row in batch.to_pylist()
         ]
@@ -47,16 +47,16 @@ def test_a_range_of_many_fetches_is_read_whole(rows, fill, topic):
 
 def test_columns_are_the_ones_asked_for_in_that_order(broker, fill, topic):
     fill(topic, 0, "a")
-    recipe = Recipe(bootstrap=broker.kafka, columns=("timestamp", "partition", "key"))
-    (batch,) = read(recipe, (OffsetRange(topic, 0, 0, 1),))
+    read_plan = ReadPlan(bootstrap=broker.kafka, columns=("timestamp", "partition", "key"))
+    (batch,) = read(read_plan, (OffsetRange(topic, 0, 0, 1),))
     assert batch.schema.names == ["timestamp", "partition", "key"]
 
 
 def test_ranges_are_told_and_not_read():
-    recipe = Recipe(
+    read_plan = ReadPlan(
         bootstrap="nobody:1", columns=("topic", "startOffset", "endOffset"), unit="range"
     )
-    (batch,) = read(recipe, (OffsetRange("orders", 0, 3, 9), OffsetRange("orders", 1, 0, 4)))
+    (batch,) = read(read_plan, (OffsetRange("orders", 0, 3, 9), OffsetRange("orders", 1, 0, 4)))
     assert batch.to_pylist() == [
         {"topic": "orders", "startOffset": 3, "endOffset": 9},
         {"topic": "orders", "startOffset": 0, "endOffset": 4},
@@ -66,10 +66,10 @@ def test_ranges_are_told_and_not_read():
 def test_whole_batches_are_rows_with_their_topic(broker, fill, topic):
     fill(topic, 0, "a", "b")
     fill(topic, 0, "c")
-    recipe = Recipe(
+    read_plan = ReadPlan(
         bootstrap=broker.kafka, columns=("topic", "baseOffset", "records"), unit="batch"
     )
-    found = [row for b in read(recipe, (OffsetRange(topic, 0, 0, 3),)) for row in b.to_pylist()]
+    found = [row for b in read(read_plan, (OffsetRange(topic, 0, 0, 3),)) for row in b.to_pylist()]
     assert found == [
         {"topic": topic, "baseOffset": 0, "records": 2},
         {"topic": topic, "baseOffset": 2, "records": 1},

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.model.ids import TopicName, TopicPartition
-from goqueue.spark.source.admission import admitted
+from goqueue.spark.source.admission import admit, averages
 from goqueue.spark.source.plan import OffsetRange, Sizing, plan
-from goqueue.spark.source.sizes import averages
 
 MEBIBYTE = 1024 * 1024
 
@@ -107,7 +106,7 @@ def places(*offsets):
 )
 def test_a_limit_is_met_to_the_offset_and_no_partition_is_passed_over_twice(lags, offsets_max):
     starts, latest = places(*[7] * len(lags)), places(*[7 + lag for lag in lags])
-    ends = admitted(starts, latest, offsets_max=offsets_max)
+    ends = admit(starts, latest, offsets_max=offsets_max)
     taken = {where: ends[where] - starts[where] for where in ends}
     assert sum(taken.values()) == min(sum(lags), offsets_max)
     for where, lag in zip(ends, lags, strict=True):
@@ -118,16 +117,16 @@ def test_a_limit_is_met_to_the_offset_and_no_partition_is_passed_over_twice(lags
 
 def test_bytes_are_counted_by_the_average_record():
     sizes = {TopicPartition(TopicName("t"), 0): 100.0, TopicPartition(TopicName("t"), 1): 1000.0}
-    ends = admitted(places(0, 0), places(1000, 1000), bytes_max=110_000, record_bytes=sizes)
+    ends = admit(places(0, 0), places(1000, 1000), bytes_max=110_000, record_bytes=sizes)
     assert ends == places(100, 100)
 
 
 def test_the_smaller_of_two_limits_counts_and_one_offset_is_always_taken():
     starts, latest = places(0), places(1000)
-    assert admitted(starts, latest, offsets_max=10, bytes_max=10**6) == places(10)
-    assert admitted(starts, latest, offsets_max=10**6, bytes_max=1000) == places(10)
-    assert admitted(starts, latest, bytes_max=1) == places(1)
-    assert admitted(starts, latest) == latest
+    assert admit(starts, latest, offsets_max=10, bytes_max=10**6) == places(10)
+    assert admit(starts, latest, offsets_max=10**6, bytes_max=1000) == places(10)
+    assert admit(starts, latest, bytes_max=1) == places(1)
+    assert admit(starts, latest) == latest
 
 
 def test_averages_leave_out_what_is_empty_or_unknown():

@@ -4,7 +4,8 @@ import pytest
 
 from goqueue.spark.columns import COLUMN_TYPES
 from goqueue.spark.source.options import source_options
-from goqueue.spark.source.schema import RECORD_COLUMNS, WrongColumns, default_schema, wanted_columns
+from goqueue.spark.source.schema import WrongColumns, default_schema, wanted_columns
+from goqueue.spark.topic_columns import RECORD_COLUMNS
 
 GIVEN = {"bootstrap.servers": "b:1", "subscribe": "t"}
 

@@ -7,7 +7,7 @@ from goqueue.client import GroupReading
 from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.loss import DataLost
 from goqueue.spark.source.options import source_options
-from goqueue.spark.source.stream_offsets import Following
+from goqueue.spark.source.stream_offsets import StreamOffsets
 from goqueue.spark.source.subscriptions import NothingToRead
 
 
@@ -25,7 +25,7 @@ def follow(broker):
 
     def follow(clock=Clock(), **options):  # noqa: B008  # nobody changes it
         given = {"bootstrap.servers": broker.kafka, "startingOffsets": "earliest"} | options
-        made.append(Following(source_options(given, is_stream=True), clock=clock))
+        made.append(StreamOffsets(source_options(given, is_stream=True), clock=clock))
         return made[-1]
 
     yield follow
@@ -47,7 +47,7 @@ def test_a_stream_begins_where_it_is_told_and_goes_to_what_is_there(follow, fill
     following = follow(subscribe=topic)
     assert following.initial() == at(topic, 0, 0)
     assert following.latest(at(topic, 0, 0)) == at(topic, 2, 0)
-    assert following.reported() == at(topic, 2, 0)
+    assert following.report_latest() == at(topic, 2, 0)
     assert lengths(following.tasks(at(topic, 0, 0), at(topic, 2, 0))) == [[(0, 0, 2)]]
     assert following.tasks(at(topic, 2, 0), at(topic, 2, 0)) == []
 

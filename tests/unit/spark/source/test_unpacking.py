@@ -4,8 +4,8 @@ from goqueue.spark.archive.columns import RECORD_SCHEMA
 from goqueue.spark.archive.unpacking import records_of
 from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange
-from goqueue.spark.source.read_plan import Recipe
-from goqueue.spark.source.schema import BATCH_COLUMNS, RANGE_COLUMNS
+from goqueue.spark.source.read_plan import ReadPlan
+from goqueue.spark.topic_columns import BATCH_COLUMNS, RANGE_COLUMNS
 
 
 def test_records_are_the_same_whether_spark_carries_them_or_only_says_where_they_are(
@@ -15,11 +15,11 @@ def test_records_are_the_same_whether_spark_carries_them_or_only_says_where_they
     fill(topic, 0, "d", codec=4)
     fill(topic, 1, "e", "f")
     task = (OffsetRange(topic, 0, 0, 4), OffsetRange(topic, 1, 0, 2))
-    recipe = Recipe(bootstrap=broker.kafka, columns=tuple(RECORD_SCHEMA.names))
+    read_plan = ReadPlan(bootstrap=broker.kafka, columns=tuple(RECORD_SCHEMA.names))
 
     def unpacked(unit, columns):
-        rows = read(Recipe(bootstrap=broker.kafka, columns=tuple(columns), unit=unit), task)
-        records = [each for batch in rows for each in records_of(batch, recipe)]
+        rows = read(ReadPlan(bootstrap=broker.kafka, columns=tuple(columns), unit=unit), task)
+        records = [each for batch in rows for each in records_of(batch, read_plan)]
         assert all(each.schema.equals(RECORD_SCHEMA) for each in records)
         return [row for each in records for row in each.to_pylist()]
 

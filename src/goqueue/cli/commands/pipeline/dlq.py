@@ -104,7 +104,7 @@ def _dead_letters(
     from goqueue.spark.dlq import job
 
     found = job.letters_table(running.spark, client, topic, servers)
-    return None if found is None else job.picked(found, where)
+    return None if found is None else job.pick(found, where)
 
 
 def _count(running: "Runner", found: Any, columns: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -24,13 +24,13 @@ def export(
 
     Such projects only append: sinks that update, archives and consoles are left out and listed.
     """
-    from goqueue.spark.pipelines.exporting import exported
+    from goqueue.spark.pipelines.exporting import export as export_pipeline
 
     declared = PipelineFile(file)
     places = declared.places(bootstrap_of(session, bootstrap or declared.pipeline.bootstrap))
     if folder.exists():
         raise UsageFailure(f"{folder} is there already: name a new folder")
-    made = exported(declared.pipeline, places, folder)
+    made = export_pipeline(declared.pipeline, places, folder)
     if len(made.left_out) == len(declared.pipeline.sinks):
         raise Failure("\n".join(["no sink can be exported", *_reasons(made.left_out)]))
     for name, text in made.files.items():

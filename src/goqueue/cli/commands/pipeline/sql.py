@@ -95,7 +95,7 @@ def _cell(value: Any) -> object:
 
 def _follow(running: "Runner", frame: Any, limit: int) -> None:
     """A micro-batch at a time, at most `limit` rows of each."""
-    from goqueue.spark.sql.live_query import following
+    from goqueue.spark.sql.live_query import follow
 
     def present(batch: int, rows: list[dict[str, Any]]) -> None:
         if not rows:
@@ -106,5 +106,5 @@ def _follow(running: "Runner", frame: Any, limit: int) -> None:
             sys.stdout.write("".join(line(each) for each in rows))
         sys.stdout.flush()
 
-    with following(running.spark, frame, present, rows_max=limit) as stream:
+    with follow(running.spark, frame, present, rows_max=limit) as stream:
         running.streams([stream])
