@@ -7,9 +7,8 @@ python queue_worker.py URL SOURCE TARGET GROUP NAME
 import sys
 import time
 
-from goqueue.client import Client, Message
+from goqueue.client import Client, Delivery, Message
 from goqueue.client.errors import ClientError
-from goqueue.client.http.queue_results import Delivery
 
 TIMEOUT_MS = 5_000
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from goqueue.client import Client, QueueReading
-from goqueue.client.http.queue_results import Delivery
+from goqueue.client import Client, Delivery, QueueReading
 from tests.conformance.http_groups import HttpGroupServer, HttpMember
 from tests.conformance.http_queues import Queue, values
 

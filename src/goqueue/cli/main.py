@@ -141,67 +141,33 @@ def _global_options() -> list[Any]:
     return list(typer.main.get_command(app).params)
 
 
-PANEL: Final = "Global options"
+def _global(help: str, *flags: str, metavar: str | None = None, min: float | None = None) -> Any:
+    return typer.Option(
+        *flags,
+        help=help,
+        metavar=metavar,
+        min=min,
+        callback=_remember,
+        expose_value=False,
+        rich_help_panel="Global options",
+    )
+
+
+SERVER: Final = "URL of the server. \\[GOQUEUE_SERVER; http://localhost:8080]"
+CONTEXT: Final = "Named server from `goqueue config`. \\[GOQUEUE_CONTEXT]"
+OUTPUT: Final = "table, json, yaml; or auto: table at a terminal, else JSON. \\[GOQUEUE_OUTPUT]"
+TIMEOUT: Final = "Time limit of a request in seconds. \\[GOQUEUE_TIMEOUT; 30]"
 
 
 def _options(
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server",
-            "-s",
-            metavar="URL",
-            help="URL of the server. \\[GOQUEUE_SERVER; http://localhost:8080]",
-            callback=_remember,
-            expose_value=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            "--context",
-            "-c",
-            metavar="NAME",
-            help="Named server from `goqueue config`. \\[GOQUEUE_CONTEXT]",
-            callback=_remember,
-            expose_value=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FORMAT",
-            help="table, json, yaml; or auto: table at a terminal, else JSON. \\[GOQUEUE_OUTPUT]",
-            callback=_remember,
-            expose_value=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
+    server: Annotated[str | None, _global(SERVER, "--server", "-s", metavar="URL")] = None,
+    context: Annotated[str | None, _global(CONTEXT, "--context", "-c", metavar="NAME")] = None,
+    output: Annotated[str | None, _global(OUTPUT, "--output", "-o", metavar="FORMAT")] = None,
     wide: Annotated[
-        bool | None,
-        typer.Option(
-            "--wide",
-            help="Show all columns and full texts in tables.",
-            callback=_remember,
-            expose_value=False,
-            rich_help_panel=PANEL,
-        ),
+        bool | None, _global("Show all columns and full texts in tables.", "--wide")
     ] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=0.001,
-            help="Time limit of a request in seconds. \\[GOQUEUE_TIMEOUT; 30]",
-            callback=_remember,
-            expose_value=False,
-            rich_help_panel=PANEL,
-        ),
+        float | None, _global(TIMEOUT, "--timeout", metavar="SECONDS", min=0.001)
     ] = None,
 ) -> None:
     """Written once; every command gets them."""

@@ -5,7 +5,7 @@ with `…`.  `--wide` shows all.  What is not a terminal gets all of it, with pl
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Rows = Sequence[Sequence[object]]
+# An attribute, an attribute as a kind of cell, or what to make of the item.
+Column = str | tuple[Callable[[Any], object], str] | Callable[[Any], object]
 GAP: Final = 2  # blanks between columns
 TEXT_WIDTH_MIN: Final = 12  # a column is left out before its texts get shorter than that
 
@@ -52,6 +54,21 @@ def show(
         show_table(headings, rows, drop=drop, whole=whole, empty=empty)
     else:
         show_value(value)
+
+
+def rows_of(items: Iterable[Any], *columns: Column) -> Rows:
+    """A row an item."""
+    return [[_cell(each, column) for column in columns] for each in items]
+
+
+def _cell(item: Any, column: Column) -> object:
+    match column:
+        case str():
+            return getattr(item, column)
+        case (kind, name):
+            return kind(getattr(item, name))
+        case _:
+            return column(item)
 
 
 def show_text(value: Any, text: str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from goqueue.cli.publishing import Tally
 
@@ -10,11 +11,7 @@ from goqueue.cli.publishing import Tally
 @contextlib.contextmanager
 def progress(tally: Tally, bytes_in_all: int | None) -> Iterator[Callable[[], None]]:
     """Gives what to call when the tally has changed."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn
 
     columns = (
         SpinnerColumn(),
@@ -22,14 +19,13 @@ def progress(tally: Tally, bytes_in_all: int | None) -> Iterator[Callable[[], No
         TextColumn("{task.fields[messages]:,} messages"),
         TextColumn("{task.fields[rate]:,.0f}/s"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=bytes_in_all, messages=0, rate=0.0)
+    with _bar(bytes_in_all, *columns, messages=0, rate=0.0) as update:
 
         def show() -> None:
             rate = tally.published / tally.seconds
             # A line's end is a byte of the file, too.
             done = tally.bytes + tally.published + tally.failed
-            bar.update(task, completed=done, messages=tally.published, rate=rate)
+            update(completed=done, messages=tally.published, rate=rate)
 
         yield show
 
@@ -37,28 +33,30 @@ def progress(tally: Tally, bytes_in_all: int | None) -> Iterator[Callable[[], No
 @contextlib.contextmanager
 def counting(total: int) -> Iterator[Callable[[int], None]]:
     """Gives what to call with how many of `total` are done."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
+    with _bar(total, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as update:
+        yield lambda done: update(completed=done)
 
 
 @contextlib.contextmanager
 def reading(bytes_in_all: int) -> Iterator[Callable[[int], None]]:
     """Gives what to call with how many more bytes are done."""
+    from rich.progress import BarColumn, DownloadColumn, TransferSpeedColumn
+
+    with _bar(bytes_in_all, BarColumn(), DownloadColumn(), TransferSpeedColumn()) as update:
+        yield lambda more: update(advance=more)
+
+
+@contextlib.contextmanager
+def _bar(total: int | None, *columns: Any, **fields: Any) -> Iterator[Callable[..., None]]:
+    """Gives what to call with changes of the bar; nothing is shown where nobody looks."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda **_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+    from rich.progress import Progress
 
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=bytes_in_all)
-        yield lambda more: bar.advance(task, more)
+        task = bar.add_task("", total=total, **fields)
+        yield lambda **changes: bar.update(task, **changes)

@@ -12,9 +12,8 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from goqueue.client import AsyncClient
+from goqueue.client import AsyncClient, Delivery
 from goqueue.client.errors import ClientError, NoAnswer, Overloaded, Refused, ServerUnreachable
-from goqueue.client.http.queue_results import Delivery
 
 WAIT_MS: Final = 10_000
 AGAIN_SECONDS: Final = 1.0  # after the server did not answer

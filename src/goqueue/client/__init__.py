@@ -36,7 +36,7 @@ from goqueue.client.errors import (
     Unauthorized,
 )
 from goqueue.client.http.messages import Message, Received
-from goqueue.client.http.queue_results import Delivery, Settled
+from goqueue.client.http.queue_results import DeadLetter, Delivery, Settled, Waiting
 
 if TYPE_CHECKING:
     from goqueue.client.http.async_client import AsyncClient
@@ -50,6 +50,7 @@ __all__ = [
     "Client",
     "ClientError",
     "Conflict",
+    "DeadLetter",
     "Delivery",
     "GroupReading",
     "Message",
@@ -75,6 +76,7 @@ __all__ = [
     "TopicExists",
     "TopicNotFound",
     "Unauthorized",
+    "Waiting",
 ]
 
 

@@ -13,13 +13,20 @@ from goqueue.cli.commands.queue import shortened
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.output import for_people, show, show_facts, show_table, show_text, show_value
+from goqueue.cli.output import (
+    for_people,
+    rows_of,
+    show,
+    show_facts,
+    show_table,
+    show_text,
+    show_value,
+)
 from goqueue.model.options import TimeMs, argument, option
 
 if TYPE_CHECKING:
     from goqueue.api.dlq import RedriveBody
-    from goqueue.client import Client
-    from goqueue.client.http.queue_results import DeadLetter
+    from goqueue.client import Client, DeadLetter
 
 CHUNK: Final = 1_000  # messages of one request
 
@@ -82,19 +89,14 @@ def list_dead_letters(
         return
     show_table(
         ("PLACE", "DIED", "REASON", "ERROR", "ATTEMPTS", "GROUP", "KEY", "VALUE"),
-        [
-            (
-                f"{each.partition}/{each.offset}",
-                Moment(each.died_at),
-                each.reason or "-",
-                shortened(each.error.encode()),
-                each.attempts,
-                each.group,
-                shortened(each.key),
-                shortened(each.value),
-            )
-            for each in found.letters
-        ],
+        rows_of(
+            found.letters,
+            lambda each: f"{each.partition}/{each.offset}",
+            (Moment, "died_at"),
+            lambda each: each.reason or "-",
+            lambda each: shortened(each.error.encode()),
+            *("attempts", "group", (shortened, "key"), (shortened, "value")),
+        ),
         drop=("KEY", "GROUP", "ATTEMPTS", "DIED"),
         whole=("PLACE",),
         empty="no dead letters",
@@ -136,10 +138,8 @@ def show_dead_letter(
 
 def _as_json(dead_letter: "DeadLetter") -> dict[str, Any]:
     from goqueue.cli.rendering import as_json
-    from goqueue.client.http.queue_results import STORY
 
-    story = {name: getattr(dead_letter, name) for name in STORY}
-    return {**as_json(dead_letter), **story}
+    return {**as_json(dead_letter), **dead_letter.history()}
 
 
 # --- moving ---------------------------------------------------------------------------------------
@@ -223,17 +223,11 @@ def _show_redrives(found: "list[RedriveBody]") -> None:
     show(
         found,
         ("ID", "TO", "STATE", "MOVED", "STARTED", "ERROR"),
-        [
-            (
-                each.id,
-                each.to,
-                State(each.state),
-                each.moved,
-                Moment(each.started_at),
-                each.error or "-",
-            )
-            for each in found
-        ],
+        rows_of(
+            found,
+            *("id", "to", (State, "state"), "moved", (Moment, "started_at")),
+            lambda each: each.error or "-",
+        ),
         drop=("STARTED", "TO"),
         whole=("ID",),
         empty="no redrives since the server was started",

@@ -8,7 +8,16 @@ import typer
 from goqueue.cli.command import command, completion
 from goqueue.cli.confirming import Force, confirm, refuse_without_terminal
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.output import for_people, show, show_table, show_text, show_value, table
+from goqueue.cli.output import (
+    Rows,
+    for_people,
+    rows_of,
+    show,
+    show_table,
+    show_text,
+    show_value,
+    table,
+)
 from goqueue.model.options import TimeMs, argument, option
 
 if TYPE_CHECKING:
@@ -47,7 +56,7 @@ def list_groups(client: "Client") -> None:
     show(
         found,
         ("GROUP", "STATE", "MEMBERS", "GENERATION", "TYPE"),
-        [(each.id, State(each.state), each.members, each.generation, each.type) for each in found],
+        rows_of(found, "id", (State, "state"), "members", "generation", "type"),
         drop=("GENERATION", "TYPE"),
         empty="no groups yet: a group is made by its first member or committed offset",
     )
@@ -107,18 +116,13 @@ def _members_table(group: "GroupDetail") -> "RenderableType":
 
     return table(
         ("MEMBER", "CLIENT", "HOST", "PROTOCOL", "STATE", "PARTITIONS", "TO LET GO"),
-        [
-            (
-                each.instance_id or _shortened(each.id),
-                each.client_id or None,
-                each.client_host or None,
-                each.protocol,
-                State(each.state),
-                _places(each.partitions),
-                _places(each.revoking),
-            )
-            for each in group.members
-        ],
+        rows_of(
+            group.members,
+            lambda each: each.instance_id or _shortened(each.id),
+            lambda each: each.client_id or None,
+            lambda each: each.client_host or None,
+            *("protocol", (State, "state"), (_places, "partitions"), (_places, "revoking")),
+        ),
         drop=("TO LET GO", "HOST", "PROTOCOL", "CLIENT"),
     )
 
@@ -162,16 +166,11 @@ def offsets(client: "Client", group: GroupName) -> None:
     show(
         found,
         ("TOPIC", "PARTITION", "OFFSET", "COMMITTED", "METADATA"),
-        [
-            (
-                each.topic,
-                each.partition,
-                each.offset,
-                Moment(each.committed_at),
-                each.metadata or None,
-            )
-            for each in found
-        ],
+        rows_of(
+            found,
+            *("topic", "partition", "offset", (Moment, "committed_at")),
+            lambda each: each.metadata or None,
+        ),
         drop=("METADATA", "COMMITTED"),
         empty="nothing committed",
     )
@@ -245,8 +244,8 @@ def _show_moves(moves: "list[MovedOffset]") -> None:
     show(moves, MOVE, _moves(moves))
 
 
-def _moves(moves: "list[MovedOffset]") -> list[tuple[object, ...]]:
-    return [(each.topic, each.partition, each.before, each.after) for each in moves]
+def _moves(moves: "list[MovedOffset]") -> Rows:
+    return rows_of(moves, "topic", "partition", "before", "after")
 
 
 @command(app, "delete")

@@ -9,15 +9,14 @@ import typer
 from goqueue.cli.command import command
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import Failure, UsageFailure
-from goqueue.cli.output import for_people, show, show_facts, show_table, show_value
+from goqueue.cli.output import for_people, rows_of, show, show_facts, show_table, show_value
 from goqueue.cli.session import Session
 from goqueue.model.options import DurationMs, Pairs, argument, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from goqueue.client import Client
-    from goqueue.client.http.queue_results import Delivery, Settled, Waiting
+    from goqueue.client import Client, Delivery, Settled, Waiting
 
 app = typer.Typer(
     add_completion=False,
@@ -291,20 +290,11 @@ def in_flight(
             *("TOPIC", "PARTITION", "OFFSET", "ATTEMPT", "FAILURES", "TIMEOUTS"),
             *("CONSUMER", "UNTIL", "RECEIPT"),
         ),
-        [
-            (
-                each.topic,
-                each.partition,
-                each.offset,
-                each.attempt,
-                each.failures,
-                each.timeouts,
-                each.consumer,
-                Moment(each.visible_until),
-                each.receipt_handle,
-            )
-            for each in found
-        ],
+        rows_of(
+            found,
+            *("topic", "partition", "offset", "attempt", "failures", "timeouts"),
+            *("consumer", (Moment, "visible_until"), "receipt_handle"),
+        ),
         drop=("RECEIPT", "TIMEOUTS", "FAILURES", "ATTEMPT"),
         empty="nothing in flight",
     )

@@ -11,6 +11,7 @@ from goqueue.cli.failures import UsageFailure
 from goqueue.cli.output import (
     for_people,
     is_terminal,
+    rows_of,
     show,
     show_facts,
     show_table,
@@ -49,17 +50,11 @@ def list_topics(client: "Client") -> None:
     show(
         found,
         ("NAME", "PARTITIONS", "MESSAGES", "SIZE", "CREATED", "SETTINGS"),
-        [
-            (
-                each.name,
-                each.partitions,
-                each.messages,
-                Size(each.size_bytes),
-                Moment(each.created_at),
-                _settings(each),
-            )
-            for each in found
-        ],
+        rows_of(
+            found,
+            *("name", "partitions", "messages"),
+            *((Size, "size_bytes"), (Moment, "created_at"), _settings),
+        ),
         drop=("SETTINGS", "CREATED", "PARTITIONS"),
         empty="no topics yet: goqueue topic create NAME",
     )

@@ -6,7 +6,7 @@ import typer
 
 from goqueue.cli.command import command, completion
 from goqueue.cli.confirming import Force, confirm
-from goqueue.cli.output import show, show_facts, show_text
+from goqueue.cli.output import rows_of, show, show_facts, show_text
 from goqueue.model.options import argument, option
 
 if TYPE_CHECKING:
@@ -49,17 +49,11 @@ def list_transactions(
     show(
         found,
         ("ID", "STATE", "PRODUCER", "EPOCH", "SINCE", "PARTITIONS"),
-        [
-            (
-                each.transactional_id,
-                State(each.state),
-                each.producer_id,
-                each.epoch,
-                Moment(each.start_time),
-                len(each.partitions),
-            )
-            for each in found
-        ],
+        rows_of(
+            found,
+            *("transactional_id", (State, "state"), "producer_id", "epoch"),
+            *((Moment, "start_time"), (len, "partitions")),
+        ),
         drop=("EPOCH", "PRODUCER", "PARTITIONS"),
         empty="no open transactions",
     )

@@ -125,7 +125,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(Received, frozen=True, kw_only=True):
-    """A message nobody could process, as it was, and its story."""
+    """A message nobody could process, as it was, and its history."""
 
     reason: str
     error: str
@@ -139,6 +139,10 @@ class DeadLetter(Received, frozen=True, kw_only=True):
     last_delivery: TimeText = None
     died_at: TimeText = None
 
+    def history(self) -> dict[str, Any]:
+        """What is not in the message itself: why it failed, how often, when."""
+        return {name: getattr(self, name) for name in HISTORY}
+
 
 class DeadLetters(msgspec.Struct, frozen=True):
     count: int
@@ -151,9 +155,9 @@ class DeadLetters(msgspec.Struct, frozen=True):
 
 def dead_letter(wire: DeadLetterBody, topic: str) -> DeadLetter:
     plain = from_wire(wire, topic)
-    story = {name: getattr(wire, name) for name in STORY}
+    history = {name: getattr(wire, name) for name in HISTORY}
     return DeadLetter(
-        **{name: getattr(plain, name) for name in Received.__struct_fields__}, **story
+        **{name: getattr(plain, name) for name in Received.__struct_fields__}, **history
     )
 
 
@@ -162,4 +166,4 @@ def dead_letters(wire: DeadLettersBody, topic: str) -> DeadLetters:
     return DeadLetters(wire.count, letters, wire.next_after, wire.reasons or {})
 
 
-STORY = [name for name in DeadLetter.__struct_fields__ if name not in Received.__struct_fields__]
+HISTORY = [name for name in DeadLetter.__struct_fields__ if name not in Received.__struct_fields__]

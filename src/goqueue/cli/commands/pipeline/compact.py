@@ -35,14 +35,9 @@ def compact(
         done,
         ("PARTITION", "RECORDS BEFORE", "AFTER", "BYTES BEFORE", "AFTER"),
         [
-            (
-                each.partition,
-                each.result.records_before,
-                each.result.records_after,
-                each.result.bytes_before,
-                each.result.bytes_after,
-            )
+            (each.partition, r.records_before, r.records_after, r.bytes_before, r.bytes_after)
             for each in done
+            for r in [each.result]
         ],
     )
     if dry_run and for_people():
