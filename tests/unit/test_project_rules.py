@@ -32,6 +32,52 @@ TASK_MAKERS = {ROOT / "src/goqueue/testing/sim/loop.py"}  # an event loop itself
 # Import cycles that are still there, each as its modules.  The list may only get shorter.
 KNOWN_CYCLES: list[set[str]] = []
 
+# What other packages may import of these beside the package itself.  (Each module of `api` and of
+# `model` is for all: a family of bodies, a noun.)
+FACES = {
+    "cli": {"main"},
+    "client": {
+        "errors",
+        "http.calls",
+        "http.calls.groups",
+        "http.calls.queues",
+        "http.calls.topics",
+        "http.calls.transactions",
+        "kafka",
+    },
+    "server": set[str](),
+    "spark": {"source.source"},  # where Spark finds the format
+}
+# Modules that others still import past these.  The lists may only get shorter.
+KNOWN_ENTRIES = {
+    "cli": {"configuration", "logs"},
+    "client": {"http.messages", "http.retries", "kafka.fetching"},
+    "server": {"handles", "server", "server_log"},
+    "spark": {
+        "archive.job",
+        "archive.options",
+        "compaction.job",
+        "dlq.job",
+        "lake.upkeep",
+        "pipelines.describing",
+        "pipelines.exporting",
+        "pipelines.frames",
+        "pipelines.job",
+        "pipelines.places",
+        "pipelines.reading",
+        "pipelines.tree",
+        "replay.job",
+        "replay.options",
+        "report.job",
+        "report.options",
+        "runtime.job_runner",
+        "runtime.progress",
+        "sql.job",
+        "sql.live_query",
+        "sql.rows",
+    },
+}
+
 Place = tuple[Path, int]
 Rule = Callable[[Path, ast.AST], Iterator[int]]
 
@@ -144,6 +190,36 @@ def test_modules_import_each_other_in_no_cycle():
     )
     gone = [known for known in KNOWN_CYCLES if not any(cycle <= known for cycle in cycles)]
     assert not gone, f"take from KNOWN_CYCLES what is gone: {gone}"
+
+
+@pytest.mark.parametrize("package", FACES)
+def test_a_package_is_entered_by_its_face(package: str):
+    """What else is in it can be changed without a look at the rest."""
+    found = entries(package, imports_in_source())
+    known = KNOWN_ENTRIES[package]
+    more = sorted(found - known - FACES[package])
+    assert not more, (
+        f"the better way: list the name in goqueue/{package}/__init__.py and import it from there;"
+        f" others import {', '.join(more)}"
+    )
+    assert known <= found, f"take from KNOWN_ENTRIES what is gone: {sorted(known - found)}"
+
+
+@cache
+def imports_in_source() -> dict[str, set[str]]:
+    return imports_of(python_files("src"))
+
+
+def entries(package: str, imports: dict[str, set[str]]) -> set[str]:
+    """The modules of a package that are imported from outside of it."""
+    inside = f"goqueue.{package}"
+    return {
+        name.removeprefix(f"{inside}.")
+        for importer, names in imports.items()
+        if not f"{importer}.".startswith(f"{inside}.")
+        for name in names
+        if name.startswith(f"{inside}.")
+    }
 
 
 def imports_of(paths: list[Path]) -> dict[str, set[str]]:
