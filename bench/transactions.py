@@ -1,12 +1,12 @@
 """What exactly-once costs: `python -m bench.transactions [--producers N] [--kafka] [--no-sync]`.
 
 librdkafka producers write the same messages plainly, idempotently, and in transactions of a
-thousand, in turns; all with acks=all.  A transaction is a dialogue (partitions, records, end) with
-a disk behind it, while plain batches are pipelined: one producer alone shows how long that takes,
-several at once what the broker can do.  Beside the rate stands the broker's CPU time, which other
-work on the machine disturbs less.  Everything is read back with read_committed and counted.
-`--kafka` does the same with Apache Kafka, which then syncs a topic's batches as we do, and the
-state of its transactions never.
+thousand (`--transaction N`: of N), in turns; all with acks=all.  A transaction is a dialogue
+(partitions, records, end) with a disk behind it, while plain batches are pipelined: one producer
+alone shows how long that takes, several at once what the broker can do.  Beside the rate stands
+the broker's CPU time, which other work on the machine disturbs less.  Everything is read back with
+read_committed and counted. `--kafka` does the same with Apache Kafka, which then syncs a topic's
+batches as we do, and the state of its transactions never.
 """
 
 import argparse
@@ -25,7 +25,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.brokers import Broker, GoQueue, installed_goqueue
 from bench.kafka import Kafka
 
-TRANSACTION_MESSAGES = 1000
 PARTITIONS = 3
 MODES: dict[str, dict[str, Any]] = {
     "plain": {"enable.idempotence": False},
@@ -40,6 +39,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=100)
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--producers", type=int, default=1)
+    options.add_argument("--transaction", type=int, default=1000, help="messages in each")
     options.add_argument("--no-sync", action="store_true", help="acked is in memory")
     options.add_argument("--kafka", action="store_true", help="Apache Kafka as well")
     given = options.parse_args()
@@ -93,7 +93,8 @@ def _pass(
     cpu, began = broker.usage().cpu_seconds, time.perf_counter()
     with ThreadPoolExecutor(given.producers) as threads:
         share = messages // given.producers
-        done = [threads.submit(_send, each, topic, value, share, mode) for each in producers]
+        size = given.transaction
+        done = [threads.submit(_send, each, topic, value, share, mode, size) for each in producers]
         for each in done:
             each.result()
     taken = time.perf_counter() - began, broker.usage().cpu_seconds - cpu
@@ -124,12 +125,12 @@ def _started(broker: Broker, mode: str, topic: str, value: bytes, number: int) -
     return producer
 
 
-def _send(producer: Any, topic: str, value: bytes, messages: int, mode: str) -> None:
+def _send(producer: Any, topic: str, value: bytes, messages: int, mode: str, size: int) -> None:
     transactional = mode == "transactional"
-    for first in range(0, messages, TRANSACTION_MESSAGES):
+    for first in range(0, messages, size):
         if transactional:
             producer.begin_transaction()
-        for _ in range(min(TRANSACTION_MESSAGES, messages - first)):
+        for _ in range(min(size, messages - first)):
             while True:
                 try:
                     producer.produce(topic, value)
