@@ -77,7 +77,7 @@ class Engine:
     async def finish(self, doors: Doors) -> None:
         """A last run ends what was left; then everything is read."""
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
-            known = broker.transactions.machine.applications.find(APPLICATION)
+            known = broker.transactions.ahead.applications.find(APPLICATION)
             await broker.group_transactions.start_run(APPLICATION, known.run + 1 if known else 0)
             await self._haunt_once(broker, self.zombies)
             for index in range(PARTITIONS if broker.metadata.find(TOPIC) else 0):
@@ -90,7 +90,7 @@ class Engine:
     # --- the driver -------------------------------------------------------------------------------
 
     async def _one_run(self, broker: Broker) -> None:
-        known = broker.transactions.machine.applications.find(APPLICATION)
+        known = broker.transactions.ahead.applications.find(APPLICATION)
         self.run = known.run + 1 if known else 0
         try:
             groups = broker.group_transactions
@@ -208,7 +208,7 @@ class Engine:
         self._check_versions(sorted(visible.values()))
         if not self.seen.items() <= visible.items():
             self.problems.append(f"seen and gone: {self.seen.items() - visible.items()}")
-        left = broker.transactions.machine.all()
+        left = broker.transactions.ahead.all()
         if left:
             self.problems.append(f"left over: {[each.transactional_id for each in left]}")
 

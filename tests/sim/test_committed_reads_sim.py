@@ -21,6 +21,8 @@ from goqueue.model.topic_partition import TopicPartition
 from goqueue.queue import QueueSettings
 from goqueue.runtime import Doors
 from goqueue.testing.sim.world import World
+from goqueue.txn import ProducerIdentity
+from goqueue.txn.errors import ProducerFenced, TransactionError
 
 LIVES = 12
 STEPS = 25
@@ -57,7 +59,18 @@ async def configure_group(broker: Broker, number: int) -> None:
     await broker.queues.configure(GROUP, QueueSettings(visibility_ms=number))
 
 
-WRITERS = (commit, grow, create, configure_topic, configure_group)
+async def init_producer(broker: Broker, number: int) -> None:
+    """Each has an epoch of its own, and the application a run."""
+    await broker.transactions.init("producer", timeout_ms=60_000)
+    await broker.group_transactions.start_run("application", number)
+
+
+async def begin(broker: Broker, number: int) -> None:
+    who = await broker.transactions.init(f"writer-{number % NAMES}", timeout_ms=600_000)
+    await broker.transactions.begin(f"writer-{number % NAMES}", who)
+
+
+WRITERS = (commit, grow, create, configure_topic, configure_group, init_producer, begin)
 
 
 # --- asking: each gives the newest number that it sees --------------------------------------------
@@ -117,6 +130,41 @@ async def group_setting(broker: Broker) -> int:
     return 0 if found == QueueSettings().visibility_ms else found
 
 
+async def producer_epoch(broker: Broker) -> int:
+    """As DescribeTransactions has it."""
+    async with broker.transactions.barrier:
+        found = broker.transactions.ahead.find("producer")
+        return 0 if found is None else found.epoch + 1
+
+
+async def fenced_epochs(broker: Broker) -> int:
+    """How many producers are refused, because another one came after them."""
+    async with broker.transactions.barrier:
+        found = broker.transactions.ahead.find("producer")
+    for epoch in range(NAMES):
+        try:
+            producer_id = 0 if found is None else found.producer_id
+            await broker.transactions.check("producer", ProducerIdentity(producer_id, epoch))
+        except ProducerFenced:
+            continue
+        except TransactionError:
+            return epoch
+        return epoch
+    return NAMES
+
+
+async def application_run(broker: Broker) -> int:
+    async with broker.transactions.barrier:
+        found = broker.transactions.ahead.applications.find("application")
+        return 0 if found is None else found.run
+
+
+async def known_writers(broker: Broker) -> int:
+    return await broker.transactions.host.read(
+        lambda machine: sum(each.transactional_id.startswith("writer") for each in machine.all())
+    )
+
+
 QUESTIONS: tuple[Ask, ...] = (
     fetched_offset,
     committed_offset,
@@ -127,6 +175,10 @@ QUESTIONS: tuple[Ask, ...] = (
     refused_topics,
     topic_setting,
     group_setting,
+    producer_epoch,
+    fenced_epochs,
+    application_run,
+    known_writers,
 )
 
 

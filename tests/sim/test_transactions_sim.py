@@ -123,12 +123,10 @@ class Successor:
 
     async def after(self, doors: Any) -> None:
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
-            assert [each.transactional_id for each in broker.transactions.machine.prepared] == [
-                "tx"
-            ]
+            assert [each.transactional_id for each in broker.transactions.ahead.prepared] == ["tx"]
             partition = await broker.partition("orders", 0)
             await asyncio.sleep(60)
-            assert broker.transactions.machine.prepared == []
+            assert broker.transactions.ahead.prepared == []
             assert partition.log.stable_offset == partition.log.high_watermark
             page = await read_page(partition, Offset(0), limit=10, bytes_max=10_000)
             self.visible = [record.value for record in page.records]

@@ -5,15 +5,23 @@ async with barrier:          a verb looks at machines that run ahead of their lo
     return found             leaves the block when all of that is committed
 """
 
+import functools
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Protocol
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from goqueue.model.errors import GoQueueError
+
+ArgsT = ParamSpec("ArgsT")
+ReplyT = TypeVar("ReplyT")
 
 
 class Settles(Protocol):
     async def settled(self) -> None:
         """Return when everything decided so far is committed."""
+
+
+SettlesT = TypeVar("SettlesT", bound=Settles)
 
 
 class Barrier:
@@ -34,3 +42,19 @@ class Barrier:
         if error is None or isinstance(error, GoQueueError):
             for host in self._hosts:
                 await host.settled()
+
+
+def settle_refusals(
+    verb: Callable[Concatenate[SettlesT, ArgsT], Awaitable[ReplyT]],
+) -> Callable[Concatenate[SettlesT, ArgsT], Awaitable[ReplyT]]:
+    """Have a method's refusals raised when all that they may rest on is committed."""
+
+    @functools.wraps(verb)
+    async def call(self: SettlesT, /, *args: ArgsT.args, **named: ArgsT.kwargs) -> ReplyT:
+        try:
+            return await verb(self, *args, **named)
+        except GoQueueError:
+            await self.settled()
+            raise
+
+    return call

@@ -123,7 +123,7 @@ class MachineHost(Generic[MachineT]):
         except GoQueueError:
             await self.settled()
             raise
-        committed = self._uncommitted()
+        committed = self.uncommitted()
         if committed is not None:
             await committed
         return seen
@@ -158,11 +158,11 @@ class MachineHost(Generic[MachineT]):
 
     async def settled(self) -> None:
         """Return when everything decided so far is durable, but for what was deferred."""
-        committed = self._uncommitted()
+        committed = self.uncommitted()
         if committed is not None:
             await committed
 
-    def _uncommitted(self) -> Committed:
+    def uncommitted(self) -> Committed:
         """Done when all that is in the log by now is committed; None when it is."""
         journal = self._journal
         last = Offset(journal.end_offset - 1)
@@ -205,7 +205,7 @@ class MachineHost(Generic[MachineT]):
         A refusal is raised at once: who passes it on to a client waits until all is `settled`.
         """
         reply, last = self.write(decide)
-        return reply, self._uncommitted() if last is None else self._journal.committed(last)
+        return reply, self.uncommitted() if last is None else self._journal.committed(last)
 
     def write(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]

@@ -265,14 +265,14 @@ class _BrokerCollector(Collector):
 
 
 def _transaction_families(transactions: Transactions) -> Iterator[Metric]:
-    counts = transactions.machine.counts
+    counts = transactions.ahead.counts
     for name, meaning, value in (
         ("transactions_started", "Transactions that began.", counts.started),
         ("transactions_committed", "Transactions that were committed.", counts.committed),
         ("transactions_aborted", "Transactions that were aborted.", counts.aborted),
     ):
         yield CounterMetricFamily(f"goqueue_{name}", meaning, value=value)
-    yield _gauge("transactions_open", "Open transactions.", len(transactions.machine.ongoing))
+    yield _gauge("transactions_open", "Open transactions.", len(transactions.ahead.ongoing))
     yield _gauge(
         "transactions_oldest_age_seconds",
         "How long the oldest open transaction has been; 0 when none is.",

@@ -94,9 +94,9 @@ def test_a_transaction_that_takes_too_long_is_aborted_at_its_time_out(by: int):
         await transactions.add_partitions("tx", who, [TopicPartition(TopicName("jobs"), 0)])
         set_clock(bench, by)
         await bench.sleep(4.9)
-        assert transactions.machine.get("tx").state is State.ONGOING
+        assert transactions.ahead.get("tx").state is State.ONGOING
         await bench.sleep(0.3)
-        assert transactions.machine.get("tx").state is not State.ONGOING
+        assert transactions.ahead.get("tx").state is not State.ONGOING
 
     play(scenario)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from goqueue.broker.barrier import settle_refusals
 from goqueue.broker.broker import Broker
 from goqueue.broker.messages.publish import (
     MessageCheck,
@@ -42,6 +43,7 @@ class TransactionMessages:
         self._broker = broker
         self._rotation = PartitionRotation()
 
+    @settle_refusals
     async def publish(
         self,
         transactional_id: str,
@@ -59,7 +61,7 @@ class TransactionMessages:
         partition = await self._broker.partition(topic, index)
         transactions = self._broker.transactions
         await transactions.wait_ready(transactional_id)
-        self.check_open(transactional_id, who, transaction_id)
+        self._check_open(transactional_id, who, transaction_id)
         transactions.admit(
             transactional_id, who, TopicPartition(TopicName(topic), index), adds=True
         )
@@ -68,6 +70,7 @@ class TransactionMessages:
         await transactions.wait_durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
 
+    @settle_refusals
     async def publish_many(
         self,
         transactional_id: str,
@@ -84,7 +87,7 @@ class TransactionMessages:
         partitions = {index: await self._broker.partition(topic, index) for index in placed}
         transactions = self._broker.transactions
         await transactions.wait_ready(transactional_id)
-        self.check_open(transactional_id, who, transaction_id)
+        self._check_open(transactional_id, who, transaction_id)
         results: dict[int, PublishedInTransaction] = {}
         commits = []
         for index, places in placed.items():
@@ -115,18 +118,27 @@ class TransactionMessages:
             placed.setdefault(drawn if index is None else index, []).append(place)
         return placed
 
-    def check_open(
+    @settle_refusals
+    async def check_open(
         self, transactional_id: str, who: ProducerIdentity, transaction_id: str | None
-    ) -> Transaction:
-        """The open transaction; refused when there is none, or when another one is meant."""
-        transaction = self._broker.transactions.check(transactional_id, who)
+    ) -> None:
+        """Refuse when there is no open transaction, or when another one is meant."""
+        self._check_open(transactional_id, who, transaction_id)
+
+    async def settled(self) -> None:
+        """Return when everything that was decided about transactions is durable."""
+        await self._broker.transactions.settled()
+
+    def _check_open(
+        self, transactional_id: str, who: ProducerIdentity, transaction_id: str | None
+    ) -> None:
+        transaction = self._broker.transactions.ahead.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
         if transaction_id is not None and transaction_id != transaction_name(transaction):
             raise InvalidTransactionState(
                 f"{transaction_id!r} is over; {transaction_name(transaction)!r} is open"
             )
-        return transaction
 
     def _partition(self, topic: Topic, message: OutgoingMessage) -> int:
         if message.partition is not None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from goqueue.broker.barrier import settle_refusals
 from goqueue.broker.transactions.coordinator import ReserveProducerId, Transactions
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
@@ -38,12 +39,14 @@ class GroupTransactions:
         self._transactions = transactions
         self._reserve_producer_id = reserve_producer_id
 
+    @settle_refusals
     async def start_run(self, application: str, run: int) -> RunBegun:
         """A new run fences older ones and aborts their attempts."""
         return await self._end(
             lambda machine: machine.applications.start_run(self._clock.steady(), application, run)
         )
 
+    @settle_refusals
     async def start_named_run(self, application: str, name: str) -> RunBegun:
         """The same; called again with the newest run's name, it is that run."""
         return await self._end(
@@ -52,6 +55,7 @@ class GroupTransactions:
             )
         )
 
+    @settle_refusals
     async def start_attempt(
         self, attempt: Attempt, *, task: int, number: int, timeout_ms: int
     ) -> tuple[str, ProducerIdentity] | None:
@@ -80,6 +84,7 @@ class GroupTransactions:
                 break
         raise ConcurrentTransactions(f"an earlier {name!r} is still being aborted")
 
+    @settle_refusals
     async def decide(
         self, application: str, version: int, run: int, members: Members
     ) -> GroupEnded:
@@ -100,6 +105,7 @@ class GroupTransactions:
             await asyncio.gather(*(self._abort_if_open(each, who) for each, who in members))
         return ended
 
+    @settle_refusals
     async def abort(self, application: str, version: int, run: int) -> GroupEnded:
         """Abort every attempt at the version; nothing happens when it is decided."""
         return await self._end(
@@ -113,6 +119,10 @@ class GroupTransactions:
         return await self._transactions.host.submit(
             lambda machine: machine.applications.retire(application)
         )
+
+    async def settled(self) -> None:
+        """Return when everything that was decided about transactions is durable."""
+        await self._transactions.settled()
 
     async def _end(
         self,
@@ -137,7 +147,7 @@ class GroupTransactions:
         return ended
 
     async def _abort_if_open(self, transactional_id: str, who: ProducerIdentity) -> None:
-        if self._transactions.machine.find(transactional_id) is not None:
+        if self._transactions.ahead.find(transactional_id) is not None:
             await self._transactions.abort(transactional_id, only=who)
 
 

@@ -105,7 +105,7 @@ class TransactionCompletion:
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
         self._tasks = tasks
-        for transaction in self._log.machine.prepared:
+        for transaction in self._log.ahead.prepared:
             self.complete(transaction)
 
     def stop(self) -> None:

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from goqueue.broker.barrier import Barrier, settle_refusals
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.service import Queues
@@ -82,6 +83,7 @@ class Transactions:
         self._log = log
         self._orphans = orphans
         self.acks = TransactionAcks(clock, queues)
+        self.barrier = Barrier(self)  # of verbs that look at transactions in several steps
         self._participants = LocalParticipants(clock, groups, self.acks, find_partition, opened)
         self._completion = TransactionCompletion(clock, log, self._participants, self.acks)
 
@@ -95,8 +97,13 @@ class Transactions:
         return self._log.host
 
     @property
-    def machine(self) -> TransactionMachine:
-        return self._log.machine
+    def ahead(self) -> TransactionMachine:
+        """The machine, ahead of its log: for metrics, and for verbs that end with a barrier."""
+        return self._log.ahead
+
+    async def settled(self) -> None:
+        """Return when everything that was decided up to now is durable."""
+        await self._log.settled()
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
@@ -109,12 +116,12 @@ class Transactions:
         """Offsets and acks of transactions whose beginning was lost with the power."""
         pending = self._groups.host.ahead.pending_offsets
         for group_id, producer_id, epoch in sorted(pending.transactions()):
-            owner = self.machine.find_owner(OpenTransaction(producer_id, epoch))
+            owner = self.ahead.find_owner(OpenTransaction(producer_id, epoch))
             if owner is None or group_id not in owner.groups:
                 marker = Marker(producer_id, epoch, self.host.epoch, commits=False)
                 await self._groups.end_transaction(group_id, marker)
         for transactional_id in list(self.acks.transactional_ids):
-            found = self.machine.find(transactional_id)
+            found = self.ahead.find(transactional_id)
             if found is None or not found.is_open:
                 await self.acks.end(transactional_id, commits=False)
 
@@ -123,7 +130,7 @@ class Transactions:
         for must_end in ending:
             _log.warning("transaction timed out", transactional_id=must_end.transactional_id)
             self.note_decision(must_end.transactional_id, committed)
-            self._completion.complete(self.machine.get(must_end.transactional_id))
+            self._completion.complete(self.ahead.get(must_end.transactional_id))
 
     def stop(self) -> None:
         self._completion.stop()
@@ -136,15 +143,17 @@ class Transactions:
 
     def oldest_age_ms(self) -> int:
         """How long the oldest open transaction has been; 0 when none is open."""
-        ongoing = self.machine.ongoing
+        ongoing = self.ahead.ongoing
         return max(0, self._clock.steady() - ongoing[0].started_at) if ongoing else 0
 
-    def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
+    @settle_refusals
+    async def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """The transactional id's state, when `who` is its producer; raises when not."""
-        return self.machine.check(transactional_id, who)
+        return self.ahead.check(transactional_id, who)
 
     # --- producers --------------------------------------------------------------------------------
 
+    @settle_refusals
     async def init(
         self, transactional_id: str, *, timeout_ms: int, expected: ProducerIdentity | None = None
     ) -> ProducerIdentity:
@@ -172,10 +181,11 @@ class Transactions:
 
     async def _spare_id(self, transactional_id: str) -> int:
         """A producer id in reserve, when the next decision may need one."""
-        if needs_new_id(self.machine.find(transactional_id)):
+        if needs_new_id(self.ahead.find(transactional_id)):
             return await self._reserve_producer_id()
         return -1
 
+    @settle_refusals
     async def begin(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """Begin an empty transaction, for callers who think of it as a step of its own."""
         await self.wait_ready(transactional_id)
@@ -183,8 +193,9 @@ class Transactions:
             transactional_id,
             lambda machine: machine.begin(self._clock.steady(), transactional_id, who),
         )
-        return self.machine.get(transactional_id)
+        return self.ahead.get(transactional_id)
 
+    @settle_refusals
     async def add_partitions(
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
@@ -230,8 +241,8 @@ class Transactions:
         future given is done.  A group's attempt adds what it writes to, whoever asks.
         """
         self._log.refuse_if_failed()
-        if not self.machine.is_in_transaction(transactional_id, who, partition):
-            is_attempt = self.machine.get(transactional_id).attempt is not None
+        if not self.ahead.is_in_transaction(transactional_id, who, partition):
+            is_attempt = self.ahead.get(transactional_id).attempt is not None
             if not adds and not is_attempt:
                 raise InvalidTransactionState(
                     f"{partition[0]}-{partition[1]} is not part of a transaction of"
@@ -242,6 +253,7 @@ class Transactions:
 
     # --- offsets ----------------------------------------------------------------------------------
 
+    @settle_refusals
     async def add_group(self, transactional_id: str, who: ProducerIdentity, group_id: str) -> None:
         await self.wait_ready(transactional_id)
         await self._decide(
@@ -251,6 +263,7 @@ class Transactions:
             ),
         )
 
+    @settle_refusals
     async def add_offsets(
         self,
         transactional_id: str,
@@ -279,13 +292,14 @@ class Transactions:
     async def _wait_completion_durable(self, transactional_id: str) -> None:
         """Return when a marker of the transaction before this one, with its epoch, cannot come."""
         await self.wait_ready(transactional_id)
-        transaction = self.machine.find(transactional_id)
+        transaction = self.ahead.find(transactional_id)
         if transaction is not None and transaction.shares_epoch:
             await self._log.wait_committed()
         self._log.refuse_if_failed()
 
     # --- acks -------------------------------------------------------------------------------------
 
+    @settle_refusals
     async def add_acks(
         self, transactional_id: str, who: ProducerIdentity, receipts: Sequence[str]
     ) -> Refused:
@@ -296,7 +310,7 @@ class Transactions:
         await self.wait_ready(transactional_id)
         # A queue knows the transactional id alone: no marker of the one before may come any more.
         await self._log.wait_committed()
-        transaction = self.check(transactional_id, who)
+        transaction = self.ahead.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
         refused, committed = self.acks.reserve(transactional_id, receipts)
@@ -307,6 +321,7 @@ class Transactions:
 
     # --- ending -----------------------------------------------------------------------------------
 
+    @settle_refusals
     async def end(
         self,
         transactional_id: str,
@@ -335,16 +350,17 @@ class Transactions:
                 spare_producer_id=spare,
             ),
         )
-        transaction = self.machine.find(transactional_id)
+        transaction = self.ahead.find(transactional_id)
         if transaction is not None and transaction.state.is_prepared:
             end = self._completion.complete(transaction, soon=not waits_for_markers)
             if waits_for_markers:
                 await end.wait_complete()
         return reply
 
+    @settle_refusals
     async def abort(self, transactional_id: str, *, only: ProducerIdentity | None = None) -> bool:
         """End a hanging transaction on an operator's word; False when there was none."""
-        self.machine.get(transactional_id)
+        self.ahead.get(transactional_id)
         spare = await self._spare_id(transactional_id)
         aborted = await self._decide(
             transactional_id,
@@ -357,6 +373,7 @@ class Transactions:
             await self.wait_completed(transactional_id)
         return aborted
 
+    @settle_refusals
     async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
         """End what a producer left open in a partition, on an operator's word.
 
@@ -371,10 +388,10 @@ class Transactions:
         if producer is None or producer.transaction_start is None:
             return
         found = OpenTransaction(producer.producer_id, producer.epoch, producer.ended_at)
-        owner = self.machine.find_owner(found)
+        owner = self.ahead.find_owner(found)
         if owner is None:
             at = TopicPartition(TopicName(topic), index)
-            for _, committed in self.machine.find_orphans(at, [found]):
+            for _, committed in self.ahead.find_orphans(at, [found]):
                 await self._orphans.end(partition, found, committed)
         elif owner.state.is_prepared:
             await self.wait_completed(owner.transactional_id)
@@ -414,7 +431,7 @@ class Transactions:
 
     def complete_unattended(self, transactional_id: str) -> None:
         """Complete what was decided for a caller that is gone, or it would hold back readers."""
-        transaction = self.machine.find(transactional_id)
+        transaction = self.ahead.find(transactional_id)
         if transaction is not None and transaction.state.is_prepared:
             self._completion.complete_unattended(transaction)
 
@@ -429,7 +446,7 @@ class Transactions:
 
     async def wait_completed(self, transactional_id: str) -> bool:
         """Return when the decided transaction is completed; False when that takes too long."""
-        transaction = self.machine.find(transactional_id)
+        transaction = self.ahead.find(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             return True
         return await self._completion.complete(transaction).wait_complete()

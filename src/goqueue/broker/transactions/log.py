@@ -5,11 +5,12 @@ take back: whoever acts on a decision about a transactional id waits for `wait_d
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
 from goqueue.broker.machine_host import Committed, MachineHost
-from goqueue.model.errors import GoQueueError, ShuttingDown, StorageFailed
+from goqueue.model.errors import DiskFull, GoQueueError, ShuttingDown, StorageFailed
 from goqueue.model.machine import Decision
 from goqueue.txn import TransactionMachine, TransactionRecord
 
@@ -25,7 +26,7 @@ class TransactionLog:
 
     def attach(self, host: MachineHost[TransactionMachine]) -> None:
         self._host = host
-        host.machine.counts = type(host.machine.counts)()  # counters restart with the process
+        host.ahead.counts = type(host.ahead.counts)()  # counters restart with the process
 
     @property
     def host(self) -> MachineHost[TransactionMachine]:
@@ -33,8 +34,9 @@ class TransactionLog:
         return self._host
 
     @property
-    def machine(self) -> TransactionMachine:
-        return self.host.machine
+    def ahead(self) -> TransactionMachine:
+        """The machine, ahead of its log: what is done about an id waits for `wait_durable`."""
+        return self.host.ahead
 
     def refuse_if_failed(self) -> None:
         if self.host.failed is not None:
@@ -96,6 +98,12 @@ class TransactionLog:
         while (pending := self.pending(transactional_id)) is not None:
             await asyncio.shield(pending)
         self.refuse_if_failed()
+
+    async def settled(self) -> None:
+        """As `wait_committed`, at little cost when it is so; a full disk holds nobody up."""
+        with contextlib.suppress(DiskFull):
+            self.host.write_deferred()
+        await self.host.settled()
 
     async def wait_committed(self) -> None:
         """Return when everything that was decided up to now is durable."""

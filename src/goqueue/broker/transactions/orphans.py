@@ -54,7 +54,7 @@ class OrphanedTransactions:
             if (producer := producers.find(producer_id)) is not None
         ]
         at = TopicPartition(TopicName(partition.topic), int(partition.index))
-        return self._log.machine.find_orphans(at, opened)
+        return self._log.ahead.find_orphans(at, opened)
 
     def end(
         self, partition: Partition, found: OpenTransaction, committed: Transaction | None

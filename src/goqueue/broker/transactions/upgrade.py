@@ -19,7 +19,7 @@ from goqueue.txn.transaction import Leftovers
 async def take_over_leftovers(
     log: TransactionLog, groups: Groups, find_partition: FindPartition
 ) -> None:
-    for transaction in [*log.machine.ongoing, *log.machine.prepared]:
+    for transaction in [*log.ahead.ongoing, *log.ahead.prepared]:
         if transaction.leftovers is not None:
             await _take_over(transaction, transaction.leftovers, log, groups, find_partition)
 

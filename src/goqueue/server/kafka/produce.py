@@ -87,6 +87,8 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                         item, _code(error, header.api_version), str(error), _bad_records(error)
                     )
                 )
+                if isinstance(error, TransactionError):
+                    reply.wait_for(broker.transactions.host.uncommitted(), results)
             else:
                 reply.wrote(results, item.index, partition, appended, admitted)
     reply.release()
@@ -204,7 +206,6 @@ class _Reply:
         appended: Appended,
         admitted: asyncio.Future[None] | None,
     ) -> None:
-        place = len(results)
         results.append(
             ProducePartitionResponse(
                 index=index,
@@ -214,12 +215,17 @@ class _Reply:
             )
         )
         if self._waits:
+            self.wait_for(partition.committed(appended.last_offset), results)
+        self.wait_for(admitted, results)
+
+    def wait_for(
+        self, committed: asyncio.Future[None] | None, results: list[ProducePartitionResponse]
+    ) -> None:
+        """The last of the results rests on this."""
+        if committed is not None:
+            place = len(results) - 1
             self._outstanding += 1
-            committed = partition.committed(appended.last_offset)
             committed.add_done_callback(lambda done: self._committed(done, results, place))
-        if admitted is not None:
-            self._outstanding += 1
-            admitted.add_done_callback(lambda done: self._committed(done, results, place))
 
     def _committed(
         self, done: asyncio.Future[None], results: list[ProducePartitionResponse], place: int

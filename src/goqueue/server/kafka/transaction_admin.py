@@ -60,27 +60,21 @@ async def handle_list_transactions(
     except InvalidRequest:
         return build(ListTransactionsResponse, error_code=ErrorCode.invalid_regular_expression)
     now = context.broker.doors.clock.steady()
-    found = (
-        each
-        for each in context.broker.transactions.machine.all()
-        if (not known or each.state in known)
-        and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
-        and (request.duration_filter < 0 or _age_ms(each, now) > request.duration_filter)
-        and is_named(each.transactional_id)
-    )
-    return build(
-        ListTransactionsResponse,
-        unknown_state_filters=unknown,
-        transaction_states=tuple(
+    async with context.broker.transactions.barrier:
+        states = tuple(
             build(
                 ListedTransaction,
                 transactional_id=each.transactional_id,
                 producer_id=each.producer_id,
                 transaction_state=_NAMES[each.state],
             )
-            for each in found
-        ),
-    )
+            for each in context.broker.transactions.ahead.all()
+            if (not known or each.state in known)
+            and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
+            and (request.duration_filter < 0 or _age_ms(each, now) > request.duration_filter)
+            and is_named(each.transactional_id)
+        )
+    return build(ListTransactionsResponse, unknown_state_filters=unknown, transaction_states=states)
 
 
 def _name_filter(pattern: str | None) -> Callable[[str], bool]:
@@ -106,12 +100,13 @@ async def handle_describe_transactions(
     context: Context, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     names = dict.fromkeys(request.transactional_ids)
-    found = [_described(context.broker, each) async for each in in_turns(names)]
+    async with context.broker.transactions.barrier:
+        found = [_described(context.broker, each) async for each in in_turns(names)]
     return build(DescribeTransactionsResponse, transaction_states=tuple(found))
 
 
 def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
-    transaction = broker.transactions.machine.find(transactional_id)
+    transaction = broker.transactions.ahead.find(transactional_id)
     if transaction is None:
         return build(
             DescribedTransaction,

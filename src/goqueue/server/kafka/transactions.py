@@ -73,11 +73,13 @@ async def handle_add_partitions_to_txn(
     """Answers at once: Produce waits until this is durable."""
     for transaction in request.transactions:
         await context.broker.transactions.wait_ready(transaction.transactional_id)
-    results = tuple(
-        _added_result(transaction, _added(context, transaction))
-        for transaction in request.transactions
-    )
-    return build(AddPartitionsToTxnResponse, results_by_transaction=results)
+    results: list[AddPartitionsToTxnResult] = []
+    for transaction in request.transactions:
+        codes = _added(context, transaction)
+        if transaction.verify_only or any(code is not ErrorCode.none for code in codes.values()):
+            await context.broker.transactions.settled()  # what it rests on is committed
+        results.append(_added_result(transaction, codes))
+    return build(AddPartitionsToTxnResponse, results_by_transaction=tuple(results))
 
 
 def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
@@ -109,7 +111,7 @@ def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Code
 def _verified(
     context: Context, transactional_id: str, who: ProducerIdentity, wanted: list[TopicPartition]
 ) -> Codes:
-    machine = context.broker.transactions.machine
+    machine = context.broker.transactions.ahead
     is_new = context.header.api_version >= ABORTABLE_FROM
     missing = ErrorCode.transaction_abortable if is_new else ErrorCode.invalid_txn_state
     return {

@@ -157,7 +157,7 @@ class ScenarioWorld:
 
     async def ack(self, says: str, client: Client) -> list[str]:
         transactions = self.now.transactions
-        if transactions.machine.get(client.name).state != "ongoing":
+        if transactions.ahead.get(client.name).state != "ongoing":
             await transactions.begin(client.name, known(client))
         refused = await transactions.add_acks(client.name, known(client), [client.receipt])
         return [f"{says} {'was refused' if refused else 'will ack'}"]
@@ -234,7 +234,7 @@ class ScenarioWorld:
         return found
 
     def describe(self, name: str) -> list[str]:
-        found = self.now.transactions.machine.get(name)
+        found = self.now.transactions.ahead.get(name)
         names = [*(f"{topic}/{index}" for topic, index in sorted(found.partitions))]
         names += [f"group {each}" for each in sorted(found.groups)]
         with_them = f", with {', '.join(names)}" if names else ""

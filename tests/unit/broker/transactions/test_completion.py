@@ -120,7 +120,7 @@ async def test_a_marker_is_sent_again_only_to_who_did_not_confirm_it(
             request = CommitRequest(group_id=GroupId("billing"), offsets=(offset,))
             await transactions.add_offsets("tx", who, request, adds_group=True)
             await transactions.end("tx", who, commits=True, bumps_epoch=False)
-            assert not transactions.machine.prepared
+            assert not transactions.ahead.prepared
             assert len(broker.groups.committed(GroupId("billing"))) == 1
             assert partition.log.end_offset == 2, "one record and one marker"
 
@@ -156,13 +156,13 @@ def test_an_end_is_completed_although_its_client_is_gone(commits: bool):
                 transactions.end("tx", who, commits=commits, bumps_epoch=False)
             )
             for _ in range(1_000):
-                if transactions.machine.prepared:
+                if transactions.ahead.prepared:
                     break
                 await doors.clock.sleep(0.001)
             ending.cancel()
             await doors.clock.sleep(5)
             assert ending.cancelled()
-            assert not transactions.machine.prepared
+            assert not transactions.ahead.prepared
             page = await read_page(partition, Offset(0), limit=10, bytes_max=10_000)
             assert page.next_offset == 2, "behind the record and its marker"
             seen.append([record.value for record in page.records])

@@ -208,4 +208,4 @@ async def test_an_operator_aborts_a_transaction_as_a_whole(tmp_path: Path):
         await transactions.abort_in_partition(who, *ORDERS)
         assert await read(broker) == []
         assert committed(broker) is None
-        assert not transactions.machine.ongoing
+        assert not transactions.ahead.ongoing

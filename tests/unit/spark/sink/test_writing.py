@@ -92,7 +92,7 @@ def broken_after(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def open_transactions(broker: BrokerInThread) -> list[str]:
-    return [each.transactional_id for each in broker.broker.transactions.machine.ongoing]
+    return [each.transactional_id for each in broker.broker.transactions.ahead.ongoing]
 
 
 # --- all at once, and once ----------------------------------------------------------------------
@@ -278,8 +278,8 @@ def test_a_save_whose_tasks_were_killed_is_given_up(broker, topic):
 
 
 def test_a_save_without_a_version_happens_each_time_and_is_forgotten(broker, job):
-    known = set(broker.broker.transactions.machine.applications.known)
+    known = set(broker.broker.transactions.ahead.applications.known)
     for _ in range(2):
         saved(broker, job.topic, "again")
     assert job.read() == ["again", "again"]
-    assert set(broker.broker.transactions.machine.applications.known) == known
+    assert set(broker.broker.transactions.ahead.applications.known) == known

@@ -37,7 +37,7 @@ async def publish_in_transaction(
     """Durable on return; readers see it when the transaction is committed, or never."""
     who = ProducerIdentity(data.producer_id, data.epoch)
     published = await transaction_messages.publish(
-        data.transactional_id or _name_of(broker.transactions.machine.all(), who),
+        data.transactional_id or _name_of(broker.transactions.ahead.all(), who),
         who,
         topic_name(data.topic),
         _message(data),

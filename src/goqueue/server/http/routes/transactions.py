@@ -75,7 +75,7 @@ async def producer_heartbeat(
     data: JSONBody[Heartbeat],
 ) -> Status:
     """409 once another has taken over.  Nothing depends on it: transactions end by their time."""
-    transaction = broker.transactions.check(
+    transaction = await broker.transactions.check(
         data.transactional_id, ProducerIdentity(producer_id, data.epoch)
     )
     assert transaction.producer_id == producer_id
@@ -99,7 +99,7 @@ async def add_partition_to_transaction(
 ) -> Status:
     """Not needed before `publish`, which does it."""
     await broker.partition(topic_name(data.topic), data.partition)
-    transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
+    await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     places = [ids.TopicPartition(TopicName(data.topic), data.partition)]
     await broker.transactions.add_partitions(data.transactional_id, who(data), places)
     return Status("added")
@@ -112,7 +112,7 @@ async def add_offsets_to_transaction(
     data: JSONBody[AddOffsets],
 ) -> Status:
     """Consume, process, publish and move on as one: all of it happens or nothing."""
-    transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
+    await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     offsets = tuple(
         OffsetToCommit(
             TopicName(topic_name(each.topic)),
@@ -147,7 +147,7 @@ async def add_acks_to_transaction(
     are acked; aborted, they are yours for their visibility time anew, under the same receipts.
     When one receipt is not good none is taken, and `details` says which.
     """
-    transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
+    await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     transactions = broker.transactions
     refused = await transactions.add_acks(data.transactional_id, who(data), data.receipt_handles)
     if refused:
@@ -191,9 +191,9 @@ async def _end(
     *,
     commits: bool,
 ) -> Status:
-    is_open = broker.transactions.check(data.transactional_id, who(data)).state is State.ONGOING
-    if data.transaction_id is not None and is_open:
-        transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
+    transaction = await broker.transactions.check(data.transactional_id, who(data))
+    if data.transaction_id is not None and transaction.state is State.ONGOING:
+        await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     await broker.transactions.end(
         data.transactional_id, who(data), commits=commits, bumps_epoch=False
     )
@@ -214,10 +214,11 @@ async def list_transactions(
     ] = False,
     limit: Annotated[int, QueryParameter(ge=1, le=PAGE_MAX)] = PAGE_MAX,
 ) -> TransactionList:
-    machine = broker.transactions.machine
-    found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
-    some = [each for each in found if in_state is None or each.state == in_state][:limit]
-    bodies = [_body(broker, each) for each in some]
+    async with broker.transactions.barrier:
+        machine = broker.transactions.ahead
+        found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
+        some = [each for each in found if in_state is None or each.state == in_state][:limit]
+        bodies = [_body(broker, each) for each in some]
     return TransactionList(bodies, len(bodies))
 
 
@@ -241,7 +242,7 @@ def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
 
 @routes.get("/transactions/stats", "How many transactions there are and were")
 async def transaction_stats(broker: TheBroker) -> TransactionStats:
-    machine = broker.transactions.machine
+    machine = broker.transactions.ahead  # counts, which are nobody's state
     by_state = dict.fromkeys((state.value for state in State), 0)
     for transaction in machine.all():
         by_state[transaction.state.value] += 1
@@ -257,7 +258,7 @@ async def transaction_stats(broker: TheBroker) -> TransactionStats:
 
 @routes.get("/transactions/ids/{transactional_id:str}", "Describe a transactional id", 404)
 async def describe_transaction(broker: TheBroker, transactional_id: NamePath) -> TransactionBody:
-    return _body(broker, broker.transactions.machine.get(transactional_id))
+    return await _describe(broker, transactional_id)
 
 
 @routes.get(
@@ -272,7 +273,12 @@ async def describe_transaction_by_query(
         ),
     ],
 ) -> TransactionBody:
-    return _body(broker, broker.transactions.machine.get(transactional_id))
+    return await _describe(broker, transactional_id)
+
+
+async def _describe(broker: TheBroker, transactional_id: str) -> TransactionBody:
+    async with broker.transactions.barrier:
+        return _body(broker, broker.transactions.ahead.get(transactional_id))
 
 
 @routes.post(
