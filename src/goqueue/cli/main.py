@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from goqueue.cli.coercion import use_plain_types
 from goqueue.cli.failures import ExitCode, explained
 from goqueue.cli.session import Session
+from goqueue.cli.startup import use_plain_types
 
 # The name of each command and the heading it stands under in the help.
 COMMANDS: Final = {

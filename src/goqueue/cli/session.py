@@ -11,15 +11,14 @@ import msgspec
 
 from goqueue.cli import contexts
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.imports import pretend_missing
 from goqueue.cli.output import OutputFormat
+from goqueue.cli.startup import skip_httpx_command
 
 if TYPE_CHECKING:
     from goqueue.client import AsyncClient, Client
 
 DEFAULT_SERVER: Final = "http://localhost:8080"
 DEFAULT_TIMEOUT: Final = 30.0
-COMMAND_OF_HTTPX: Final = "httpx._main"  # a third of what its import takes
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -60,14 +59,14 @@ class Session:
         return chosen, file.named(chosen) if chosen else contexts.ServerContext()
 
     def client(self) -> "Client":
-        pretend_missing(COMMAND_OF_HTTPX)
+        skip_httpx_command()
         from goqueue.client import Client
 
         target = self.target()
         return Client(target.server, api_key=target.api_key, timeout=target.timeout)
 
     def async_client(self) -> "AsyncClient":
-        pretend_missing(COMMAND_OF_HTTPX)
+        skip_httpx_command()
         from goqueue.client import AsyncClient
 
         target = self.target()

@@ -126,10 +126,10 @@ def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
 
     import uvloop
 
-    from goqueue.cli.imports import pretend_missing
     from goqueue.cli.logs import set_up
+    from goqueue.cli.startup import skip_hypothesis
 
-    pretend_missing("hypothesis")  # kio teaches it its types: a quarter of a second
+    skip_hypothesis()
     set_up(merged.config.log_format, merged.config.log_level)
     config = _fitted(merged.config)
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from goqueue.client.kafka.client import KafkaClient
     from goqueue.client.kafka.errors import KafkaRefused
     from goqueue.client.kafka.queue_worker import QueueWorker
+    from goqueue.client.kafka.reading import next_offset
     from goqueue.client.kafka.share_session import Received
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Received",
     "TopicLayout",
     "TopicPartition",
+    "next_offset",
 ]
 
 _LATER = {
@@ -56,6 +58,7 @@ _LATER = {
     "KafkaRefused": "errors",
     "QueueWorker": "queue_worker",
     "Received": "share_session",
+    "next_offset": "reading",
 }
 
 

@@ -3,12 +3,12 @@
 from types import TracebackType
 
 from goqueue.client.kafka.admin import AdminVerbs
-from goqueue.client.kafka.fetching import FetchingVerbs
 from goqueue.client.kafka.groups import GroupVerbs
+from goqueue.client.kafka.reading import ReadingVerbs
 from goqueue.client.kafka.writing import WritingVerbs
 
 
-class KafkaClient(AdminVerbs, FetchingVerbs, WritingVerbs, GroupVerbs):
+class KafkaClient(AdminVerbs, ReadingVerbs, WritingVerbs, GroupVerbs):
     """A blocking client of a cluster, for one thread.
 
     `timeout_s` is the deadline of a call, all its tries together: a broker that is down, or is

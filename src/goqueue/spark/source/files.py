@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from goqueue.client.errors import BadAnswer
-from goqueue.client.kafka import Fetched
-from goqueue.client.kafka.fetching import next_offset
+from goqueue.client.kafka import Fetched, next_offset
 from goqueue.log.aborted import AbortIndex
 from goqueue.log.segment import LOG, OFFSETS, stem
 from goqueue.log.sparse_index import OFFSET_INDEX, SparseIndex

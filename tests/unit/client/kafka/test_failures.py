@@ -21,7 +21,7 @@ from kio.schema.metadata.v13.response import (
 from goqueue.client.errors import BadAnswer, NoAnswer, ServerUnreachable
 from goqueue.client.kafka import LATEST, KafkaClient, KafkaRefused, Node
 from goqueue.client.kafka.cluster import parse_bootstrap
-from goqueue.client.kafka.fetching import next_offset
+from goqueue.client.kafka.reading import next_offset
 from goqueue.model.batch import encode
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.record import Record

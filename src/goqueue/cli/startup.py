@@ -1,16 +1,35 @@
-"""Arguments become texts, numbers and paths without a schema library.
+"""Tricks by which short commands start quickly.
 
-Typer checks arguments with pydantic, whose import takes longer than all the rest of a short
-command.  The few types that commands here use are converted by hand instead.  This reaches into
-Typer: `tests/unit/cli/test_main.py` notices when a new version of it has changed there.
+Each reaches into a library, and has a test in `tests/unit/cli/test_startup.py` that notices when a
+new version of that library has changed there.
+
+* Libraries load others that this command has no use for: these are taken for not installed.
+* Typer checks arguments with pydantic, whose import takes longer than all the rest of a short
+  command.  The few types that commands here use are converted by hand instead.
 """
 
+import sys
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
 import typer
 
 PLAIN_TYPES: Final = {str: "text", int: "whole number", float: "number", bool: "bool", Path: "path"}
+
+
+def skip_httpx_command() -> None:
+    """httpx brings a command of its own: a third of what its import takes."""
+    _pretend_missing("httpx._main")
+
+
+def skip_hypothesis() -> None:
+    """kio teaches it its types, where it is installed: a quarter of a second."""
+    _pretend_missing("hypothesis")
+
+
+def _pretend_missing(name: str) -> None:
+    """Let `import name` fail from now on; what is loaded already stays."""
+    sys.modules.setdefault(name, None)  # type: ignore[arg-type] # None: "not installed"
 
 
 def use_plain_types(command: Any) -> None:

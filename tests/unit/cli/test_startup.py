@@ -1,0 +1,53 @@
+"""Each trick for a quick start still does what it is there for."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def loads(code: str, module: str) -> bool:
+    """Whether a program has a module when it ends."""
+    program = f"{code}\nimport sys\nprint(sys.modules.get({module!r}) is not None)"
+    shown = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, check=True, text=True
+    )
+    return shown.stdout.splitlines()[-1] == "True"
+
+
+PARSE = """
+import typer
+from goqueue.cli.startup import use_plain_types
+app = typer.Typer()
+@app.command()
+def count(number: int, names: list[str] = typer.Option([])): print(number, names)
+command = typer.main.get_command(app)
+PLAIN
+command(["7", "--names", "a"], standalone_mode=False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("with_it", "without_it", "module"),
+    [
+        (
+            "from goqueue.cli.startup import *\nskip_httpx_command()\nimport httpx",
+            "import httpx",
+            "httpx._main",
+        ),
+        (
+            "from goqueue.cli.startup import *\nskip_hypothesis()\nimport kio.static.primitive",
+            "import kio.static.primitive",
+            "hypothesis",
+        ),
+        (
+            PARSE.replace("PLAIN", "use_plain_types(command)"),
+            PARSE.replace("PLAIN", ""),
+            "pydantic",
+        ),
+    ],
+    ids=["httpx", "kio", "typer"],
+)
+def test_a_trick_keeps_a_module_out(with_it: str, without_it: str, module: str):
+    assert loads(without_it, module), "the library needs no trick any more: drop it"
+    assert not loads(with_it, module)
