@@ -2,6 +2,6 @@
 
 from goqueue.broker.broker import NO_OFFSET, Broker
 from goqueue.broker.machine_host import MachineHost
-from goqueue.broker.storage.partition import Partition, Waiter
+from goqueue.broker.storage.partition import Partition
 
-__all__ = ["NO_OFFSET", "Broker", "MachineHost", "Partition", "Waiter"]
+__all__ = ["NO_OFFSET", "Broker", "MachineHost", "Partition"]

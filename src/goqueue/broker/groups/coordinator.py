@@ -241,7 +241,15 @@ class Groups:
         if self.host.ahead.needs_reconciliation(group_id, member_id):  # since its last heartbeat
             waiter.wake()
 
-    def unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
+    @contextlib.contextmanager
+    def watched(self, group_id: GroupId, member_id: str, waiter: Waiter) -> Iterator[None]:
+        """Whoever watches in the block does not after it."""
+        try:
+            yield
+        finally:
+            self._unwatch(group_id, member_id, waiter)
+
+    def _unwatch(self, group_id: GroupId, member_id: str, waiter: Waiter) -> None:
         watching = self._watchers.get(group_id, {})
         if watching.get(member_id) is not waiter:
             return  # the member's next poll watches by now

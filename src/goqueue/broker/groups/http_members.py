@@ -16,7 +16,6 @@ sessions here are not.  After a restart a member polls as before and continues a
 offsets.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -39,8 +38,8 @@ from goqueue.broker.groups.poll_reader import (
     rotate,
 )
 from goqueue.broker.groups.services import GroupServices
-from goqueue.broker.groups.topic_names import MemberSubscription, TopicNames
-from goqueue.broker.messages.publish import WaitDeadline
+from goqueue.broker.groups.topic_names import TopicNames
+from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
     CommitRequest,
@@ -55,6 +54,7 @@ from goqueue.groups import (
 )
 from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
+from goqueue.groups.records import MemberState
 from goqueue.model import ids
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicIdPartition
@@ -73,7 +73,7 @@ class _Poll(msgspec.Struct, frozen=True):
     session: Session
     number: int
     request: PollRequest
-    deadline: WaitDeadline | None
+    long_poll: LongPoll | None
 
 
 class GroupMembers:
@@ -186,42 +186,48 @@ class GroupMembers:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def poll(self, request: PollRequest, deadline: WaitDeadline | None) -> Polled:
+    async def poll(self, request: PollRequest, long_poll: LongPoll | None) -> Polled:
         """The next messages; empty when none came in time, or when the assignment changed."""
         try:
-            return await self._poll(request, deadline)
+            return await self._poll(request, long_poll)
         except GoQueueError:
             await self._groups.host.settled()
             raise
 
-    async def _poll(self, request: PollRequest, deadline: WaitDeadline | None) -> Polled:
+    async def _poll(self, request: PollRequest, long_poll: LongPoll | None) -> Polled:
         session = self._session(request.group_id, request.member_id)
-        number = session.begin_poll(None if deadline is None else deadline.waiter)
-        poll = _Poll(session, number, request, deadline)
+        number = session.begin_poll(long_poll)
+        poll = _Poll(session, number, request, long_poll)
         async with session.lock:
             session.check_poll(number)
             session.check(request.generation, self._find_assignment(session))
             session.begin_next_poll(request.seen)
             assignment = await self._handle_heartbeat(session, request.generation)
-            answer = await self._try(poll, assignment, is_last=deadline is None)
+            answer = await self._try(poll, assignment, is_last=long_poll is None)
         return answer if answer is not None else await self._wait(poll)
 
     async def _wait(self, poll: _Poll) -> Polled:
-        session, deadline = poll.session, poll.deadline
-        assert deadline is not None
+        session, long_poll = poll.session, poll.long_poll
+        assert long_poll is not None
         has_time = True
-        with MemberSubscription(
-            self._groups, self._names, session, deadline.waiter
-        ) as subscription:
+        with long_poll, self._groups.watched(session.group_id, session.member_id, long_poll):
             while True:
                 async with session.lock:
                     session.check_poll(poll.number)
                     assignment = await self._heartbeat_and_reconcile(session)
-                    await subscription.update(assignment)
+                    await self._subscribe(long_poll, session, assignment)
                     answer = await self._try(poll, assignment, is_last=not has_time)
                 if answer is not None:
                     return answer
-                has_time = await self._wait_for_change(session, deadline)
+                has_time = await long_poll.wait(self._seconds_to_wait(session))
+
+    async def _subscribe(
+        self, long_poll: LongPoll, session: Session, assignment: MemberAssignment
+    ) -> None:
+        """To the partitions that the member has now, and to changes of its group."""
+        is_waiting = assignment.state is MemberState.WAITING
+        self._groups.watch(session.group_id, session.member_id, long_poll, is_waiting=is_waiting)
+        long_poll.subscribe(await self._names.partitions(assignment.assigned))
 
     async def _try(
         self, poll: _Poll, assignment: MemberAssignment, *, is_last: bool
@@ -234,7 +240,7 @@ class GroupMembers:
             found = await self._read(poll, assignment)
         await self._groups.host.settled()  # what the member is told of its assignment is committed
         session.check_poll(poll.number)
-        if poll.deadline is not None and poll.deadline.is_ended:  # nobody is there to see more
+        if poll.long_poll is not None and poll.long_poll.is_ended:  # nobody is there to see more
             await self._commit_processed(session)
             return self._answer(session, assignment, PollRecords())
         for topic_partition, offset in found.skipped.items():
@@ -276,16 +282,6 @@ class GroupMembers:
         ]
         membership = self._membership(session, assignment)
         return Polled(membership, session.poll_id, deliveries, found.problems)
-
-    async def _wait_for_change(self, session: Session, deadline: WaitDeadline) -> bool:
-        """Wait for news or for the next heartbeat or commit; False when the time is over."""
-        timer = asyncio.get_running_loop().call_later(
-            self._seconds_to_wait(session), deadline.waiter.wake
-        )
-        try:
-            return await deadline.wait()
-        finally:
-            timer.cancel()
 
     def _seconds_to_wait(self, session: Session) -> float:
         """Seconds until the next heartbeat or auto-commit."""

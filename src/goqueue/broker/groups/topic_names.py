@@ -2,12 +2,8 @@
 
 from collections.abc import Iterable
 
-from goqueue.broker.groups.coordinator import Groups
-from goqueue.broker.groups.http_sessions import Session
 from goqueue.broker.groups.services import GroupServices
-from goqueue.broker.storage.partition import Partition, Waiter
-from goqueue.groups import MemberAssignment
-from goqueue.groups.records import MemberState
+from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import TopicIdPartition, TopicName
 from goqueue.model.topic_partition import TopicPartition
@@ -51,34 +47,7 @@ class TopicNames:
         except TopicNotFound:
             return None
 
-
-class MemberSubscription:
-    """Wakes a waiter when the member's group or one of its partitions changes."""
-
-    def __init__(self, groups: Groups, names: TopicNames, session: Session, waiter: Waiter) -> None:
-        self._groups = groups
-        self._names = names
-        self._session = session
-        self._waiter = waiter
-        self._partitions: dict[TopicIdPartition, Partition] = {}
-
-    def __enter__(self) -> "MemberSubscription":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._groups.unwatch(self._session.group_id, self._session.member_id, self._waiter)
-        for partition in self._partitions.values():
-            partition.unsubscribe(self._waiter)
-
-    async def update(self, assignment: MemberAssignment) -> None:
-        """Subscribe to the partitions that the member has now."""
-        session = self._session
-        is_waiting = assignment.state is MemberState.WAITING
-        self._groups.watch(session.group_id, session.member_id, self._waiter, is_waiting=is_waiting)
-        for topic_partition in self._partitions.keys() - assignment.assigned:
-            self._partitions.pop(topic_partition).unsubscribe(self._waiter)
-        for topic_partition in assignment.assigned - self._partitions.keys():
-            partition = await self._names.partition(topic_partition)
-            if partition is not None:
-                partition.subscribe(self._waiter)
-                self._partitions[topic_partition] = partition
+    async def partitions(self, assigned: Iterable[TopicIdPartition]) -> list[Partition]:
+        """Those that are there."""
+        found = [await self.partition(topic_partition) for topic_partition in assigned]
+        return [partition for partition in found if partition is not None]

@@ -18,11 +18,11 @@ from uuid import UUID
 import msgspec
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.messages.publish import (
     DamagedRecords,
     Messages,
     UnreadableRecords,
-    WaitDeadline,
     count_read,
     read_page,
 )
@@ -113,7 +113,7 @@ class MergedReader:
         *,
         limit: int,
         bytes_max: int,
-        deadline: WaitDeadline | None = None,
+        poll: LongPoll | None = None,
     ) -> MergedPage:
         """The next messages of all partitions."""
         topic = self._topic(name)
@@ -121,16 +121,12 @@ class MergedReader:
             raise InvalidRequest(f"cursor: it belongs to another topic than today's {name!r}")
         partitions = await self._partitions(topic)
         page = await _merge(partitions, cursor, limit, bytes_max)
-        if page.messages or page.problems or deadline is None or _is_over(page.cursor):
+        if page.messages or page.problems or poll is None or _is_over(page.cursor):
             return page
-        for partition in partitions:
-            partition.subscribe(deadline.waiter)
-        try:
-            while not page.messages and not page.problems and await deadline.wait():
+        with poll:
+            poll.subscribe(partitions)
+            while not page.messages and not page.problems and await poll.wait():
                 page = await _merge(partitions, page.cursor, limit, bytes_max)
-        finally:
-            for partition in partitions:
-                partition.unsubscribe(deadline.waiter)
         return page
 
     def _topic(self, name: str) -> Topic:

@@ -8,8 +8,7 @@ appends and one shared commit.
               whole request, the next one for the next request; answers in the request's order
     read      one partition, from an offset, up to `end`
 
-Readers see what is committed.  A wait is a `WaitDeadline`: it ends when something arrives, at its
-deadline, or when its owner says so (the client has gone, the server stops).
+Readers see what is committed, and may wait for more (`broker/long_poll.py`).
 """
 
 import asyncio
@@ -19,13 +18,14 @@ from typing import Final, Literal
 import msgspec
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.messages.idempotency import (
     KEYED_EPOCH,
     IdempotencyKeyReused,
     fingerprint_of,
     producer_id_of,
 )
-from goqueue.broker.storage.partition import Partition, Waiter
+from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.log import Appended
 from goqueue.log.aborted import AbortedRange, is_aborted
@@ -48,7 +48,6 @@ from goqueue.model.ids import Offset, Timestamp, TopicId
 from goqueue.model.names import refuse_internal
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Headers, Record
-from goqueue.runtime import Clock
 
 RECORD_OVERHEAD_MAX: Final = 36  # bytes of a record beside key, value and headers
 HEADER_OVERHEAD_MAX: Final = 10  # bytes of a header beside its name and value
@@ -116,33 +115,6 @@ class _Batch(msgspec.Struct):
     records: list[Record]
     data: bytearray
     is_keyed: bool = False  # by an idempotency key
-
-
-class WaitDeadline:
-    """How long a reader is willing to wait for something new."""
-
-    def __init__(self, clock: Clock, wait_ms: int) -> None:
-        self.waiter = Waiter()
-        self._clock = clock
-        self._deadline = clock.instant() + wait_ms * 1_000_000
-        self._ended = False
-
-    @property
-    def is_ended(self) -> bool:
-        """Its owner said so; not merely that the time is over."""
-        return self._ended
-
-    def end(self) -> None:
-        """Nobody waits any more."""
-        self._ended = True
-        self.waiter.wake()
-
-    async def wait(self) -> bool:
-        """True when there may be something new, False when the time is over."""
-        seconds = (self._deadline - self._clock.instant()) / 1e9
-        if self._ended or seconds <= 0:
-            return False
-        return await self.waiter.wait(seconds) and not self._ended
 
 
 class Messages:
@@ -310,7 +282,7 @@ class Messages:
         limit: int,
         bytes_max: int,
         end: Offset | None = None,
-        deadline: WaitDeadline | None = None,
+        poll: LongPoll | None = None,
     ) -> Page:
         """Records from `offset`, at most `limit` and about `bytes_max` bytes, all below `end`.
 
@@ -318,21 +290,19 @@ class Messages:
         it is deleted.
         """
         page = await read_page(partition, offset, limit=limit, bytes_max=bytes_max, end=end)
-        if page.records or deadline is None or _reached(page.next_offset, end):
+        if page.records or poll is None or _reached(page.next_offset, end):
             count_read(partition, page.records)
             return page
-        partition.subscribe(deadline.waiter)
-        try:
+        with poll:
+            poll.subscribe([partition])
             while (
                 not page.records
                 and not _reached(page.next_offset, end)
-                and (not page.at_end or await deadline.wait())  # only aborted ones so far: go on
+                and (not page.at_end or await poll.wait())  # only aborted ones so far: go on
             ):
                 page = await read_page(
                     partition, page.next_offset, limit=limit, bytes_max=bytes_max, end=end
                 )
-        finally:
-            partition.unsubscribe(deadline.waiter)
         count_read(partition, page.records)
         return page
 

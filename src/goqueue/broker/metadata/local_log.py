@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final
 
-from goqueue.broker.storage.partition import Partition, Waiter
+from goqueue.broker.long_poll import LongPoll
+from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.cluster.consensus import Entries, Index, Leadership, Member, Snapshot, Term
 from goqueue.log import framed
@@ -31,6 +32,7 @@ class LocalLog:
         """`directory` holds the snapshots and the term."""
         self._partition = partition
         self._disk = disk
+        self._clock = clock
         self._journal = PartitionJournal(partition, disk, clock, directory)
         self._directory = directory
         self._term = Term(0)
@@ -92,9 +94,8 @@ class LocalLog:
             if snapshot is not None:
                 position = snapshot.index
                 yield snapshot
-        news = Waiter()
-        self._partition.subscribe(news)
-        try:
+        with LongPoll(self._clock, None) as poll:
+            poll.subscribe([self._partition])
             while True:
                 end = Offset(log.high_watermark)
                 async for piece in self._journal.read(Offset(position), end):
@@ -102,9 +103,7 @@ class LocalLog:
                     position = entries.next
                     yield entries
                 if log.high_watermark == end:
-                    await news.wait(LOOK_SECONDS)
-        finally:
-            self._partition.unsubscribe(news)
+                    await poll.wait(LOOK_SECONDS)
 
     # --- snapshots --------------------------------------------------------------------------------
 

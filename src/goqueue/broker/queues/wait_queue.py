@@ -8,14 +8,13 @@ take it, wakes the next (`notify_next`).  So a message costs one wake-up, howeve
 import asyncio
 from collections.abc import Iterable
 
-from goqueue.broker.storage.partition import Partition, Waiter
+from goqueue.broker.storage.partition import Partition
 
 
-class WaitQueue(Waiter):
+class WaitQueue:
     """For the consumers of one group that wait for the same topics."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.notifications = 0
         self.users = 0
         self._waiters: dict[asyncio.Future[None], int] = {}  # to the last notification it knows of

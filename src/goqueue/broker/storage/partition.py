@@ -13,7 +13,7 @@ decide.  The role is replaced whole, and ends with all that waits for it.
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -57,31 +57,10 @@ DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed
 T = TypeVar("T")
 
 
-class Waiter:
+class Waiter(Protocol):
     """Somebody who wants to know when one of several partitions has something new."""
 
-    def __init__(self) -> None:
-        self._woken: asyncio.Future[None] | None = None
-        self._pending = False
-
-    def wake(self) -> None:
-        self._pending = True
-        if self._woken is not None and not self._woken.done():
-            self._woken.set_result(None)
-
-    async def wait(self, timeout_seconds: float) -> bool:
-        """True when woken since the last call, False when the time is over."""
-        if not self._pending and timeout_seconds > 0:
-            self._woken = asyncio.get_running_loop().create_future()
-            try:
-                async with asyncio.timeout(timeout_seconds):
-                    await self._woken
-            except TimeoutError:
-                return False
-            finally:
-                self._woken = None
-        woken, self._pending = self._pending, False
-        return woken
+    def wake(self) -> None: ...
 
 
 class Partition:

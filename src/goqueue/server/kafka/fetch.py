@@ -10,10 +10,12 @@ from uuid import UUID
 import msgspec
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker import Broker, Partition, Waiter
+from goqueue.broker import Broker, Partition
+from goqueue.broker.long_poll import LongPoll
 from goqueue.model.batch import Buffer
 from goqueue.model.errors import FencedLeaderEpoch, GoQueueError, UnknownLeaderEpoch
 from goqueue.model.ids import Offset
+from goqueue.runtime import Clock
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, Key, requested
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
@@ -53,7 +55,7 @@ async def handle_fetch(
         targets.append(Target(key, wanted, await _partition(broker, key)))
         if number % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
-    results = await _Fetch(request, targets, bytes_max).run()
+    results = await _Fetch(broker.doors.clock, request, targets, bytes_max).run()
     return encode_fetch_response(
         version,
         _by_topic(targets, results, session, only_news=request.session_epoch > 0),
@@ -92,7 +94,10 @@ def _by_topic(
 
 
 class _Fetch:
-    def __init__(self, request: FetchRequest, targets: list[Target], bytes_max: int) -> None:
+    def __init__(
+        self, clock: Clock, request: FetchRequest, targets: list[Target], bytes_max: int
+    ) -> None:
+        self._clock = clock
         self._request = request
         self._targets = targets
         self._bytes_max = max(1, min(request.max_bytes, bytes_max))
@@ -100,27 +105,21 @@ class _Fetch:
         self._committed_only = request.isolation_level == READ_COMMITTED
 
     async def run(self) -> list[FetchPartitionResponse]:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(max(self._request.max_wait_ms, 0), WAIT_MS_MAX) / 1000
         results, size = await self._read()
-        if self._is_enough(results, size) or loop.time() >= deadline:
+        wait_ms = min(self._request.max_wait_ms, WAIT_MS_MAX)
+        if wait_ms <= 0 or self._is_enough(results, size):
             return self._counted(results)
-        waiter = Waiter()
         partitions = [t.partition for t in self._targets if isinstance(t.partition, Partition)]
-        for partition in partitions:
-            partition.subscribe(waiter)
-        try:
+        with LongPoll(self._clock, wait_ms) as poll:
+            poll.subscribe(partitions)
             while True:
                 results, size = await self._read()
                 if self._is_enough(results, size):
                     break
                 lacking = 0 if self._is_behind(partitions) else self._request.min_bytes - size
-                if not await _appended(partitions, lacking, waiter, deadline):
+                if not await _appended(partitions, lacking, poll):
                     results, size = await self._read()
                     break
-        finally:
-            for partition in partitions:
-                partition.unsubscribe(waiter)
         return self._counted(results)
 
     def _is_enough(self, results: list[FetchPartitionResponse], size: int) -> bool:
@@ -200,14 +199,11 @@ class _Fetch:
         return results
 
 
-async def _appended(
-    partitions: list[Partition], size: int, waiter: Waiter, deadline: float
-) -> bool:
+async def _appended(partitions: list[Partition], size: int, poll: LongPoll) -> bool:
     """True once `size` bytes were appended in all, False when the time is over."""
-    loop = asyncio.get_running_loop()
     start = sum(partition.bytes_in for partition in partitions)
     roles = [partition.role for partition in partitions]
-    while await waiter.wait(deadline - loop.time()):
+    while await poll.wait():
         gone = any(partition.log.abandoned for partition in partitions)
         changed = [partition.role for partition in partitions] != roles
         if gone or changed or sum(partition.bytes_in for partition in partitions) - start >= size:

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker import Broker
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader, PollRequest
-from goqueue.broker.messages.publish import WaitDeadline
+from goqueue.broker.long_poll import LongPoll
 from goqueue.groups import (
     CommitRequest,
     FetchRequest,
@@ -111,9 +111,7 @@ def test_a_long_poll_ends_when_the_coordinator_resigns():
             limit=10,
             bytes_max=1000,
         )
-        polling = await begin(
-            broker, members.poll(wanted, WaitDeadline(broker.doors.clock, 20_000))
-        )
+        polling = await begin(broker, members.poll(wanted, LongPoll(broker.doors.clock, 20_000)))
         broker.groups.resign()
         with pytest.raises(NotCoordinator):
             await polling

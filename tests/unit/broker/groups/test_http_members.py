@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from goqueue.broker.groups.http_requests import (
     Polled,
     PollRequest,
 )
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, WaitDeadline
-from goqueue.broker.storage.partition import Waiter
+from goqueue.broker.long_poll import LongPoll
+from goqueue.broker.messages.publish import Messages, OutgoingMessage
 from goqueue.groups import FetchRequest, HeartbeatRequest
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest, UnknownMember
 from goqueue.model import ids
@@ -49,8 +50,8 @@ class Groups:
             member_id=member.member_id,
             **{"generation": member.generation, "limit": 100, "bytes_max": 1 << 20, **changes},
         )
-        deadline = WaitDeadline(self.broker.doors.clock, wait_ms) if wait_ms else None
-        return await self.members.poll(request, deadline)
+        poll = LongPoll(self.broker.doors.clock, wait_ms) if wait_ms else None
+        return await self.members.poll(request, poll)
 
     async def publish(self, *values: str, partition: int = 0) -> None:
         await self._messages.publish(
@@ -96,12 +97,12 @@ async def test_who_is_gone_when_messages_come_is_given_nothing(groups: Groups):
         limit=10,
         bytes_max=1000,
     )
-    deadline = WaitDeadline(groups.broker.doors.clock, 10_000)
+    poll = LongPoll(groups.broker.doors.clock, 10_000)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(groups.members.poll(request, deadline))
+        waiting = tasks.create_task(groups.members.poll(request, poll))
         while not groups.broker.groups._watchers:  # noqa: ASYNC110 # nobody tells of it
             await asyncio.sleep(0)
-        deadline.end()
+        poll.end()
         await groups.publish("a")
     assert values(waiting.result()) == []
     assert values(await groups.poll(member)) == ["a"]
@@ -201,11 +202,13 @@ async def test_a_poll_that_ends_leaves_nobody_watching(groups: Groups):
 async def test_who_begins_to_watch_hears_what_happened_just_before(groups: Groups):
     """A target that is set while a member's heartbeat is being written must not be missed."""
     first = await groups.join()
-    waiter = Waiter()
-    groups.broker.groups.watch(GROUP, first.member_id, waiter, is_waiting=False)
-    assert not await waiter.wait(0)
-    groups.broker.groups.unwatch(GROUP, first.member_id, waiter)
+    watch = partial(groups.broker.groups.watch, GROUP, first.member_id, is_waiting=False)
+    before = LongPoll(groups.broker.doors.clock, 10)
+    with groups.broker.groups.watched(GROUP, first.member_id, before):
+        watch(before)
+        assert not await before.wait()
     await groups.join()
-    groups.broker.groups.watch(GROUP, first.member_id, waiter, is_waiting=False)
-    assert await waiter.wait(0)
-    groups.broker.groups.unwatch(GROUP, first.member_id, waiter)
+    after = LongPoll(groups.broker.doors.clock, 60_000)
+    with groups.broker.groups.watched(GROUP, first.member_id, after):
+        watch(after)
+        assert await after.wait()

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from goqueue.broker.groups.http_sessions import MILLISECOND, PollSuperseded, Session
-from goqueue.broker.storage.partition import Waiter
+from goqueue.broker.long_poll import LongPoll
 from goqueue.groups import NO_PARTITIONS, MemberAssignment, PartitionSet, ReaderTraits
 from goqueue.groups.errors import IllegalGeneration
 from goqueue.groups.records import ConsumerMember, MemberState
 from goqueue.model.ids import GroupId, Instant, Offset, Timestamp, TopicId, TopicIdPartition
+from goqueue.runtime import RealClock
 
 TOPIC = TopicId(UUID(int=1))
 A, B, C = (TopicIdPartition(TOPIC, index) for index in range(3))
@@ -185,11 +186,11 @@ def test_auto_commit_is_due_an_interval_after_the_last_one():
 
 async def test_a_poll_ends_the_one_before():
     member = session()
-    waiter = Waiter()
-    first = member.begin_poll(waiter)
+    waiting = LongPoll(RealClock(), 60_000)
+    first = member.begin_poll(waiting)
     member.check_poll(first)
     second = member.begin_poll(None)
-    assert await waiter.wait(0)
+    assert await waiting.wait()
     with pytest.raises(PollSuperseded):
         member.check_poll(first)
     member.check_poll(second)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker import Waiter
+from goqueue.broker.long_poll import LongPoll
 from goqueue.model.errors import DiskFull, OutOfHandles, StorageFailed, TopicNotFound
 from goqueue.model.ids import Offset
-from goqueue.testing.sim import SimDisk, run
+from goqueue.testing.sim import SimClock, SimDisk, run
+from goqueue.testing.sim.loop import SimLoop
 from tests.unit.broker.brokers import LonePartition, append, texts, values_in
 
 FailureHistory = Callable[[SimDisk], Awaitable[None]]
@@ -21,6 +22,12 @@ def told(story: FailureHistory, seed: int = 0) -> None:
         await story(SimDisk(seed))
 
     run(main(), seed=seed)
+
+
+def new_poll(wait_ms: int) -> LongPoll:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimLoop)
+    return LongPoll(SimClock(loop), wait_ms)
 
 
 def syncs_of(disk: SimDisk) -> list[str]:
@@ -177,35 +184,16 @@ def test_a_reader_at_the_end_asks_for_the_sync_it_waits_for():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         append(partition, "before")
-        waiter = Waiter()
-        partition.subscribe(waiter)
-        assert await waiter.wait(10)
-        assert await values_in(partition) == ["before"]
-        append(partition, "after")
-        assert await waiter.wait(10)
-        assert await values_in(partition) == ["before", "after"]
-        partition.unsubscribe(waiter)
+        with new_poll(10_000) as poll:
+            poll.subscribe([partition])
+            assert await poll.wait()
+            assert await values_in(partition) == ["before"]
+            append(partition, "after")
+            assert await poll.wait()
+            assert await values_in(partition) == ["before", "after"]
         append(partition, "unseen")
-        assert not await waiter.wait(10)
+        assert not await poll.wait()
         assert await values_in(partition) == ["before", "after"]
-
-    told(story)
-
-
-def test_a_waiter_wakes_once_for_what_came_before_it_waits_and_sleeps_until_its_time():
-    async def story(_disk: SimDisk) -> None:
-        loop = asyncio.get_running_loop()
-        waiter = Waiter()
-        waiter.wake()
-        waiter.wake()
-        assert await waiter.wait(5)
-        assert loop.time() == 0
-        assert not await waiter.wait(5)
-        assert loop.time() == 5
-        loop.call_later(1, waiter.wake)
-        assert await waiter.wait(5)
-        assert loop.time() == 6
-        assert not await waiter.wait(0)
 
     told(story)
 
@@ -337,10 +325,10 @@ def test_a_deleted_topic_lets_nobody_wait():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         waiting = partition.committed(append(partition, "one").last_offset)
-        waiter = Waiter()
-        partition.subscribe(waiter)
+        poll = new_poll(1_000)
+        poll.subscribe([partition])
         partition.abandon()
-        assert await waiter.wait(1)
+        assert await poll.wait()
         with pytest.raises(TopicNotFound):
             await waiting
         with pytest.raises(TopicNotFound):

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker import Waiter
 from goqueue.cluster.replication import Follower, FollowerFetch, Leader, LostData, Offline, Role
 from goqueue.model import batch as batches
 from goqueue.model.errors import NotEnoughReplicas, NotLeader
@@ -15,7 +14,7 @@ from goqueue.model.settings import topic_settings
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
 from goqueue.testing.sim import SimDisk
 from tests.unit.broker.brokers import NODE, NOW, LonePartition, append, values_in
-from tests.unit.broker.storage.test_partition import told
+from tests.unit.broker.storage.test_partition import new_poll, told
 
 OTHER, THIRD = NodeId(2), NodeId(3)
 
@@ -93,10 +92,10 @@ def test_the_sync_of_a_former_leader_commits_nothing():
 def test_readers_wake_when_the_role_is_another():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        waiter = Waiter()
-        partition.subscribe(waiter)
-        partition.take_role(Follower(OTHER, Epoch(1)))
-        assert await waiter.wait(10)
+        with new_poll(10_000) as poll:
+            poll.subscribe([partition])
+            partition.take_role(Follower(OTHER, Epoch(1)))
+            assert await poll.wait()
 
     told(story)
 

@@ -5,28 +5,29 @@ So beside every wait a small task listens.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from litestar import Request
 
-from goqueue.broker.messages.publish import WaitDeadline
+from goqueue.broker.long_poll import LongPoll
 from goqueue.model.errors import GoQueueError
 from goqueue.runtime import Clock
+from goqueue.runtime.tasks import owned_tasks
 
 T = TypeVar("T")
+Receive = Callable[[], Awaitable[Any]]  # what an ASGI server tells of the request's client
 
 
 class LongPolls:
     def __init__(self, clock: Clock, wait_ms_max: int) -> None:
         self._clock = clock
         self._wait_ms_max = wait_ms_max
-        self._waiting: set[WaitDeadline] = set()
-        self._attended: set[asyncio.Task[Any]] = set()
+        self._ends: dict[Callable[[], object], None] = {}  # of the waits that are under way
         self._stopping = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._ends)
 
     @property
     def is_stopping(self) -> bool:
@@ -35,88 +36,61 @@ class LongPolls:
     def end_all(self) -> None:
         """The server stops: everyone gets their answer now, and nobody waits any more."""
         self._stopping = True
-        for deadline in self._waiting:
-            deadline.end()
-        for task in self._attended:
-            task.cancel()
-
-    async def run_attended(
-        self,
-        client: Callable[[], Awaitable[Any]],
-        wait_ms: int,
-        work: Callable[[int], Awaitable[T]],
-    ) -> tuple[T | None, bool]:
-        """What `work` gives with a wait of so many milliseconds, and whether the client has gone.
-
-        None when the work was cancelled: because the client, listened to by `client`, has left,
-        or the server stops.
-        """
-        wait_ms = 0 if self._stopping else min(wait_ms, self._wait_ms_max)
-        error: GoQueueError | None = None
-
-        async def caught() -> T | None:
-            nonlocal error
-            try:
-                return await work(wait_ms)
-            except GoQueueError as refused:  # a task group would wrap it
-                error = refused
-                return None
-
-        async with asyncio.TaskGroup() as tasks:
-            working = tasks.create_task(caught())
-            self._attended.add(working)
-            watch = tasks.create_task(_cancel_when_gone(client, working))
-            try:
-                await asyncio.wait([working])
-            finally:
-                self._attended.discard(working)
-                is_gone = watch.done()
-                watch.cancel()
-        if error is not None:
-            raise error
-        return (None if working.cancelled() else working.result()), is_gone
+        for end in self._ends:
+            end()
 
     async def run(
         self,
         request: Request[Any, Any, Any],
         wait_ms: int,
-        work: Callable[[WaitDeadline | None], Awaitable[T]],
+        work: Callable[[LongPoll | None], Awaitable[T]],
     ) -> T:
         """What `work` gives; it may wait as long as was asked for and is allowed."""
-        wait_ms = min(wait_ms, self._wait_ms_max)
-        if wait_ms <= 0 or self._stopping:
+        wait_ms = self._allowed(wait_ms)
+        if wait_ms <= 0:
             return await work(None)
-        deadline = WaitDeadline(self._clock, wait_ms)
-        self._waiting.add(deadline)
-        result: T | None = None
-        error: GoQueueError | None = None
+        poll = LongPoll(self._clock, wait_ms)
+        self._ends[poll.end] = None
         try:
-            async with asyncio.TaskGroup() as tasks:
-                watch = tasks.create_task(_end_when_gone(request, deadline))
+            async with owned_tasks() as tasks:
+                watch = tasks.create_task(_end_when_gone(request.receive, poll.end))
                 try:
-                    result = await work(deadline)
-                except GoQueueError as caught:  # a task group would wrap it
-                    error = caught
+                    return await work(poll)
                 finally:
                     watch.cancel()
         finally:
-            self._waiting.discard(deadline)
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value] # set whenever there was no error
+            del self._ends[poll.end]
+
+    async def run_until_disconnect(
+        self, receive: Receive, wait_ms: int, work: Callable[[int], Coroutine[Any, Any, T]]
+    ) -> tuple[T | None, bool]:
+        """What `work` gives with a wait of so many milliseconds, and whether the client has gone.
+
+        None when the work was cancelled: because the client has left, or the server stops.
+        """
+        async with owned_tasks() as tasks:
+            working = tasks.create_task(work(self._allowed(wait_ms)))
+            watch = tasks.create_task(_end_when_gone(receive, working.cancel))
+            self._ends[working.cancel] = None
+            try:
+                await working
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():  # it is not the work alone that ends
+                    raise
+            except GoQueueError:
+                pass  # leaving the block raises it
+            finally:
+                del self._ends[working.cancel]
+                is_gone = watch.done()
+                watch.cancel()
+        return (None if working.cancelled() else working.result()), is_gone
+
+    def _allowed(self, wait_ms: int) -> int:
+        return 0 if self._stopping else min(wait_ms, self._wait_ms_max)
 
 
-async def _end_when_gone(request: Request[Any, Any, Any], deadline: WaitDeadline) -> None:
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            deadline.end()
-            return
-
-
-async def _cancel_when_gone(
-    client: Callable[[], Awaitable[Any]], working: asyncio.Task[Any]
-) -> None:
-    while (await client())["type"] != "http.disconnect":
+async def _end_when_gone(receive: Receive, end: Callable[[], object]) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
-    working.cancel()
+    end()

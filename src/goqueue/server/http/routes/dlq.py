@@ -281,7 +281,7 @@ async def redrive_letters(
             name, which=which, limit=data.limit, target=target, rate=data.rate
         )
         return Response(_redrive(started), status_code=202)
-    done, _ = await polls.run_attended(
+    done, _ = await polls.run_until_disconnect(
         request.receive,
         0,
         lambda _: letters.redrive(

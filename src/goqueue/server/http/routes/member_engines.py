@@ -93,7 +93,7 @@ class StreamEngine:
             bytes_max=call.max_bytes,
         )
         polled = await polls.run(
-            request, call.wait_ms, lambda deadline: self._members.poll(wanted, deadline)
+            request, call.wait_ms, lambda poll: self._members.poll(wanted, poll)
         )
         return self._poll_body(polled, call.encoding)
 

@@ -282,8 +282,8 @@ async def read_partition(
         page = await polls.run(
             request,
             parse_wait(wait),
-            lambda deadline: verbs.read(
-                found, start, limit=limit, bytes_max=max_bytes, end=end, deadline=deadline
+            lambda poll: verbs.read(
+                found, start, limit=limit, bytes_max=max_bytes, end=end, poll=poll
             ),
         )
     except OffsetOutOfRange as error:
@@ -351,9 +351,7 @@ async def read_topic(
     page = await polls.run(
         request,
         wait_ms,
-        lambda deadline: merged.read(
-            name, place, limit=limit, bytes_max=max_bytes, deadline=deadline
-        ),
+        lambda poll: merged.read(name, place, limit=limit, bytes_max=max_bytes, poll=poll),
     )
     return TopicMessages(
         [message_body(record, index, encoding) for index, record in page.messages],

@@ -4,7 +4,7 @@ A consumer is a name; nobody has to join anything.  What was handed to a connect
 goes back at once, and counts as no failure.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response
@@ -37,7 +37,7 @@ from goqueue.model.times import time_text
 from goqueue.queue import QueueError, Settled, SettleOutcome
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
-from goqueue.server.http.asgi.long_polls import LongPolls
+from goqueue.server.http.asgi.long_polls import LongPolls, Receive
 from goqueue.server.http.errors import answer_in_part, problem_of, refusal
 from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.group_bodies import group_name
@@ -102,12 +102,12 @@ async def receive(
 async def hand_out(
     queues: Queues,
     polls: LongPolls,
-    client: Callable[[], Awaitable[Any]],
+    client: Receive,
     wait_ms: int,
-    work: Callable[[int], Awaitable[list[DeliveryBatch]]],
+    work: Callable[[int], Coroutine[Any, Any, list[DeliveryBatch]]],
 ) -> list[DeliveryBatch]:
     """What `work` gives; nothing, and nothing stays in flight, when the client has left."""
-    found, is_gone = await polls.run_attended(client, wait_ms, work)
+    found, is_gone = await polls.run_until_disconnect(client, wait_ms, work)
     if found is None:
         return []
     if is_gone and found:
