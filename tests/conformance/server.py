@@ -17,8 +17,9 @@ STOP_S = 60.0
 class Server:
     """`start`, `stop` and `kill` as often as wanted: the data and the address stay the same."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, node: Path = NODE) -> None:
         self._config = config
+        self._node = node
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = Path(config.data_dir) / "stderr"
         self.address = ""
@@ -51,7 +52,7 @@ class Server:
         self._errors.parent.mkdir(parents=True, exist_ok=True)
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(NODE), msgspec.json.encode(self._config).decode()],
+                [sys.executable, "-P", str(self._node), msgspec.json.encode(self._config).decode()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, TimedOut
 
 ArgsT = ParamSpec("ArgsT")
 ReplyT = TypeVar("ReplyT")
@@ -53,6 +53,8 @@ def settle_refusals(
     async def call(self: SettlesT, /, *args: ArgsT.args, **named: ArgsT.kwargs) -> ReplyT:
         try:
             return await verb(self, *args, **named)
+        except TimedOut:
+            raise  # it rests on nothing that was decided, and the log may be what is slow
         except GoQueueError:
             await self.settled()
             raise

@@ -449,7 +449,7 @@ class Broker:
         Without `waits` nobody will ask for that, and it may lie on this node alone.  The bytes are
         stamped in place.
         """
-        if waits:
+        if waits and not partition.has_enough_replicas:
             partition.check_enough_replicas()
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")

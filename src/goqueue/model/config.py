@@ -80,6 +80,10 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Requests and connections at once before new ones are answered with 503."""
     long_poll_ms_max: int = 60_000
     """Longest wait a client may ask for in a read or poll."""
+    publish_timeout_ms: int = 30_000
+    """Longest time that a publish waits for its messages to be durable, when a disk is slow. Then
+    it is answered with 504; the messages are written and may become durable later, so repeat them
+    with the same `Idempotency-Key`. Kafka's producers say in each request how long they wait."""
     idle_seconds: int = 75
     """A kept-alive connection without a request for so long is closed."""
     compress: str = "documents"

@@ -179,6 +179,12 @@ class NotCoordinator(GoQueueError):
     retriable = True
 
 
+class LeadershipLost(NotLeader):
+    """Written here, and another node leads since.  It may have been committed or not."""
+
+    code = "leadership_lost"
+
+
 class Fenced(GoQueueError):
     """Another node took a newer term of the metadata.  Nothing was written, and none will be."""
 
@@ -221,6 +227,8 @@ class UnknownLeaderEpoch(GoQueueError):
 
 
 class TimedOut(GoQueueError):
+    """Written, and not committed in time: a disk is slow.  It may still be."""
+
     code = "timed_out"
     retriable = True
 

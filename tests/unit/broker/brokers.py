@@ -37,6 +37,7 @@ class LonePartition(Partition):
         log, _ = open_log(disk, "/log", topic_settings(settings))
         self.dirty = 0
         self.flushes: list[str | None] = []
+        self.waits = 0
         super().__init__(
             "topic",
             None,
@@ -46,10 +47,14 @@ class LonePartition(Partition):
             disk,
             lambda _partition: self._note_dirty(),
             lambda _partition, _seconds, error: self.flushes.append(str(error) if error else None),
+            lambda _partition: self._note_wait(),
         )
 
     def _note_dirty(self) -> None:
         self.dirty += 1
+
+    def _note_wait(self) -> None:
+        self.waits += 1
 
 
 def append(partition: Partition, *values: str, now: int = NOW) -> Appended:

@@ -143,6 +143,7 @@ class Messages:
         target = await self._broker.ensure_topic(topic)
         outcomes: list[Outcome | None] = [None] * len(messages)
         waiting: list[tuple[asyncio.Future[None], list[int]]] = []
+        timeout_seconds = self._broker.config.http.publish_timeout_ms / 1000
         assigned = self._assign(target, messages, outcomes, idempotency_key)
         for index, places in assigned.items():
             try:
@@ -158,7 +159,7 @@ class Messages:
             for some, batch in made:
                 last = self._append(partition, some, batch, outcomes, acks)
                 if last is not None and acks == "all":
-                    waiting.append((partition.committed(last), some))
+                    waiting.append((partition.committed(last, timeout_seconds), some))
         await _settle(waiting, outcomes)
         if idempotency_key is not None:
             await self._restore_times(topic, outcomes)

@@ -66,9 +66,13 @@ class TransactionMessages:
             transactional_id, who, TopicPartition(TopicName(topic), index), adds=True
         )
         appended = self._broker.append(partition, self._batch(who, [message], sequence))
-        await partition.committed(appended.last_offset)
+        await partition.committed(appended.last_offset, self._timeout_seconds)
         await transactions.wait_durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
+
+    @property
+    def _timeout_seconds(self) -> float:
+        return self._broker.config.http.publish_timeout_ms / 1000
 
     @settle_refusals
     async def publish_many(
@@ -100,7 +104,8 @@ class TransactionMessages:
                 first = self._broker.append(partition, batch).first_offset
                 for step, place in enumerate(some):
                     results[place] = PublishedInTransaction(index, first + step, False)
-            commits.append(partition.committed(Offset(partition.log.end_offset - 1)))
+            last = Offset(partition.log.end_offset - 1)
+            commits.append(partition.committed(last, self._timeout_seconds))
         await asyncio.gather(*commits)
         await transactions.wait_durable(transactional_id)
         return [results[place] for place in range(len(messages))]

@@ -8,9 +8,13 @@ otherwise within `flush.ms` by a timer.  One sync serves all who wait when it st
 Only its leader writes to a partition, and what is committed is a rule of its in-sync replicas
 (`goqueue.cluster.replication`).  A node without peers leads all its partitions, and its own syncs
 decide.  The role is replaced whole, and ends with all that waits for it.
+
+A wait for a commit may have a time-out.  There is no timer for it: its owner looks several times a
+second at the partitions that said `on_wait`, and calls `end_overdue`.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -38,11 +42,14 @@ from goqueue.model.errors import (
     CorruptData,
     DiskFull,
     GoQueueError,
+    LeadershipLost,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeader,
     OffsetOutOfRange,
     OutOfHandles,
     StorageFailed,
+    TimedOut,
     TopicNotFound,
 )
 from goqueue.model.ids import Instant, Offset, PartitionId, Timestamp, TopicId
@@ -55,6 +62,7 @@ REPLACEMENT_RETRY_SECONDS: Final = 1.0
 DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
 
 T = TypeVar("T")
+_CommitWait = tuple[Offset, asyncio.Future[None], float]  # until when, by the loop's time
 
 
 class Waiter(Protocol):
@@ -76,6 +84,7 @@ class Partition:
         disk: Disk,
         on_dirty: Callable[["Partition"], None],
         on_flush: Callable[["Partition", float, GoQueueError | None], None],
+        on_wait: Callable[["Partition"], None],
         files: FileHold | None = None,
     ) -> None:
         self.topic = topic
@@ -85,12 +94,16 @@ class Partition:
         self.role = role
         self.leader_epoch = role.epoch
         self._replicas = self._led_by(role)  # None for a node that does not lead
+        self.has_enough_replicas = True  # in sync, for a commit; see `check_enough_replicas`
+        self._count_replicas()
         self._disk = disk
         self._on_dirty = on_dirty
         self._on_flush = on_flush
+        self._on_wait = on_wait
         self._files = files or FileHold()
         self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
-        self._commit_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        self._commit_waiters: list[_CommitWait] = []
+        self._is_watched = False  # the owner looks for waits that are overdue
         self.messages_in = 0
         self.bytes_in = 0
         self.messages_out = 0
@@ -118,6 +131,7 @@ class Partition:
             self._replicas = self._led_by(role)
             self._refuse_waiters()
             self._wake_readers()
+        self._count_replicas()
         self._advance()
 
     async def lead(self, role: Leader) -> None:
@@ -150,7 +164,11 @@ class Partition:
         self.log.settings = settings
         if self._replicas is not None:
             self._replicas.set_min_insync_replicas(settings.min_insync_replicas)
+            self._count_replicas()
             self._advance()
+
+    def _count_replicas(self) -> None:
+        self.has_enough_replicas = self._replicas is None or self._replicas.has_enough
 
     def check_leader(self) -> None:
         """Raise `NotLeader` on a node that only copies, or does not serve."""
@@ -236,21 +254,50 @@ class Partition:
         if was_synced:
             self._on_dirty(self)
 
-    def committed(self, offset: Offset) -> asyncio.Future[None]:
+    def committed(self, offset: Offset, timeout_seconds: float = math.inf) -> asyncio.Future[None]:
         """Done when `offset` is durable and visible.
 
-        Fails with `StorageFailed`, or with `NotLeader` when this node does not lead any longer:
-        nobody here can say then what will become of it.
+        Fails with `StorageFailed`; with `TimedOut` soon after the time is over; `LeadershipLost`
+        when another node leads.  After the last two it may still be committed.
         """
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         if offset < self.log.high_watermark:
             future.set_result(None)
         elif self.log.failed is not None or self.log.abandoned or self._replicas is None:
             future.set_exception(self._refusal())
         else:
-            self._commit_waiters.append((offset, future))
+            self._commit_waiters.append((offset, future, loop.time() + timeout_seconds))
+            if not self._is_watched and timeout_seconds != math.inf:
+                self._is_watched = True
+                self._on_wait(self)
             self.demand_flush()
         return future
+
+    def end_overdue(self, now: float) -> bool:
+        """Fail the waits whose time is over; whether there are others that have a time-out."""
+        waiting, self._commit_waiters = self._commit_waiters, []
+        for wait in waiting:
+            offset, future, deadline = wait
+            if future.done():  # whoever waited is gone
+                continue
+            if deadline > now:
+                self._commit_waiters.append(wait)
+            else:
+                future.set_exception(self._overdue(offset))
+        self._is_watched = any(deadline < math.inf for _, _, deadline in self._commit_waiters)
+        return self._is_watched
+
+    def _overdue(self, offset: Offset) -> TimedOut:
+        replicas = self._replicas
+        if replicas is not None and not replicas.has_enough:
+            return NotEnoughReplicasAfterAppend(
+                f"offset {offset} is written and may still be committed: {self._too_few(replicas)}"
+            )
+        return TimedOut(
+            f"offset {offset} of {self} was not committed in time, since a disk is slow; it is"
+            " written and may still be"
+        )
 
     def demand_flush(self) -> None:
         """Somebody waits: sync now, or again right after the sync that is under way."""
@@ -336,7 +383,7 @@ class Partition:
 
     def _refuse_waiters(self) -> None:
         waiting, self._commit_waiters = self._commit_waiters, []
-        for _, future in waiting:
+        for _, future, _ in waiting:
             if not future.done():
                 future.set_exception(self._refusal())
 
@@ -345,7 +392,7 @@ class Partition:
             return TopicNotFound(f"topic {self.topic!r} was deleted")
         if self.log.failed is not None:
             return StorageFailed(f"{self} is read-only: {self.log.failed}")
-        return self._not_leader()
+        return LeadershipLost(str(self._not_leader()))
 
     def _advance(self) -> None:
         """Raise the high watermark as far as the replicas allow, and tell everyone."""
@@ -355,19 +402,21 @@ class Partition:
         counts_synced = log.settings.flush == "commit"
         own = log.synced_offset if counts_synced else log.end_offset
         before = log.high_watermark
-        offset = replicas.high_watermark(own, at_least=before, counts_synced=counts_synced)
+        offset = replicas.high_watermark(own, before, counts_synced)
         if offset == before:
             return
         log.high_watermark = offset
         log.producers.settle(offset)
         if self._commit_waiters:
             waiting, self._commit_waiters = self._commit_waiters, []
-            for wanted, future in waiting:
+            for wait in waiting:
+                wanted, future, _ = wait
                 if wanted >= offset:
-                    self._commit_waiters.append((wanted, future))
+                    self._commit_waiters.append(wait)
                 elif not future.done():
                     future.set_result(None)
-        self._wake_readers()
+        if self._waiters:
+            self._wake_readers()
 
     def _wake_readers(self) -> None:
         for waiter in self._waiters:

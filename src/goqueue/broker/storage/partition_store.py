@@ -88,6 +88,7 @@ class Partitions:
         self._directories = threading.Lock()  # held while a topic's directory changes hands
         self._removing = threading.Lock()
         self._dirty: dict[Partition, float] = {}  # written and not synced, since when
+        self._waited_for: dict[Partition, None] = {}  # with time-outs; in order, as it is a seed's
         self.room = DiskRoom(self._disk, self._clock, self._logs, config)
         self.files = FileHold()
         self.recovery = Recovery()  # of all logs opened so far, together
@@ -177,6 +178,7 @@ class Partitions:
             self._disk,
             self._note_dirty,
             self._note_flush,
+            self._note_wait,
             self.files,
         )
         if topic_id is not None:
@@ -384,7 +386,7 @@ class Partitions:
     # --- upkeep -----------------------------------------------------------------------------------
 
     async def run_flushes(self) -> None:
-        """Sync what nobody waits for, within its topic's `flush.ms`."""
+        """Sync what nobody waits for, within its topic's `flush.ms`; end waits that are overdue."""
         loop = asyncio.get_running_loop()
         while True:
             await self._clock.sleep(FLUSH_CHECK_SECONDS)
@@ -393,6 +395,9 @@ class Partitions:
                 settings = partition.log.settings
                 if settings.flush != "never" and now - since >= settings.flush_ms / 1000:
                     partition.demand_flush()
+            for partition in list(self._waited_for):
+                if not partition.end_overdue(now):
+                    del self._waited_for[partition]
 
     async def run_watermarks(self) -> None:
         """Let the logs that have several replicas remember how far they are committed."""
@@ -472,6 +477,9 @@ class Partitions:
 
     def _note_dirty(self, partition: Partition) -> None:
         self._dirty[partition] = asyncio.get_running_loop().time()
+
+    def _note_wait(self, partition: Partition) -> None:
+        self._waited_for[partition] = None
 
     def _note_flush(self, partition: Partition, seconds: float, error: GoQueueError | None) -> None:
         if not partition.log.needs_sync:

@@ -71,6 +71,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.DataDirectoryInUse: 503,
     errors.NotLeader: 503,
     errors.NotCoordinator: 503,
+    errors.LeadershipLost: 504,
     errors.Fenced: 503,
     errors.Uncertain: 504,
     errors.QuorumUnavailable: 503,

@@ -52,6 +52,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.DataDirectoryInUse: ErrorCode.kafka_storage_error,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     errors.NotCoordinator: ErrorCode.not_coordinator,
+    errors.LeadershipLost: ErrorCode.not_leader_or_follower,
     errors.Fenced: ErrorCode.not_controller,
     errors.Uncertain: ErrorCode.request_timed_out,
     errors.QuorumUnavailable: ErrorCode.request_timed_out,
@@ -103,6 +104,7 @@ COORDINATOR_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.NotEnoughReplicasAfterAppend: ErrorCode.coordinator_not_available,
     errors.ShuttingDown: ErrorCode.coordinator_not_available,
     errors.NotLeader: ErrorCode.not_coordinator,
+    errors.LeadershipLost: ErrorCode.not_coordinator,
 }
 
 

@@ -1,8 +1,8 @@
 """Produce: append each partition's batches, reply when they are as safe as the client asked.
 
 acks=0 gets no reply; acks=1 one as soon as the batches are written; acks=all (-1) one when they
-are durable and visible.  The next request is handled while this one's commit is under way.
-In a transaction acks=1 is answered as acks=all is: what it commits must not be lost.
+are durable and visible, or a time-out.  The next request is handled while this one's commit is
+under way.  In a transaction acks=1 is answered as acks=all is: what it commits must not be lost.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from goqueue.model.errors import (
     OutOfOrderSequence,
     PolicyViolation,
     StorageFailed,
+    TimedOut,
 )
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.server.kafka.errors import kafka_code
@@ -59,7 +60,8 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
     waits = request.acks == ACKS_ALL or request.transactional_id is not None
-    reply = _Reply(header.api_version, request.acks, slot, waits=waits)
+    timeout_seconds = request.timeout_ms / 1000
+    reply = _Reply(header.api_version, request.acks, slot, waits, timeout_seconds)
     for place, topic in enumerate(request.topics, 1):
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
@@ -187,14 +189,44 @@ def _bad_records(error: GoQueueError) -> list[RecordError]:
     return [RecordError(index, error.rule) for index in error.indexes]
 
 
+def _in_time(wait: asyncio.Future[None], timeout_seconds: float) -> asyncio.Future[None]:
+    """As `wait`, or failed when the time is over.
+
+    With a timer of its own: a transaction adds a partition once, and is seldom refused.
+    """
+    bounded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def expire() -> None:
+        bounded.set_exception(
+            TimedOut("the log of transactions did not commit in time, since a disk is slow")
+        )
+
+    def settle(done: asyncio.Future[None]) -> None:
+        timer.cancel()
+        error = StorageFailed("cancelled") if done.cancelled() else done.exception()
+        if bounded.done():
+            return
+        if error is None:
+            bounded.set_result(None)
+        else:
+            bounded.set_exception(error)
+
+    timer = asyncio.get_running_loop().call_later(timeout_seconds, expire)
+    wait.add_done_callback(settle)
+    return bounded
+
+
 class _Reply:
     """Gathers the partitions' results and fills the slot when the last commit is in."""
 
-    def __init__(self, version: int, acks: int, slot: ReplySlot, *, waits: bool) -> None:
+    def __init__(
+        self, version: int, acks: int, slot: ReplySlot, waits: bool, timeout_seconds: float
+    ) -> None:
         self.results: Results = {}
         self._version = version
         self._acks = acks
         self._waits = waits  # for the commit
+        self._timeout_seconds = timeout_seconds
         self._slot = slot
         self._outstanding = 1  # the request itself, until `release`
 
@@ -215,17 +247,23 @@ class _Reply:
             )
         )
         if self._waits:
-            self.wait_for(partition.committed(appended.last_offset), results)
+            committed = partition.committed(appended.last_offset, self._timeout_seconds)
+            self._wait_for(committed, results)
         self.wait_for(admitted, results)
 
     def wait_for(
-        self, committed: asyncio.Future[None] | None, results: list[ProducePartitionResponse]
+        self, noted: asyncio.Future[None] | None, results: list[ProducePartitionResponse]
     ) -> None:
-        """The last of the results rests on this."""
-        if committed is not None:
-            place = len(results) - 1
-            self._outstanding += 1
-            committed.add_done_callback(lambda done: self._committed(done, results, place))
+        """The last of the results rests on this, in the log of transactions."""
+        if noted is not None:
+            self._wait_for(_in_time(noted, self._timeout_seconds), results)
+
+    def _wait_for(
+        self, committed: asyncio.Future[None], results: list[ProducePartitionResponse]
+    ) -> None:
+        place = len(results) - 1
+        self._outstanding += 1
+        committed.add_done_callback(lambda done: self._committed(done, results, place))
 
     def _committed(
         self, done: asyncio.Future[None], results: list[ProducePartitionResponse], place: int

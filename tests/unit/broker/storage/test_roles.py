@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.cluster.replication import Follower, FollowerFetch, Leader, LostData, Offline, Role
 from goqueue.model import batch as batches
-from goqueue.model.errors import NotEnoughReplicas, NotLeader
+from goqueue.model.errors import LeadershipLost, NotEnoughReplicas, NotLeader
 from goqueue.model.ids import Epoch, NodeEpoch, NodeId, Offset, PartitionEpoch
 from goqueue.model.markers import Marker
 from goqueue.model.settings import topic_settings
@@ -67,7 +67,7 @@ def test_whoever_waits_for_a_commit_hears_that_the_leader_is_another(role: Role)
         await seen
         unknown = partition.committed(append(partition, "two").last_offset)
         partition.take_role(role)
-        with pytest.raises(NotLeader):
+        with pytest.raises(LeadershipLost):
             await unknown
         seen.result()
 
@@ -83,7 +83,7 @@ def test_the_sync_of_a_former_leader_commits_nothing():
         await partition.flush()
         assert partition.log.synced_offset == 1
         assert partition.log.high_watermark == 0
-        with pytest.raises(NotLeader, match="node 2 leads topic-0, in epoch 1"):
+        with pytest.raises(LeadershipLost, match="node 2 leads topic-0, in epoch 1"):
             await partition.committed(appended.last_offset)
 
     told(story)

@@ -29,9 +29,9 @@ def count_end_instead_of_synced(patch: pytest.MonkeyPatch) -> None:
     rule = Replicas.high_watermark
 
     def high_watermark(
-        self: Replicas, own: Offset, *, at_least: Offset, counts_synced: bool
+        self: Replicas, own: Offset, at_least: Offset, counts_synced: bool
     ) -> Offset:
-        return rule(self, own, at_least=at_least, counts_synced=False)
+        return rule(self, own, at_least, False)
 
     patch.setattr(Replicas, "high_watermark", high_watermark)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from goqueue.broker import Broker
-from goqueue.model.batch import encode
+from goqueue.model.batch import TRANSACTIONAL, encode
 from goqueue.model.config import Address
 from goqueue.model.record import Record
 from goqueue.server.kafka.context import Context
@@ -13,6 +13,7 @@ from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.handlers import HANDLERS
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.reply import ReplySlot
+from goqueue.txn import ProducerIdentity
 from goqueue.wire.apis import VERSIONS, ApiKey, is_flexible
 from goqueue.wire.client_codec import entity_of
 from goqueue.wire.codec import entity_reader, entity_writer
@@ -67,17 +68,32 @@ def response_of(api: ApiKey, version: int, body: bytes) -> Any:
 
 
 async def produce(
-    broker: Broker, topic: str, *, acks: int = -1, timeout_ms: int = 60_000, index: int = 0
+    broker: Broker,
+    topic: str,
+    *,
+    acks: int = -1,
+    timeout_ms: int = 60_000,
+    index: int = 0,
+    transaction: tuple[str, ProducerIdentity] | None = None,
 ) -> Any:
-    """One record; gives the partition's part of the response, once it is there."""
-    records = bytes(encode([Record(0, broker.doors.clock.now(), None, b"x")]))
+    """One record; gives the partition's part of the response, once it is there.
+
+    In a transaction it is the producer's first in the partition.
+    """
+    record = Record(0, broker.doors.clock.now(), None, b"x")
+    records, transactional_id = encode([record]), None
+    if transaction is not None:
+        transactional_id, who = transaction
+        producer = (who.producer_id, who.epoch, 0)
+        records = encode([record], attributes=TRANSACTIONAL, producer=producer)
     header = frame_of(
         ApiKey.PRODUCE,
         PRODUCE_BY_NAME,
+        transactional_id=transactional_id,
         acks=acks,
         timeout=duration(timeout_ms),
         topic_data=[
-            {"name": topic, "partition_data": [{"index": index, "records": records}]},
+            {"name": topic, "partition_data": [{"index": index, "records": bytes(records)}]},
         ],
     )
     filled: asyncio.Future[ReplySlot] = asyncio.get_running_loop().create_future()

@@ -33,6 +33,7 @@ MEANINGS: Final = {
     429: "The consumer or its group holds as many messages as it may: ack some first.",
     500: "Stored data is damaged; `details.continue_at` is the offset to go on from.",
     503: "Overloaded, stopping, or the disk failed; with Retry-After when trying again may help.",
+    504: "Not durable in time (setting `http.publish_timeout_ms`). It is written and may yet be.",
     507: "The disk is full.",
 }
 

@@ -121,7 +121,7 @@ routes = Routes("messages")
 # --- publish ------------------------------------------------------------------------------------
 
 
-@routes.post("/topics/{topic:str}/messages", "Publish messages", 404, 415, 422, 507)
+@routes.post("/topics/{topic:str}/messages", "Publish messages", 404, 415, 422, 504, 507)
 async def publish(
     request: Request[Any, Any, Any],
     verbs: TheMessages,

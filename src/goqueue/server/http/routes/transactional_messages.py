@@ -30,7 +30,7 @@ from goqueue.txn.errors import UnknownProducer
 routes = Routes("transactions", MEANINGS)
 
 
-@routes.post("/transactions/publish", "Publish a message in a transaction", 404, 409, 507)
+@routes.post("/transactions/publish", "Publish a message in a transaction", 404, 409, 504, 507)
 async def publish_in_transaction(
     broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[PublishBody]
 ) -> PublishedInTransaction:
@@ -75,7 +75,7 @@ def _bytes(given: Any, encoding: str, name: str) -> bytes | None:
     return given.encode() if isinstance(given, str) else msgspec.json.encode(given)
 
 
-@routes.post("/transactions/messages", "Publish many messages in a transaction", 404, 409, 507)
+@routes.post("/transactions/messages", "Publish many messages in a transaction", 404, 409, 504, 507)
 async def publish_many_in_transaction(
     transaction_messages: TheTransactionMessages, data: JSONBody[PublishMany]
 ) -> PublishedMany:
