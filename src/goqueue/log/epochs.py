@@ -54,10 +54,12 @@ class LeaderEpochs:
         index = bisect.bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[index - 1].epoch if index else NO_EPOCH
 
-    def cut_end(self, offset: Offset) -> None:
-        """Forget epochs that start at or after `offset`."""
+    def cut_end(self, offset: Offset) -> bool:
+        """Forget epochs that start at or after `offset`; True when there was one."""
+        before = len(self.entries)
         while self.entries and self.entries[-1].start_offset >= offset:
             self.entries.pop()
+        return len(self.entries) < before
 
     def cut_start(self, offset: Offset) -> None:
         """Forget epochs that end at or before `offset`."""

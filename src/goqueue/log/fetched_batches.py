@@ -33,7 +33,7 @@ def check_fetched(data: Buffer, log: ReadableLog, leader_epoch: Epoch) -> list[B
     `UnknownLeaderEpoch`.
     """
     headers = batches.verified_headers(data)
-    expected, epoch = log.end_offset, log.epochs.latest
+    expected, epoch = log.end_offset, log.last_epoch
     for header in headers:
         _check_offsets(header, expected, may_skip=log.may_skip(expected))
         _check_epoch(header, epoch, leader_epoch)

@@ -41,7 +41,7 @@ from goqueue.model.errors import (
     StorageFailed,
     TopicNotFound,
 )
-from goqueue.model.ids import NO_EPOCH, Epoch, Offset, Timestamp
+from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
@@ -116,6 +116,10 @@ class Log(ReadableLog):
         self._new_files = True
         self._epochs_changed = False
         self._checkpoint_due = False  # though nothing was written since
+
+    def note_epochs_changed(self) -> None:
+        """The file does not have what recovery found."""
+        self._epochs_changed = True
 
     def settle(self, touched: list[Segment]) -> None:
         """Make what recovery verified or changed durable, and say so in a checkpoint.  Blocking."""
@@ -226,12 +230,6 @@ class Log(ReadableLog):
         """Durably.  Blocking."""
         epoch_file.store(self._disk, self.directory, entries)
 
-    @property
-    def last_epoch(self) -> Epoch:
-        """Of the last record; `NO_EPOCH` without any.  What a follower tells its leader."""
-        is_empty = self.start_offset >= self.end_offset
-        return NO_EPOCH if is_empty else self.epochs.epoch_of(Offset(self.end_offset - 1))
-
     def append_as_follower(self, data: Buffer, *, leader_epoch: Epoch, now: Timestamp) -> None:
         """Write batches of a leader behind the last ones, as they are.
 
@@ -240,6 +238,8 @@ class Log(ReadableLog):
         """
         self._refuse_if_closed()
         headers = check_fetched(data, self, leader_epoch)
+        # This node may have led and written nothing: what it gets now is older than its epoch.
+        self._epochs_changed |= self.epochs.cut_end(self.end_offset)
         self._note_gaps(headers)
         while headers:
             self._roll_before(headers[0], now)

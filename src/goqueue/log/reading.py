@@ -22,7 +22,7 @@ from goqueue.model.errors import (
     TopicNotFound,
     UnsupportedBatch,
 )
-from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.model.ids import NO_EPOCH, Epoch, Offset, Timestamp
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import File
 
@@ -76,6 +76,12 @@ class ReadableLog:
     @property
     def end_offset(self) -> Offset:
         return self.segments[-1].next_offset
+
+    @property
+    def last_epoch(self) -> Epoch:
+        """Of the last record; `NO_EPOCH` without any.  What a follower tells its leader."""
+        is_empty = self.start_offset >= self.end_offset
+        return NO_EPOCH if is_empty else self.epochs.epoch_of(Offset(self.end_offset - 1))
 
     @property
     def size(self) -> int:

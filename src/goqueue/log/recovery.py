@@ -106,6 +106,7 @@ def open_log(
         _Durable(saved, mark.load()),
         is_replicated=replica is not None,
     )
+    stored_epochs = list(knowledge.epochs.entries)
     state, segments, touched = _verify_log(disk, segments, saved, knowledge, report)
     _resume(disk, directory, segments, start, touched, knowledge, report)
     segments = _drop_deleted(disk, segments, start)
@@ -131,6 +132,8 @@ def open_log(
         state.earlier if replica is not None else (),
     )
     log.gaps_below = state.gaps_below
+    if knowledge.epochs.entries != stored_epochs:
+        log.note_epochs_changed()
     if report.lost is not None:
         mark.clear()  # or it would speak of the lost records for ever
     mark.close()
@@ -397,6 +400,8 @@ class _TakenIn:
             self.producers = Producers(believed.producers, believed.unsettled)
             self.earlier = list(believed.earlier)
             self._known_end = believed.tail.next_offset
+            # Batches tell the rest; a leader may have noted an epoch and written nothing in it.
+            knowledge.epochs.cut_end(self._known_end)
         self._raised: EpochStart | None = None  # a new epoch, until the next batch bears it out
         self._epochs = knowledge.epochs
         self._aborted = knowledge.aborted

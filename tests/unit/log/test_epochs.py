@@ -9,7 +9,7 @@ from goqueue.log import epochs as epoch_file
 from goqueue.log.epochs import EpochStart, LeaderEpochs, where_to_truncate
 from goqueue.model.errors import FencedLeaderEpoch
 from goqueue.model.ids import NO_EPOCH, Epoch, Offset
-from tests.unit.log.replicated_logs import LEADER, History
+from tests.unit.log.replicated_logs import LEADER, Follower, History, state_of
 
 
 def epochs_of(written: list[int]) -> LeaderEpochs:
@@ -129,6 +129,26 @@ def test_an_epoch_without_records_is_forgotten_at_the_next_opening():
     history.log.store_epochs(history.log.begin_epoch(Epoch(4)))
     history.restart("kill")
     assert entries(history.log.epochs) == [(0, 0)]
+
+
+@pytest.mark.parametrize("restarts", [[], ["kill"], ["power"], ["checkpoint", "kill"]])
+def test_a_leader_that_wrote_nothing_may_get_records_of_an_older_epoch(restarts: list[str]):
+    """Its successor had more than it, and was never contradicted."""
+    history = History().play([("plain", 3), ("elect", 2)])
+    follower = Follower()
+    follower.fetch(history.log, 1, 1)
+    follower.checkpoint()
+    follower.log.store_epochs(follower.log.begin_epoch(Epoch(6)))
+    if restarts:
+        follower.restart(restarts[0])
+    history.play([("plain", 2), ("elect", 5), ("plain", 2)])
+    while follower.fetch(history.log, 1, 1):
+        for how in restarts:
+            follower.restart(how)
+    assert state_of(follower.log) == state_of(history.log)
+    follower.restart("checkpoint")
+    follower.restart("kill")
+    assert state_of(follower.log) == state_of(history.log)
 
 
 def test_an_empty_log_has_no_epoch():
