@@ -24,7 +24,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
-	docs format generate bench sim soak spark-chaos strangers clean FORCE
+	docs format generate bench sim soak spark-chaos etcd strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,11 @@ soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while 
 spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors and brokers: exactly once?
 	@echo "==> Spark under fire, compiled (half an hour)"
 	@$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/spark/crashes tests/spark/lake_crashes $(ARGS)
+
+etcd: $(VENV)/dev $(VENV)/installed ## metadata in etcd: contract, access, killed and stopped members
+	@echo "==> etcd, compiled (a minute; GOQUEUE_TEST_ETCD=/path/to/etcd tries another one)"
+	@$(COMPILED) $(PYTEST) -m "" tests/conformance/test_etcd.py tests/conformance/test_etcd_access.py \
+		tests/conformance/test_server_on_etcd.py tests/chaos/test_etcd_members.py $(ARGS)
 
 strangers: $(VENV)/dev $(VENV)/installed ## run franz-go's, librdkafka's and kafka-python's own tests
 	@echo "==> strangers' test-suites, compiled (half an hour; fetched the first time)"

@@ -37,9 +37,9 @@ class FencesNobody(SimQuorum):
 
 
 class ForgetsTheLast(SimQuorum):
-    def lead(self) -> Term:
+    def lead(self, before: Term) -> Term | None:
         del self.batches[-1:]
-        return super().lead()
+        return super().lead(before)
 
 
 class WritesTwice(SimQuorum):
@@ -48,7 +48,7 @@ class WritesTwice(SimQuorum):
 
 
 class GivesTermsTwice(SimQuorum):
-    def lead(self) -> Term:
+    def lead(self, before: Term) -> Term | None:
         self.term = Term(max(1, self.term))
         return self.term
 

@@ -53,6 +53,28 @@ class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`debug`, `info`, `warning` or `error`; `debug` has a line for each request."""
 
 
+class QuorumMember(msgspec.Struct, frozen=True):
+    name: str
+    address: str
+    """Where its clients reach it; empty for this node itself."""
+    is_leader: bool
+    problem: str
+    """Why it takes no part; empty when it does."""
+
+
+class QuorumBody(msgspec.Struct, frozen=True):
+    """What the metadata's log stands on."""
+
+    log: str
+    is_controller: bool
+    """Whether this node decides the metadata. If not, it only follows what another one decides."""
+    term: int
+    """The last one that this node had."""
+    end_offset: int
+    committed_offset: int
+    members: list[QuorumMember]
+
+
 class BackupBody(msgspec.Struct, frozen=True):
     backup_id: str
     path: str

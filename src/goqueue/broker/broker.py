@@ -5,7 +5,6 @@ that it gets (`model/names.py`).  Fetch and Produce use partitions directly.
 """
 
 import asyncio
-import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,8 +17,12 @@ from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
 from goqueue.broker.image import Image
 from goqueue.broker.machine_host import Committed, MachineHost
-from goqueue.broker.metadata.controller import lead
+from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.metadata.local_log import LocalLog
+from goqueue.broker.metadata.node_file import NodeFile, claim
+from goqueue.broker.metadata.node_file import store as store_node
+from goqueue.broker.metadata.quorum import etcd_log
+from goqueue.broker.metadata.registration import check, register
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
@@ -34,6 +37,7 @@ from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
 from goqueue.cluster import Metadata, MetadataRecord, SettingsChanged, Topic, TopicDeleted
+from goqueue.cluster.consensus import ConsensusLog
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
 from goqueue.model.config import Config
@@ -49,6 +53,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, NodeId, Offset, Timestamp, TopicId
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, refuse_internal, topic_name
+from goqueue.model.quorum import LOCAL, parse_quorum
 from goqueue.model.settings import topic_settings
 from goqueue.queue import QueueMachine
 from goqueue.runtime import Doors
@@ -95,10 +100,10 @@ class Broker:
             partial(self.topics, internal=True),
             self.hosts,
             lambda: self.config.storage.free_bytes_min,
+            has_metadata=config.cluster.quorum == LOCAL,
         )
-        self._metadata: MachineHost[Metadata] | None = None
+        self._controller: Controller | None = None
         self.group_configs = GroupConfigs()
-        self._topics: Image[Metadata] | None = None  # what is committed of it
         self.groups = Groups(doors.clock, doors.random)
         self.queues = Queues(self)
         self.transactions = Transactions(
@@ -143,6 +148,7 @@ class Broker:
                     for task in self._running:
                         task.cancel()
             await self.queues.finish()
+            await self.controller.close()
         finally:
             self.groups.resign()
             await self.partitions.close()
@@ -158,16 +164,14 @@ class Broker:
         self.started_at = self._clock.now()
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
         await self.partitions.room.look()
-        machine = Metadata(self.config.topics.settings, self.config.topics.partitions_max)
-        self._metadata = await self._lead(machine)
-        self._topics = self._metadata.keep_image(machine.copy(), self._apply_committed)
-        self.group_configs.attach(self._metadata, self._topics)
-        self.partitions.topic_exists = self.metadata.has_id
-        self.partitions.topic_was_deleted = self.metadata.deleted.__contains__
+        node = await disk.in_background(lambda: claim(disk, self.doors.random, self.config))
+        self._controller = await self._open_controller(node)
+        self.group_configs.attach(self._host, self._image)
+        self._bind_topics(self.metadata)
         if not self.cluster_id:
             await disk.in_background(self.partitions.refuse_unknown_topics)
-            cluster_id = base64.urlsafe_b64encode(self.doors.random.bytes(16)).decode().rstrip("=")
-            await self._metadata.submit(lambda metadata: metadata.name_cluster(cluster_id))
+        node = await register(self._host, node, self.doors.random)
+        await disk.in_background(lambda: store_node(disk, data_dir, node))
         groups = GroupMachine(
             self.config.groups,
             view_of(self.metadata.topics.values()),
@@ -186,12 +190,47 @@ class Broker:
         await self.groups.take_over_members(queues)
         await self.queues.attach(host)
 
-    async def _lead(self, machine: Metadata) -> MachineHost[Metadata]:
-        """The metadata, on its log: this node is the only voter, and so the controller."""
+    async def _open_controller(self, node: NodeFile) -> Controller:
+        log = await self._metadata_log()
+        controller = Controller(
+            log,
+            self._clock,
+            lambda: Metadata(self.config.topics.settings, self.config.topics.partitions_max),
+            self._apply_committed,
+            self._on_image_replaced,
+            self._tell_groups,
+        )
+        try:
+            if node.quorum != LOCAL:  # whoever may not lead takes the term from nobody
+                check(await controller.look(), node)
+            with self._naming_damage(METADATA_TOPIC):
+                await controller.open()
+            check(controller.image.current, node)
+        except GoQueueError:
+            await log.close()
+            raise
+        return controller
+
+    def _bind_topics(self, metadata: Metadata) -> None:
+        """Not to the image itself: threads of the disk ask, too."""
+        self.partitions.topic_exists = metadata.has_id
+        self.partitions.topic_was_deleted = metadata.deleted.__contains__
+
+    def _on_image_replaced(self, before: Metadata, after: Metadata) -> None:
+        """A snapshot took its place: the partitions get to know what has changed."""
+        self._bind_topics(after)
+        for topic in before.topics.values():
+            if not after.has_id(topic.topic_id):
+                self.partitions.abandon(topic)
+            elif after.topic_by_id(topic.topic_id).settings != topic.settings:
+                self.partitions.apply_settings(after.topic_by_id(topic.topic_id))
+
+    async def _metadata_log(self) -> ConsensusLog:
+        quorum = parse_quorum(self.config.cluster.quorum)
+        if quorum is not None:
+            return await etcd_log(self.doors, self.config.cluster, quorum)
         partition, snapshots = await self._internal(METADATA_TOPIC)
-        log = LocalLog(partition, self._disk, self._clock, snapshots)
-        with self._naming_damage(METADATA_TOPIC):
-            return await lead(log, machine, self._clock)
+        return LocalLog(partition, self._disk, self._clock, snapshots)
 
     async def _hosted(
         self,
@@ -227,6 +266,7 @@ class Broker:
         deleted, topics = list(self.metadata.deleted), partial(self.topics, internal=True)
         for work in (
             self._host.run(),
+            self.controller.run(),
             self.groups.host.run(),
             self.transactions.host.run(),
             self.transactions.run_upkeep(self.partitions),
@@ -278,9 +318,13 @@ class Broker:
     # --- topics -----------------------------------------------------------------------------------
 
     @property
+    def controller(self) -> Controller:
+        assert self._controller is not None, "the broker is not open"
+        return self._controller
+
+    @property
     def _host(self) -> MachineHost[Metadata]:
-        assert self._metadata is not None, "the broker is not open"
-        return self._metadata
+        return self.controller.host
 
     @property
     def metadata(self) -> Metadata:
@@ -289,19 +333,11 @@ class Broker:
 
     @property
     def _image(self) -> Image[Metadata]:
-        assert self._topics is not None, "the broker is not open"
-        return self._topics
+        return self.controller.image
 
     @property
     def cluster_id(self) -> str:
         return self.metadata.cluster_id
-
-    @property
-    def metadata_partition(self) -> Partition:
-        """Its log is that of the metadata: what a quorum would agree on."""
-        partition = self.partitions.opened(METADATA_TOPIC, 0)
-        assert partition is not None, "the broker is not open"
-        return partition
 
     def topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics by name; the broker's own ones only when asked for."""

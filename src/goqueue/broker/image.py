@@ -18,7 +18,7 @@ MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # the re
 
 
 class Image(Generic[MachineT]):
-    """The event loop's thread looks; `current` is always the same object."""
+    """The event loop's thread looks; `current` is the same object until it is replaced."""
 
     def __init__(
         self, machine: MachineT, journal: Journal, apply: Callable[[MachineT, Any], None]
@@ -43,13 +43,28 @@ class Image(Generic[MachineT]):
         """
         self._expected.append((last, values))
 
+    def await_commits_of(self, journal: Journal) -> None:
+        """From now on; what the one before did not commit is forgotten."""
+        self.catch_up()
+        self._expected.clear()
+        self._journal = journal
+
+    def apply(self, values: Sequence[bytes]) -> None:
+        """Committed by another node."""
+        machine = self._machine
+        for value in values:
+            self._apply(machine, machine.decode(value))
+
+    def replace(self, machine: MachineT) -> None:
+        """By one that a snapshot gave."""
+        self._machine = machine
+
     def catch_up(self) -> None:
         """Apply what is committed by now, as every look does."""
-        expected, machine = self._expected, self._machine
+        expected = self._expected
         while expected:
             last, values = expected[0]
             if last is not None and not self._journal.is_committed(last):
                 return
             expected.popleft()
-            for value in values:
-                self._apply(machine, machine.decode(value))
+            self.apply(values)

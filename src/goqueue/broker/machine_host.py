@@ -110,6 +110,15 @@ class MachineHost(Generic[MachineT]):
         for value in values:
             machine.apply(machine.decode(value))
 
+    def resume(self, machine: MachineT, journal: Journal) -> None:
+        """Go on after the journal failed, with a machine that is as far as the new journal."""
+        self._machine = machine
+        self._journal = journal
+        self._deferred.clear()
+        if self._image is not None:
+            self._image.await_commits_of(journal)
+        self.notice_deadline()
+
     # --- asking -----------------------------------------------------------------------------------
 
     async def read(self, look: Callable[[MachineT], SeenT]) -> SeenT:

@@ -3,9 +3,17 @@
 from goqueue.cluster.metadata import (
     Metadata,
     MetadataRecord,
+    NodeRegistered,
     SettingsChanged,
     Topic,
     TopicDeleted,
 )
 
-__all__ = ["Metadata", "MetadataRecord", "SettingsChanged", "Topic", "TopicDeleted"]
+__all__ = [
+    "Metadata",
+    "MetadataRecord",
+    "NodeRegistered",
+    "SettingsChanged",
+    "Topic",
+    "TopicDeleted",
+]

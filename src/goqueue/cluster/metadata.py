@@ -17,8 +17,9 @@ from goqueue.model.errors import (
     TopicExists,
     TopicIdNotFound,
     TopicNotFound,
+    WrongDataDirectory,
 )
-from goqueue.model.ids import GroupId, Timestamp, TopicId, TopicName
+from goqueue.model.ids import GroupId, NodeId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings, stored_text, topic_settings
@@ -62,6 +63,15 @@ class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids"):
     next_producer_id: int
 
 
+class NodeRegistered(msgspec.Struct, frozen=True, tag="node"):
+    """A node has started, with its data directory."""
+
+    node_id: NodeId
+    directory_id: str  # made with the data directory
+    incarnation: int  # how often that was started
+    epoch: int  # of the node: rises with every registration in the cluster
+
+
 class ConfigChanged(msgspec.Struct, frozen=True, tag="config"):
     """All that is set for the resource from now on; what is not named has its default."""
 
@@ -84,6 +94,7 @@ MetadataRecord = (
     | TopicDeleted
     | TopicDataRemoved
     | ProducerIdsReserved
+    | NodeRegistered
     | ConfigChanged
     | GroupConfigsTakenOver
 )
@@ -132,6 +143,7 @@ class Metadata:
         self._group_configs_taken_over = False
         self._cluster_id = ""
         self._next_producer_id = 0
+        self._nodes: dict[NodeId, NodeRegistered] = {}
 
     def copy(self) -> "Metadata":
         """One that goes its own way from here."""
@@ -144,6 +156,7 @@ class Metadata:
         copy._group_configs_taken_over = self._group_configs_taken_over
         copy._cluster_id = self._cluster_id
         copy._next_producer_id = self._next_producer_id
+        copy._nodes.update(self._nodes)
         return copy
 
     # --- reading ----------------------------------------------------------------------------------
@@ -155,6 +168,10 @@ class Metadata:
     @property
     def next_producer_id(self) -> int:
         return self._next_producer_id
+
+    @property
+    def nodes(self) -> Mapping[NodeId, NodeRegistered]:
+        return self._nodes
 
     @property
     def topics(self) -> Mapping[TopicName, Topic]:
@@ -271,6 +288,17 @@ class Metadata:
         removed = [each for each in topic_ids if each in self._deleted]
         return Decision([TopicDataRemoved(each) for each in removed], None)
 
+    def register_node(
+        self, node_id: NodeId, *, directory_id: str, incarnation: int, replace: bool = False
+    ) -> Decision[MetadataRecord, NodeRegistered]:
+        """With `replace` whatever was registered before: the node's disk is the newer one."""
+        known = self._nodes.get(node_id)
+        if known is not None and not replace:
+            _check_directory(known, directory_id, incarnation)
+        epoch = 1 + max((each.epoch for each in self._nodes.values()), default=0)
+        record = NodeRegistered(node_id, directory_id, incarnation, epoch)
+        return Decision((record,), record)
+
     def reserve_producer_ids(self, count: int) -> Decision[MetadataRecord, int]:
         """The first of `count` ids that nobody else will get."""
         first = self._next_producer_id
@@ -315,6 +343,10 @@ class Metadata:
                         del self._by_folded_name[_folded(deleted.name)]
             case TopicDataRemoved():
                 self._deleted.pop(record.topic_id, None)
+            case NodeRegistered():
+                before = self._nodes.get(record.node_id)
+                assert before is None or record.epoch > before.epoch, "node epochs never fall"
+                self._nodes[record.node_id] = record
             case ProducerIdsReserved():
                 self._next_producer_id = record.next_producer_id
             case ConfigChanged(name=name, configs=configs):
@@ -337,6 +369,7 @@ class Metadata:
         ]
         if self._group_configs_taken_over:
             head.append(GroupConfigsTakenOver({}))
+        head += self._nodes.values()
         topics, deleted = list(self._by_name.values()), list(self._deleted)
         return _snapshot(head, topics, deleted, list(self._group_configs.items()))
 
@@ -381,6 +414,20 @@ def _snapshot(
         yield TopicDeleted(topic_id)
     for group_id, configs in group_configs:
         yield ConfigChanged("group", group_id, configs)
+
+
+def _check_directory(known: NodeRegistered, directory_id: str, incarnation: int) -> None:
+    if known.directory_id != directory_id:
+        raise WrongDataDirectory(
+            f"node {known.node_id} is registered with another data directory: start it with that"
+            f" one (id {known.directory_id}; this one has {directory_id}), or give it another"
+            " number (node_id)"
+        )
+    if incarnation <= known.incarnation:
+        raise WrongDataDirectory(
+            f"this is an older copy of node {known.node_id}'s data directory: it was started"
+            f" {known.incarnation} times, and this copy {incarnation} times"
+        )
 
 
 def _changed(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

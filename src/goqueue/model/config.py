@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.model.errors import InvalidSetting
+from goqueue.model.quorum import parse_quorum
 from goqueue.model.settings import topic_settings
 
 
@@ -166,6 +167,25 @@ class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The longest text a client may attach to a committed offset."""
 
 
+class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    quorum: str = "local"
+    """Where the metadata is kept: topics, their settings, producer ids. `local`: in the data
+    directory. `etcd://HOST:PORT,HOST:PORT`: in etcd, for a node whose metadata must outlive its
+    disk; `etcds://` over TLS. A path is the prefix of all keys (`/goqueue`): one for each cluster.
+    A data directory stays with what it was first started with. See docs/guides/quorum.md."""
+    etcd_user: str = ""
+    """Name of a user of etcd, when etcd asks for one."""
+    etcd_password_file: str = ""
+    """File with the password of `etcd_user`."""
+    etcd_ca_file: str = ""
+    """Certificates (PEM) of the authorities that vouch for etcd. Empty: those that Python's
+    `certifi` has."""
+    etcd_certificate_file: str = ""
+    """Certificate (PEM) that this node shows to etcd, when etcd asks for one."""
+    etcd_key_file: str = ""
+    """Private key (PEM) of `etcd_certificate_file`, unless that file has both."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_id: int = 1
     """This node's number, unique in a cluster."""
@@ -192,6 +212,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topics: TopicsConfig = TopicsConfig()
     storage: StorageConfig = StorageConfig()
     groups: GroupsConfig = GroupsConfig()
+    cluster: ClusterConfig = ClusterConfig()
 
 
 # Settings that a reload (SIGHUP) may change; all others need a restart.  Limits of connections
@@ -292,6 +313,10 @@ def problems_of(config: Config) -> list[str]:
     for name, value in msgspec.structs.asdict(config.storage).items():
         if isinstance(value, int) and value < 0:
             found.append(f"storage.{name}: must not be negative")
+    try:
+        parse_quorum(config.cluster.quorum)
+    except InvalidSetting as error:
+        found.append(f"cluster.quorum: {error}")
     if config.node_id < 0:
         found.append("node_id: must not be negative")
     if config.drain_ms < 0:

@@ -167,6 +167,12 @@ class DataDirectoryInUse(GoQueueError):
     code = "data_directory_in_use"
 
 
+class WrongDataDirectory(GoQueueError):
+    """The data directory belongs to another node or cluster, or is an old copy."""
+
+    code = "wrong_data_directory"
+
+
 class NotLeader(GoQueueError):
     code = "not_leader"
     retriable = True

@@ -3,7 +3,7 @@
 A check that fails makes the server not ready when nothing can be written through it: the disk has
 no room, or one of its own logs is read-only (without `__ledgers` no queue moves).  A partition of a
 topic that is read-only, or damaged, is told as a warning: all others are served.  So are dead
-letters that cannot be written.
+letters that cannot be written, and metadata that this node cannot change.
 """
 
 from typing import Final
@@ -19,6 +19,7 @@ NAMED_MAX: Final = 5  # partitions that a check names
 def add_checks(health: Health, broker: Broker) -> None:
     health.add_check("disk", lambda: _disk(broker))
     health.add_check("internal_logs", lambda: _internal_logs(broker))
+    health.add_check("controller", lambda: _controller(broker), is_critical=False)
     health.add_check("partitions", lambda: _partitions(broker), is_critical=False)
     health.add_check("dead_letters", lambda: _dead_letters(broker), is_critical=False)
     health.add_check("recovery", lambda: _recovery(broker), is_critical=False)
@@ -38,6 +39,12 @@ def _internal_logs(broker: Broker) -> str | None:
         return None
     reasons = "; ".join(f"{each.topic} is read-only: {each.log.failed}" for each in failed)
     return f"{reasons}: see to the disk and restart the server"
+
+
+def _controller(broker: Broker) -> str | None:
+    if broker.controller.is_leading or broker.partitions.read_only():
+        return None
+    return f"topics cannot be created or changed: {broker.controller.journal.failed}"
 
 
 def _partitions(broker: Broker) -> str | None:

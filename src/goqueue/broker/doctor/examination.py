@@ -22,6 +22,7 @@ from goqueue.broker.doctor.internal_logs import (
     replay_all,
     skip_producer_ids,
 )
+from goqueue.broker.metadata import node_file
 from goqueue.broker.storage.orphans import (
     TOPIC_FILE,
     TOPIC_KIND,
@@ -37,6 +38,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import Timestamp
 from goqueue.model.names import is_internal
+from goqueue.model.quorum import LOCAL
 from goqueue.runtime import Disk
 
 Status = Literal["ok", "warning", "problem", "repaired"]
@@ -81,6 +83,7 @@ def examine(
     The caller holds the directory's lock.
     """
     work = _Examiner(disk, config, now, mend, aside, cluster_id, on_bytes)
+    work.look_at_node_file()
     work.look_at_internal_logs()
     work.look_at_topics()
     return work.result
@@ -107,6 +110,7 @@ class _Examiner:
         self._cluster_id = cluster_id
         self._on_bytes = on_bytes
         self._metadata = Metadata({}, config.topics.partitions_max)
+        self._is_metadata_here = True
 
     def _tell(self, status: Status, check: str, subject: str, text: str) -> None:
         self.result.findings.append(Finding(status, check, subject, text))
@@ -119,6 +123,27 @@ class _Examiner:
         self.result.records += report.records
         self._on_bytes(report.bytes)
 
+    # --- the directory itself ---------------------------------------------------------------------
+
+    def look_at_node_file(self) -> None:
+        """A lost one is written by the next start, as for a directory that was restored."""
+        path = f"{self._data_dir}/{node_file.FILE}"
+        try:
+            node = node_file.load(self._disk, self._data_dir)
+        except CorruptData as error:
+            if self._mend:
+                self._disk.make_directory(self._aside)
+                self._disk.rename(path, f"{self._aside}/{node_file.FILE}")
+            status: Status = "repaired" if self._mend else "problem"
+            self._tell(status, "directory", node_file.FILE, str(error))
+            return
+        if node is not None:
+            self._cluster_id = node.cluster_id or self._cluster_id
+            self._is_metadata_here = node.quorum == LOCAL
+        if not self._is_metadata_here:
+            text = "the metadata is in etcd, which is not examined: topics are not compared with it"
+            self._tell("ok", "directory", node_file.FILE, text)
+
     # --- the broker's own logs --------------------------------------------------------------------
 
     def look_at_internal_logs(self) -> None:
@@ -130,6 +155,8 @@ class _Examiner:
             lambda owner: self._metadata.has_id(owner) or owner in self._metadata.deleted,
         )
         for topic, replayed in found.items():
+            if topic == METADATA_TOPIC and not self._is_metadata_here:
+                continue
             self._count(replayed.report)
             self._tell_internal(replayed)
             if topic == METADATA_TOPIC:

@@ -13,7 +13,7 @@ from typing import Final
 
 from goqueue.broker.journal import ReadValues, StoredSnapshot
 from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot
-from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable, Uncertain
+from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable, StorageFailed, Uncertain
 from goqueue.model.ids import Epoch, Offset
 
 LOST: Final = (Fenced, Uncertain, QuorumUnavailable)  # they end the term
@@ -22,11 +22,9 @@ LOST: Final = (Fenced, Uncertain, QuorumUnavailable)  # they end the term
 class ConsensusJournal:
     """See `Journal`; an offset of it is an index of the log."""
 
-    def __init__(
-        self, log: ConsensusLog, lead: Leadership, on_lost: Callable[[GoQueueError], None]
-    ) -> None:
+    def __init__(self, log: ConsensusLog, lead: Leadership, on_lost: Callable[[], None]) -> None:
         self._log = log
-        self._term = lead.term
+        self.term = lead.term
         self._has_snapshot = lead.has_snapshot
         self._end = Offset(lead.end)
         self._committed = self._end  # the first offset that is not
@@ -45,7 +43,18 @@ class ConsensusJournal:
 
     @property
     def epoch(self) -> Epoch:
-        return Epoch(self._term)
+        return Epoch(self.term)
+
+    @property
+    def committed_end(self) -> Offset:
+        """The first offset that is not committed."""
+        self._advance()
+        return self._committed
+
+    @property
+    def error(self) -> GoQueueError | None:
+        """What ended the term, or this node's part in it."""
+        return self._error
 
     @property
     def failed(self) -> str | None:
@@ -55,8 +64,8 @@ class ConsensusJournal:
 
     def append(self, values: Sequence[bytes]) -> Offset:
         if self._error is not None:
-            raise self._error
-        work = self._log.append(self._term, Index(self._end), values)
+            raise self._refusal()
+        work = self._log.append(self.term, Index(self._end), values)
         outcome = asyncio.ensure_future(work)  # rule-ok: `close` waits for it
         self._end = Offset(self._end + len(values))
         self._outcomes.append((self._end, outcome))
@@ -70,14 +79,18 @@ class ConsensusJournal:
     def committed(self, offset: Offset) -> asyncio.Future[None]:
         """Cancelling it cancels nobody's append."""
         if not self.is_committed(offset):
-            for end, outcome in self._outcomes:
-                if offset < end:
-                    return asyncio.shield(outcome)
+            awaited = None
+            for end, outcome in reversed(self._outcomes):  # mostly the last one
+                if end <= offset:
+                    break
+                awaited = outcome
+            if awaited is not None:
+                return asyncio.shield(awaited)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if offset < self._committed:
             done.set_result(None)
         else:
-            done.set_exception(self._error or Fenced("nothing was appended there"))
+            done.set_exception(self._refusal())
         return done
 
     async def settled(self) -> None:
@@ -103,10 +116,18 @@ class ConsensusJournal:
                 assert isinstance(error, GoQueueError), error
                 self._fail(error)
 
+    def _refusal(self) -> GoQueueError:
+        """For what has not been appended, or is not known any more."""
+        if isinstance(self._error, Fenced):
+            return Fenced(f"this node is not the controller: {self._error}")
+        if isinstance(self._error, LOST):
+            return QuorumUnavailable(f"the controller waits for its quorum: {self._error}")
+        return StorageFailed(f"{self.name} is read-only: {self.failed}")
+
     def _fail(self, error: GoQueueError) -> None:
         self._error = error
         if isinstance(error, LOST):
-            self._on_lost(error)
+            self._on_lost()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -141,7 +162,7 @@ class ConsensusJournal:
         self, offset: Offset, slices: Iterable[Sequence[bytes]]
     ) -> StoredSnapshot:
         try:
-            size = await self._log.store_snapshot(self._term, Index(offset), slices)
+            size = await self._log.store_snapshot(self.term, Index(offset), slices)
         except Fenced as error:
             if self._error is None:
                 self._fail(error)

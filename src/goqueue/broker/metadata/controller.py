@@ -1,24 +1,156 @@
-"""The controller: the node that decides the metadata, because it holds the term of its log."""
+"""Who decides the metadata, and how this node knows what was decided.
+
+The *controller* is the node that holds the term of the metadata's log.  It decides with a machine
+that runs ahead of the log, as every host does.  Everybody looks at an image, which has what is
+committed and nothing else.
+
+    leading    ── append: Fenced ─────> following    another node decides; the image follows it
+       ^   └───── append: Uncertain ──> waiting      nobody is known to lead: take a new term
+       └─── the image has caught up ───────┘
+
+In both cases the machine is dropped: it may be ahead of what the log will ever have.  The next one
+is a copy of the image.  A node that was fenced does not try to lead again by itself: two nodes
+would take the term from each other for ever.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import structlog
 
+from goqueue.broker.image import Image
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
 from goqueue.cluster import Metadata
-from goqueue.cluster.consensus import ConsensusLog
-from goqueue.model.errors import GoQueueError
+from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot
+from goqueue.model.errors import Fenced, QuorumUnavailable
 from goqueue.runtime import Clock
+
+RETRY_SECONDS: Final = 1.0
+
+Apply = Callable[[Metadata, Any], None]  # a committed record to the image, and to what goes with it
 
 _log = structlog.get_logger("goqueue.controller")
 
 
-async def lead(log: ConsensusLog, machine: Metadata, clock: Clock) -> MachineHost[Metadata]:
-    """Take the term, and bring the machine to the end of the log."""
-    leadership = await log.lead()
-    host = MachineHost(machine, ConsensusJournal(log, leadership, _tell_lost), clock)
-    await host.open()
-    return host
+class Controller:
+    def __init__(
+        self,
+        log: ConsensusLog,
+        clock: Clock,
+        make_machine: Callable[[], Metadata],
+        apply: Apply,
+        on_replaced: Callable[[Metadata, Metadata], None],
+        on_followed: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`on_replaced` is called with the image before and after a snapshot took its place,
+        `on_followed` whenever the image has what another node decided."""
+        self._log = log
+        self._clock = clock
+        self._make_machine = make_machine
+        self._apply = apply
+        self._on_replaced = on_replaced
+        self._on_followed = on_followed
+        self._lost = asyncio.Event()
+        self._journal: ConsensusJournal  # of the last term that this node had
+        self.host: MachineHost[Metadata]
+        self.image: Image[Metadata]
 
+    async def look(self) -> Metadata:
+        """The metadata as it is, without taking the term from anybody."""
+        machine, end, position = self._make_machine(), await self._log.end(), Index(0)
+        async with contextlib.aclosing(self._log.follow(position)) as found:
+            while position < end:
+                each = await anext(found)
+                for value in each.values:
+                    machine.apply(machine.decode(value))
+                position = each.index if isinstance(each, Snapshot) else each.next
+        return machine
 
-def _tell_lost(error: GoQueueError) -> None:
-    _log.error("not the controller any more", problem=str(error))
+    async def open(self) -> None:
+        """Take the term, and bring the machine to the end of the log."""
+        machine = self._make_machine()
+        self._journal = self._journal_of(await self._log.lead())
+        self.host = MachineHost(machine, self._journal, self._clock)
+        await self.host.open()
+        self.image = self.host.keep_image(machine.copy(), self._apply)
+        _log.info("controller", log=self._log.name, term=self.term, end=self._journal.end_offset)
+
+    @property
+    def is_leading(self) -> bool:
+        return self._journal.error is None
+
+    @property
+    def term(self) -> int:
+        """The last one that this node had."""
+        return self._journal.term
+
+    @property
+    def log(self) -> ConsensusLog:
+        return self._log
+
+    @property
+    def journal(self) -> ConsensusJournal:
+        return self._journal
+
+    async def close(self) -> None:
+        await self._journal.close()
+        await self._log.close()
+
+    # --- running ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow, or lead again, whenever a term has ended; until cancelled."""
+        while True:
+            await self._lost.wait()
+            self._lost.clear()
+            await self._go_on()
+
+    async def _go_on(self) -> None:
+        ended = self._journal
+        self.image.await_commits_of(ended)  # whatever was not committed does not count
+        position = Index(ended.committed_end)
+        if isinstance(ended.error, Fenced):
+            _log.error(
+                "another node is the controller: this one only follows", problem=str(ended.error)
+            )
+            await self._follow(position, None)
+        _log.error("the quorum did not answer: no changes of metadata", problem=str(ended.error))
+        lead = await self._lead_again()
+        await self._follow(position, lead.end)
+        self._journal = self._journal_of(lead)
+        self.host.resume(self.image.current.copy(), self._journal)
+        _log.info("controller again", term=lead.term)
+
+    async def _lead_again(self) -> Leadership:
+        while True:
+            with contextlib.suppress(QuorumUnavailable):
+                return await self._log.lead()
+            await self._clock.sleep(RETRY_SECONDS)
+
+    async def _follow(self, position: Index, end: Index | None) -> None:
+        """Bring the image up to the end; without one, for ever."""
+        if end is not None and position >= end:
+            return
+        async with contextlib.aclosing(self._log.follow(position)) as found:
+            async for each in found:
+                position = self._show(each)
+                await self._on_followed()
+                if end is not None and position >= end:
+                    return
+
+    def _show(self, seen: Snapshot | Entries) -> Index:
+        if isinstance(seen, Entries):
+            self.image.apply(seen.values)
+            return seen.next
+        before, machine = self.image.current, self._make_machine()
+        for value in seen.values:
+            machine.apply(machine.decode(value))
+        self.image.replace(machine)
+        self._on_replaced(before, machine)
+        return seen.index
+
+    def _journal_of(self, lead: Leadership) -> ConsensusJournal:
+        return ConsensusJournal(self._log, lead, self._lost.set)

@@ -32,7 +32,13 @@ from goqueue.log import checkpoint as checkpoints
 from goqueue.log import epochs as epoch_file
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.epochs import EpochStart
-from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest, ShuttingDown
+from goqueue.model.errors import (
+    DiskFull,
+    GoQueueError,
+    InvalidRequest,
+    PolicyViolation,
+    ShuttingDown,
+)
 from goqueue.model.ids import Offset
 from goqueue.model.names import is_internal
 from goqueue.runtime import Clock, Disk, Doors
@@ -81,7 +87,11 @@ class Backups:
         topics: Callable[[], Sequence[Topic]],
         hosts: Callable[[], Sequence[MachineHost[Any]]],
         free_bytes_min: Callable[[], int],
+        *,
+        has_metadata: bool = True,
     ) -> None:
+        """Without metadata of its own a data directory is no backup of anything."""
+        self._has_metadata = has_metadata
         self._disk: Disk = doors.disk
         self._clock: Clock = doors.clock
         self._data_dir = data_dir
@@ -96,6 +106,11 @@ class Backups:
 
     async def take(self) -> Copied:
         """Make a copy of everything that was written before the call, and some more."""
+        if not self._has_metadata:
+            raise PolicyViolation(
+                "the metadata is in etcd, and a backup without it would be of no use: stop the"
+                " server, copy the data directory, and save etcd (`etcdctl snapshot save`)"
+            )
         async with self._one_at_a_time:
             started = self._clock.instant()
             backup_id = f"{self._clock.now():013d}"

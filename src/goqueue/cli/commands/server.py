@@ -54,6 +54,13 @@ def server(
         option("Allow listeners that other machines can reach, without authentication."),
     ] = None,
     node_id: Annotated[int | None, option("Number of this node in a cluster. \\[1]")] = None,
+    quorum: Annotated[
+        str | None,
+        option(
+            "Where the metadata is kept: local, or etcd://HOST:PORT,HOST:PORT. \\[local]",
+            metavar="QUORUM",
+        ),
+    ] = None,
     log_level: Annotated[
         str | None, option("debug, info, warning or error. \\[info]", metavar="LEVEL")
     ] = None,
@@ -84,6 +91,7 @@ def server(
         "http.listen": http,
         "insecure": insecure,
         "node_id": node_id,
+        "cluster.quorum": quorum,
         "log_level": log_level,
         "log_format": log_format,
     }

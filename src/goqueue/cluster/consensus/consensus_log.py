@@ -17,8 +17,8 @@ What an append leads to:
                 older append takes effect no more, so what is there then is the whole truth.
 
 So a leader has one way on after any failure, and never writes an entry twice or loses one that it
-told anybody about.  Engines: `goqueue.broker.metadata.local_log` (one voter, this node's own log)
-and `goqueue.testing.sim.consensus` (a model).
+told anybody about.  Engines: `goqueue.broker.metadata.local_log` (one voter, this node's own log),
+`goqueue.cluster.consensus.etcd` (several machines), `goqueue.testing.sim.consensus` (a model).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
@@ -76,7 +76,8 @@ class ConsensusLog(Protocol):
     async def lead(self) -> Leadership:
         """With a term above all earlier ones: from now on nobody with one of those can append.
 
-        Raises `QuorumUnavailable`.
+        Raises `QuorumUnavailable`: others may have lost their term by then, but none that is taken
+        later is lost by it.
         """
 
     def append(self, term: Term, at: Index, values: Sequence[bytes]) -> Awaitable[None]:

@@ -69,6 +69,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.StorageFailed: 503,
     errors.CorruptData: 500,
     errors.DataDirectoryInUse: 503,
+    errors.WrongDataDirectory: 503,
     errors.NotLeader: 503,
     errors.NotCoordinator: 503,
     errors.LeadershipLost: 504,

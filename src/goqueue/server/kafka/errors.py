@@ -50,6 +50,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.StorageFailed: ErrorCode.kafka_storage_error,
     errors.CorruptData: ErrorCode.corrupt_message,
     errors.DataDirectoryInUse: ErrorCode.kafka_storage_error,
+    errors.WrongDataDirectory: ErrorCode.kafka_storage_error,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     errors.NotCoordinator: ErrorCode.not_coordinator,
     errors.LeadershipLost: ErrorCode.not_leader_or_follower,

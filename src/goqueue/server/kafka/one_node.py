@@ -152,12 +152,12 @@ async def handle_describe_quorum(
             error_message=f"the quorum has one log, {QUORUM_TOPIC}-0",
         )
     broker = context.broker
-    node, metadata = broker.config.node_id, broker.metadata_partition
+    node, log = broker.config.node_id, broker.controller.journal
     now = broker.doors.clock.now()
     voter = build(
         ReplicaState,
         replica_id=node,
-        log_end_offset=metadata.log.end_offset,
+        log_end_offset=log.end_offset,
         last_fetch_timestamp=now,
         last_caught_up_timestamp=now,
     )
@@ -166,8 +166,8 @@ async def handle_describe_quorum(
         partition_index=0,
         error_message=None,
         leader_id=node,
-        leader_epoch=metadata.leader_epoch,
-        high_watermark=metadata.log.high_watermark,
+        leader_epoch=log.term,
+        high_watermark=log.committed_end,
         current_voters=(voter,),
     )
     address = context.address

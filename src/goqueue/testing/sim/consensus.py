@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from goqueue.cluster.consensus import Entries, Index, Leadership, Member, Snapshot, Term
@@ -58,7 +59,10 @@ class SimQuorum:
     def _start(self) -> Index:
         return self.snapshot.index if self.snapshot else Index(0)
 
-    def lead(self) -> Term:
+    def lead(self, before: Term) -> Term | None:
+        """The next term, if the newest is still `before`: a request that is late takes none."""
+        if before != self.term:
+            return None
         self.term = Term(self.term + 1)
         return self.term
 
@@ -127,7 +131,10 @@ class SimConsensusLog:
     async def lead(self) -> Leadership:
         self._end_term(Fenced("this node took a newer term"))
         try:
-            term = await self._ask(self._quorum.lead)
+            term = None
+            while term is None:
+                before = await self._ask(lambda: self._quorum.term)
+                term = await self._ask(partial(self._quorum.lead, before))
             self._next, snapshot = await self._ask(
                 lambda: (self._quorum.end, self._quorum.snapshot)
             )

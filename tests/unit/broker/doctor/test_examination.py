@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from goqueue.broker import Broker
 from goqueue.broker.doctor.examination import Examination, examine
+from goqueue.broker.metadata import node_file
+from goqueue.broker.metadata.node_file import NodeFile
 from goqueue.client import AsyncClient
 from goqueue.embedding import embedded
 from goqueue.groups import FetchRequest
@@ -69,6 +72,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data(filled: Path, tmp_path: Path) -> Path:
     """A copy to damage."""
     return Path(shutil.copytree(filled, tmp_path / "data"))
+
+
+def node_file_of(data: Path) -> NodeFile:
+    disk = real_doors().disk
+    found = node_file.load(disk, str(data))
+    disk.close()
+    assert found is not None
+    return found
 
 
 def examined(data: Path, *, mend: bool = False) -> Examination:
@@ -171,7 +182,40 @@ async def test_topics_come_back_when_the_metadata_is_gone(data: Path):
     assert any("a topic again" in each.text for each in mended.findings)
     async with broker(data) as started:
         assert len(await read(started, "t0")) == COUNT
+        assert started.cluster_id == node_file_of(data).cluster_id
+
+
+async def test_cluster_is_named_when_nothing_knows_its_name(data: Path):
+    shutil.rmtree(data / "logs" / "__metadata")
+    shutil.rmtree(data / "snapshots", ignore_errors=True)
+    (data / "node.meta").unlink()
+    examined(data, mend=True)
+    async with broker(data) as started:
         assert started.cluster_id == "named-anew"
+
+
+async def test_damaged_node_file_is_put_aside(data: Path):
+    flip(data / "node.meta")
+    assert examined(data).has_problems
+    with pytest.raises(CorruptData, match="goqueue doctor"):
+        async with broker(data):
+            pass
+    assert not examined(data, mend=True).has_problems
+    async with broker(data) as started:
+        assert len(await read(started, "t0")) == COUNT
+
+
+def test_topics_are_not_compared_with_metadata_that_is_in_etcd(data: Path):
+    shutil.rmtree(data / "logs" / "__metadata")
+    shutil.rmtree(data / "snapshots", ignore_errors=True)
+    node = msgspec.structs.replace(node_file_of(data), quorum="etcd")
+    disk = real_doors().disk
+    node_file.store(disk, str(data), node)
+    disk.close()
+    found = examined(data, mend=True)
+    assert not found.has_problems
+    assert any("in etcd" in each.text for each in found.findings)
+    assert not (data / "logs" / "__metadata").exists()
 
 
 async def test_a_damaged_snapshot_gives_way_to_an_older_one(data: Path):

@@ -29,13 +29,16 @@ class Node:
 
     def __init__(self, log: ConsensusLog) -> None:
         self.log = log
-        self.lost: list[GoQueueError] = []
+        self.lost: list[GoQueueError | None] = []
 
     async def lead(self) -> MachineHost[Metadata]:
-        self.journal = ConsensusJournal(self.log, await self.log.lead(), self.lost.append)
+        self.journal = ConsensusJournal(self.log, await self.log.lead(), self._note_lost)
         host = MachineHost(Metadata({}, 10), self.journal, clock())
         await host.open()
         return host
+
+    def _note_lost(self) -> None:
+        self.lost.append(self.journal.error)
 
 
 def create(name: str) -> Callable[[Metadata], Decision[MetadataRecord, Topic]]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from litestar.params import JSONBody, PathParameter
 
-from goqueue.api.server import BackupBody, BackupRemoved, LogLevel
+from goqueue.api.server import BackupBody, BackupRemoved, LogLevel, QuorumBody, QuorumMember
 from goqueue.broker.storage.backups import Copied
 from goqueue.server.http.asgi.dependencies import TheBroker, TheServerLog
 from goqueue.server.http.routes.bodies import body_of
@@ -28,7 +28,21 @@ async def put_log_level(server_log: TheServerLog, data: JSONBody[LogLevel]) -> L
     return LogLevel(server_log.level)
 
 
-@routes.post("/admin/backups", "Make a consistent copy of all data", 507, status_code=201)
+@routes.get("/cluster/quorum", "Show the quorum that keeps the metadata")
+async def get_quorum(broker: TheBroker) -> QuorumBody:
+    controller = broker.controller
+    members = await controller.log.members()
+    return QuorumBody(
+        controller.log.name,
+        controller.is_leading,
+        controller.term,
+        controller.journal.end_offset,
+        controller.journal.committed_end,
+        [QuorumMember(each.name, each.address, each.is_leader, each.problem) for each in members],
+    )
+
+
+@routes.post("/admin/backups", "Make a consistent copy of all data", 422, 507, status_code=201)
 async def take_backup(broker: TheBroker) -> BackupBody:
     """The copy lies beside the data; sealed segments are links and take no room.
 

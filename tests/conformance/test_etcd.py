@@ -1,0 +1,120 @@
+"""The consensus log on a real etcd: the contract of all engines, and what only a server can do."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from goqueue.cluster.consensus import Index, Snapshot
+from goqueue.cluster.consensus.etcd import BATCH_BYTES_MAX
+from goqueue.model.errors import Fenced, PolicyViolation, QuorumUnavailable, Uncertain
+from tests.conformance.etcd_server import EtcdQuorum, EtcdServers
+from tests.unit.cluster.consensus.contract import SCENARIOS, Scenario
+from tests.unit.cluster.consensus.quorums import append, first_of, read_all
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
+    servers = EtcdServers(tmp_path_factory.mktemp("etcd"))
+    try:
+        servers.start()
+        yield servers
+    finally:
+        servers.stop()
+
+
+@pytest.fixture
+async def quorum(servers: EtcdServers, request: pytest.FixtureRequest) -> AsyncIterator[EtcdQuorum]:
+    settings = servers.settings(
+        request.node.name, request_seconds=2.0, give_up_seconds=10.0, watch_seconds=0.5
+    )
+    quorum = EtcdQuorum(settings)
+    yield quorum
+    await quorum.close()
+
+
+@pytest.fixture
+async def hasty(servers: EtcdServers, request: pytest.FixtureRequest) -> AsyncIterator[EtcdQuorum]:
+    """Gives up soon."""
+    settings = servers.settings(request.node.name, request_seconds=0.2, give_up_seconds=0.3)
+    quorum = EtcdQuorum(settings)
+    yield quorum
+    await quorum.close()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
+async def test_etcd_keeps_the_contract(scenario: Scenario, quorum: EtcdQuorum):
+    await scenario(quorum)
+
+
+async def test_too_large_an_entry_is_refused_and_the_term_goes_on(quorum: EtcdQuorum):
+    log = quorum.connect()
+    term = (await log.lead()).term
+    with pytest.raises(PolicyViolation, match="1048577 bytes"):
+        await log.append(term, Index(0), [b"x" * (BATCH_BYTES_MAX + 1)])
+    await log.append(term, Index(0), [b"x" * BATCH_BYTES_MAX])
+    assert await log.end() == 1
+
+
+async def test_entries_below_a_snapshot_are_removed(quorum: EtcdQuorum):
+    log = quorum.connect()
+    term = (await log.lead()).term
+    for n in range(5):
+        await append(log, term, b"%d" % n)
+    await log.store_snapshot(term, Index(4), [[b"S"]])
+    first = await first_of(quorum.connect(), Index(1))
+    assert isinstance(first, Snapshot)
+    assert await read_all(quorum.connect()) == [b"S", b"4"]
+
+
+async def test_append_to_a_stopped_server_is_uncertain_and_leading_again_tells(
+    servers: EtcdServers, hasty: EtcdQuorum
+):
+    log = hasty.connect()
+    term = (await log.lead()).term
+    await log.append(term, Index(0), [b"a"])
+    servers.members[0].send(signal.SIGSTOP)
+    try:
+        first = asyncio.ensure_future(log.append(term, Index(1), [b"b"]))
+        await asyncio.sleep(0)  # it is on its way, and the next one waits behind it
+        second = asyncio.ensure_future(log.append(term, Index(2), [b"c"]))
+        with pytest.raises(Uncertain):
+            await first
+        with pytest.raises(Fenced):
+            await second
+        with pytest.raises(QuorumUnavailable):
+            await log.end()
+        with pytest.raises(QuorumUnavailable):
+            await log.lead()
+    finally:
+        servers.members[0].send(signal.SIGCONT)
+    servers.wait_for_leader()
+    with pytest.raises(Fenced):
+        await log.append(term, Index(1), [b"d"])
+    await log.lead()
+    found = await read_all(log)
+    assert found in ([b"a"], [b"a", b"b"])  # whichever: it stays so
+    assert await read_all(hasty.connect()) == found
+
+
+async def test_server_that_is_not_there_is_unavailable(servers: EtcdServers, hasty: EtcdQuorum):
+    from goqueue.cluster.consensus.etcd import EtcdLog
+    from goqueue.runtime import real_doors
+
+    doors = real_doors(1)
+    settings = servers.settings("x", endpoints=["http://127.0.0.1:1"], give_up_seconds=0.1)
+    log = EtcdLog(settings, doors.clock, doors.random)
+    with pytest.raises(QuorumUnavailable):
+        await log.lead()
+    await log.close()
+
+
+async def test_first_endpoint_that_answers_is_used(servers: EtcdServers):
+    settings = servers.settings("failover", endpoints=["http://127.0.0.1:1", *servers.endpoints])
+    quorum = EtcdQuorum(settings)
+    log = quorum.connect()
+    await append(log, (await log.lead()).term, b"a")
+    assert await read_all(log) == [b"a"]
+    assert [each.is_leader for each in await log.members()] == [True]
+    await quorum.close()

@@ -1,0 +1,145 @@
+"""Whose data directory it is: another node's, another cluster's, or an old copy is refused."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from goqueue.broker.metadata import node_file
+from goqueue.broker.metadata.node_file import NodeFile, claim
+from goqueue.broker.metadata.registration import check, register
+from goqueue.cluster import Metadata
+from goqueue.model.config import ClusterConfig
+from goqueue.model.errors import WrongDataDirectory
+from goqueue.model.ids import NodeId
+from goqueue.runtime import Doors
+from goqueue.testing.sim import SimDisk, SimRandom, World, run
+from goqueue.testing.sim.consensus import SimQuorum
+from tests.unit.broker.brokers import CONFIG, running
+from tests.unit.broker.metadata.test_consensus_journal import Node
+
+ON_ETCD = msgspec.structs.replace(CONFIG, cluster=ClusterConfig("etcd://127.0.0.1:2379"))
+NODE = NodeFile("", NodeId(1), "disk a", 1, "etcd")
+replace: Callable[..., NodeFile] = msgspec.structs.replace
+
+
+def empty_disk() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory(CONFIG.data_dir)
+    return disk
+
+
+def test_incarnations_are_counted_and_the_directory_keeps_its_id():
+    disk, random = empty_disk(), SimRandom(0)
+    found = []
+    for _ in range(3):
+        found.append(claim(disk, random, CONFIG))
+        disk = disk.crash()
+    assert [each.incarnation for each in found] == [1, 2, 3]
+    assert len({each.directory_id for each in found}) == 1
+    assert claim(empty_disk(), random, CONFIG).directory_id != found[0].directory_id
+
+
+def test_full_disk_does_not_keep_a_node_from_starting():
+    disk = empty_disk()
+    claim(disk, SimRandom(0), CONFIG)
+    disk.fill_up(0)
+    assert claim(disk, SimRandom(0), CONFIG).incarnation == 2
+
+
+def test_directory_of_another_node_is_refused():
+    disk = empty_disk()
+    claim(disk, SimRandom(0), CONFIG)
+    other = msgspec.structs.replace(CONFIG, node_id=2)
+    with pytest.raises(WrongDataDirectory, match="belongs to node 1"):
+        claim(disk, SimRandom(0), other)
+
+
+@pytest.mark.parametrize(("first", "second"), [(CONFIG, ON_ETCD), (ON_ETCD, CONFIG)])
+def test_metadata_does_not_move_to_another_quorum(first, second):
+    disk = empty_disk()
+    claim(disk, SimRandom(0), first)
+    with pytest.raises(WrongDataDirectory, match="cannot be moved"):
+        claim(disk, SimRandom(0), second)
+
+
+def test_directory_of_an_earlier_version_has_its_metadata_itself():
+    disk = SimDisk()
+    disk.make_directory("/data/logs/__metadata/0")
+    with pytest.raises(WrongDataDirectory, match="cannot be moved"):
+        claim(disk, SimRandom(0), ON_ETCD)
+    assert claim(disk, SimRandom(0), CONFIG).quorum == "local"
+
+
+def test_broker_registers_with_each_start():
+    async def start(doors: Doors) -> None:
+        async with running(doors) as broker:
+            (node,) = broker.metadata.nodes.values()
+            stored = node_file.load(doors.disk, CONFIG.data_dir)
+            assert stored is not None
+            assert stored.cluster_id == broker.cluster_id
+            assert (node.directory_id, node.incarnation) == (
+                stored.directory_id,
+                stored.incarnation,
+            )
+            assert node.epoch == node.incarnation
+
+    with World() as world:
+        for _ in range(3):
+            world.run(start(world.doors("a")))
+            world.power_loss("a")
+
+
+def test_directory_without_its_node_file_is_the_same_cluster_again():
+    """One that was restored, or that an earlier version wrote."""
+
+    async def story(world: World) -> None:
+        doors = world.doors("a")
+        async with running(doors) as broker:
+            cluster_id = broker.cluster_id
+        doors.disk.remove(f"{CONFIG.data_dir}/{node_file.FILE}")
+        async with running(doors) as broker:
+            assert broker.cluster_id == cluster_id
+            assert broker.metadata.nodes[NodeId(1)].epoch == 2
+
+    with World() as world:
+        world.run(story(world))
+
+
+def registered(*nodes: NodeFile) -> Metadata:
+    async def story() -> Metadata:
+        quorum, metadata = SimQuorum(), Metadata({}, 10)
+        for node in nodes:
+            host = await Node(quorum.connect("a")).lead()
+            check(host.ahead, node)
+            await register(host, node, SimRandom(0))
+            metadata = host.ahead
+        return metadata
+
+    return run(story())
+
+
+def test_same_disk_in_a_later_incarnation_is_welcome():
+    metadata = registered(NODE)
+    check(metadata, replace(NODE, incarnation=2))
+    check(metadata, replace(NODE, incarnation=2, cluster_id=metadata.cluster_id))
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        (replace(NODE, directory_id="disk b"), "another data directory"),
+        (NODE, "an older copy"),
+        (replace(NODE, incarnation=2, cluster_id="other"), "belongs to cluster other"),
+        (replace(NODE, node_id=NodeId(2), directory_id="disk b"), "has node 1 already"),
+    ],
+)
+def test_what_the_metadata_does_not_know_is_refused(node: NodeFile, problem: str):
+    with pytest.raises(WrongDataDirectory, match=problem):
+        check(registered(NODE), node)
+
+
+def test_directory_of_a_cluster_does_not_start_on_an_empty_etcd():
+    with pytest.raises(WrongDataDirectory, match="etcd has no metadata"):
+        check(Metadata({}, 10), replace(NODE, cluster_id="c"))
+    check(Metadata({}, 10), replace(NODE, cluster_id="c", quorum="local"))
