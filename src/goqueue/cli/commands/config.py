@@ -29,8 +29,7 @@ Name = Annotated[str, argument("Name of the context.", metavar="NAME")]
 
 @command(app, "view")
 def view(
-    session: Session,
-    show_keys: Annotated[bool, option("Do not hide API keys.")] = False,
+    session: Session, show_keys: Annotated[bool, option("Do not hide API keys.")] = False
 ) -> None:
     """Show the configuration file and its path."""
     file = contexts.load()

@@ -27,16 +27,13 @@ class Start(msgspec.Struct, frozen=True):
     given_offset: Annotated[
         str | None,
         option(
-            "Start offset (with --partition); -N counts back from the end.",
-            "--offset",
-            metavar="N",
+            "Start offset (with --partition); -N counts back from the end.", "--offset", metavar="N"
         ),
     ] = None
     from_beginning: Annotated[bool, option("Start with the oldest message. \\[default]")] = False
     from_latest: Annotated[bool, option("Start at the end: only new messages.")] = False
     from_time: Annotated[
-        TimeMs | None,
-        option("Start time: RFC 3339, epoch milliseconds, or -1h for an hour ago."),
+        TimeMs | None, option("Start time: RFC 3339, epoch milliseconds, or -1h for an hour ago.")
     ] = None
 
     def check(self) -> None:

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 1_000  # messages of one request
 
 app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="List, redrive and delete dead letters.",
+    add_completion=False, no_args_is_help=True, help="List, redrive and delete dead letters."
 )
 
 Place = Annotated[

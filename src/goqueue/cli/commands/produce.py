@@ -49,17 +49,14 @@ def produce(
     form: Annotated[
         str,
         option(
-            "Format of the lines: raw, or json as written by `consume`.",
-            "--format",
-            metavar="FORM",
+            "Format of the lines: raw, or json as written by `consume`.", "--format", metavar="FORM"
         ),
     ] = "raw",
     key_separator: Annotated[
         str | None, option("Separates key and value in raw lines.", metavar="TEXT")
     ] = None,
     in_flight: Annotated[
-        int,
-        option("Concurrent requests. With more than 1, the order may change.", min=1, max=64),
+        int, option("Concurrent requests. With more than 1, the order may change.", min=1, max=64)
     ] = 1,
 ) -> None:
     """Publish messages from `-m`, from a file, or from stdin (one per line).

@@ -29,8 +29,7 @@ VALUE_SHOWN_MAX: Final = 60
 GroupOption = Annotated[str, option("Consumer group.", "--group", "-g", metavar="GROUP")]
 ConsumerOption = Annotated[str | None, option("Consumer name. \\[user@host]", metavar="NAME")]
 Receipts = Annotated[
-    list[str],
-    argument("Receipts from `receive`; - reads them from stdin.", metavar="RECEIPT..."),
+    list[str], argument("Receipts from `receive`; - reads them from stdin.", metavar="RECEIPT...")
 ]
 Visibility = Annotated[DurationMs | None, option("Visibility time-out: 30s, 5m.")]
 Delay = Annotated[DurationMs | None, option("Redeliver after this delay: 5s.")]
@@ -302,8 +301,7 @@ def in_flight(
 
 @command(app, "stats")
 def stats(
-    client: "Client",
-    group: Annotated[str | None, option("\\[all]", "-g", metavar="GROUP")] = None,
+    client: "Client", group: Annotated[str | None, option("\\[all]", "-g", metavar="GROUP")] = None
 ) -> None:
     """Show ready, in-flight and delayed messages, and totals of past deliveries."""
     from goqueue.cli.cells import Moment

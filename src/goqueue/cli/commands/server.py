@@ -68,12 +68,10 @@ def server(
         str | None, option("console, json or auto. \\[auto]", metavar="FORMAT")
     ] = None,
     config: Annotated[
-        Path | None,
-        option("TOML file with settings. \\[GOQUEUE_SERVER_CONFIG]", metavar="FILE"),
+        Path | None, option("TOML file with settings. \\[GOQUEUE_SERVER_CONFIG]", metavar="FILE")
     ] = None,
     settings: Annotated[
-        Pairs | None,
-        option("Any setting: storage.checkpoint_ms=5000. May be repeated.", "--set"),
+        Pairs | None, option("Any setting: storage.checkpoint_ms=5000. May be repeated.", "--set")
     ] = None,
     print_config: Annotated[
         bool, option("Show all settings with their sources, and exit.")

@@ -32,8 +32,7 @@ app = typer.Typer(
 TOPIC_NAMES = completion(lambda client: [each.name for each in client.topics()])
 TopicName = Annotated[str, argument("Name of the topic.", metavar="TOPIC", complete=TOPIC_NAMES)]
 Settings = Annotated[
-    Pairs | None,
-    option("A setting, by Kafka's name: retention.ms=7d. May be repeated.", "--set"),
+    Pairs | None, option("A setting, by Kafka's name: retention.ms=7d. May be repeated.", "--set")
 ]
 
 
@@ -169,8 +168,7 @@ def alter(
     topic: TopicName,
     settings: Settings = None,
     unset: Annotated[
-        list[str] | None,
-        option("Reset a setting to its default. May be repeated.", metavar="NAME"),
+        list[str] | None, option("Reset a setting to its default. May be repeated.", metavar="NAME")
     ] = None,
 ) -> None:
     """Change a topic's settings."""

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from goqueue.client import Client
 
 app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Show transactions, and abort one that hangs.",
+    add_completion=False, no_args_is_help=True, help="Show transactions, and abort one that hangs."
 )
 
 

@@ -28,8 +28,7 @@ def compact(
     servers = reached_broker(session, job.bootstrap)
     with job.run(session, "compact", has_results=True) as running:
         done = running.job(
-            "compact",
-            lambda: compact_topic(running.spark, client, topic, servers, dry_run=dry_run),
+            "compact", lambda: compact_topic(running.spark, client, topic, servers, dry_run=dry_run)
         )
     show(
         done,

@@ -37,10 +37,7 @@ def run(
     with (
         declared.problems_shown(),
         options.run(
-            session,
-            declared.pipeline.name,
-            defaults=declared.spark_settings(),
-            has_results=dry_run,
+            session, declared.pipeline.name, defaults=declared.spark_settings(), has_results=dry_run
         ) as running,
     ):
         job = PipelineJob(running.spark, declared.pipeline, places)

@@ -21,8 +21,7 @@ TIMEOUT_SECONDS: Final = 30.0
 
 class Period(msgspec.Struct, frozen=True):
     from_time: Annotated[
-        TimeMs | None,
-        option("Only messages since this time: RFC 3339, or -1h for an hour ago."),
+        TimeMs | None, option("Only messages since this time: RFC 3339, or -1h for an hour ago.")
     ] = None
     to_time: Annotated[TimeMs | None, option("Only messages before this time.")] = None
 

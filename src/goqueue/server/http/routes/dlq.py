@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.di import NamedDependency, Provide
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import JSONBody, PathParameter, QueryParameter, SkipValidation
+from litestar.params import JSONBody, PathParameter, SkipValidation
 
 from goqueue.api.dlq import (
     DeadLetterBody,
@@ -36,7 +36,7 @@ from goqueue.model.times import time_text
 from goqueue.queue import DeadLetterNotFound, FailureHistory, dead_letter_topic
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues
 from goqueue.server.http.routes.bodies import body_of
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.message_bodies import message_body
 from goqueue.server.http.routes.messages import EncodingQuery, PartitionPath
 from goqueue.server.http.routes.queue_bodies import MEANINGS
@@ -80,40 +80,17 @@ LetterPath = Annotated[
 
 
 def query_filter(
-    partition: Annotated[
-        int | None, QueryParameter(ge=0, le=INT32_MAX, description="Only of this partition.")
-    ] = None,
-    key: Annotated[
-        str | None, QueryParameter(max_length=QUERY_LENGTH_MAX, description="Only with this key.")
-    ] = None,
+    partition: Annotated[int | None, query("Only of this partition.", ge=0, le=INT32_MAX)] = None,
+    key: Annotated[str | None, query("Only with this key.", max_length=QUERY_LENGTH_MAX)] = None,
     reason: Annotated[
-        str | None,
-        QueryParameter(
-            max_length=NAME_LENGTH_MAX, description="Only this one, such as `max_failures`."
-        ),
+        str | None, query("Only this one, such as `max_failures`.", max_length=NAME_LENGTH_MAX)
     ] = None,
-    group: Annotated[
-        str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this group's.")
-    ] = None,
-    from_time: Annotated[
-        str | None,
-        QueryParameter(
-            schema_extra={"pattern": TIME_PATTERN}, description="Died at this time or later."
-        ),
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        QueryParameter(
-            schema_extra={"pattern": TIME_PATTERN}, description="Died before this time."
-        ),
-    ] = None,
+    group: Annotated[str | None, query("Only this group's.", max_length=NAME_LENGTH_MAX)] = None,
+    from_time: Annotated[str | None, query("Died at this time or later.", TIME_PATTERN)] = None,
+    to_time: Annotated[str | None, query("Died before this time.", TIME_PATTERN)] = None,
     header: Annotated[
         str | None,
-        QueryParameter(
-            max_length=QUERY_LENGTH_MAX,
-            schema_extra={"pattern": HEADER_PATTERN},
-            description="Only with this header: `name=value`.",
-        ),
+        query("Only with this header: `name=value`.", HEADER_PATTERN, max_length=QUERY_LENGTH_MAX),
     ] = None,
 ) -> DeadLetterFilter:
     """The same fields as those of a body, as parameters."""
@@ -140,16 +117,9 @@ async def browse_letters(
     queues: TheQueues,
     which: TheFilter,
     topic: TopicPath,
-    limit: Annotated[
-        int, QueryParameter(ge=0, le=LIMIT_MAX, description="Most messages to give.")
-    ] = LIMIT_DEFAULT,
-    after: Annotated[
-        str | None,
-        QueryParameter(
-            schema_extra={"pattern": AFTER_PATTERN}, description="`next_after` of the last answer."
-        ),
-    ] = None,
-    reasons: Annotated[bool, QueryParameter(description="Count them by reason, too.")] = False,
+    limit: Annotated[int, query("Most messages to give.", ge=0, le=LIMIT_MAX)] = LIMIT_DEFAULT,
+    after: Annotated[str | None, query("`next_after` of the last answer.", AFTER_PATTERN)] = None,
+    reasons: Annotated[bool, query("Count them by reason, too.")] = False,
     encoding: EncodingQuery = "auto",
 ) -> DeadLettersBody:
     """By partition and offset; nothing changes."""
@@ -249,7 +219,7 @@ def _time(moment: int | None) -> Time:
     responses={
         202: ResponseSpec(
             RedriveBody, description="It goes on in the background.", generate_examples=False
-        ),
+        )
     },
 )
 async def redrive_letters(
@@ -323,8 +293,7 @@ async def purge_letters(
     which: TheFilter,
     topic: TopicPath,
     offset: Annotated[
-        int | None,
-        QueryParameter(ge=0, le=INT64_MAX, description="Only this one; with `partition`."),
+        int | None, query("Only this one; with `partition`.", ge=0, le=INT64_MAX)
     ] = None,
 ) -> PurgedBody:
     """All of them, or those that are like this; for good."""

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from litestar import delete, get, patch, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import QueryParameter
 
 from goqueue.api.errors import ErrorBody
 
@@ -36,6 +37,13 @@ MEANINGS: Final = {
     504: "Not durable in time (setting `http.publish_timeout_ms`). It is written and may yet be.",
     507: "The disk is full.",
 }
+
+
+def query(description: str, pattern: str | None = None, **bounds: Any) -> Any:
+    """A parameter of the query, as the API document describes it."""
+    if pattern is not None:
+        bounds["schema_extra"] = {"pattern": pattern}
+    return QueryParameter(description=description, **bounds)
 
 
 class Routes:

@@ -31,13 +31,8 @@ from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
 from goqueue.server.http.routes.bodies import body_of
-from goqueue.server.http.routes.family import Routes
-from goqueue.server.http.routes.group_bodies import (
-    MEANINGS,
-    WRITE_MEANINGS,
-    GroupPath,
-    group_name,
-)
+from goqueue.server.http.routes.family import Routes, query
+from goqueue.server.http.routes.group_bodies import MEANINGS, WRITE_MEANINGS, GroupPath, group_name
 
 GROUPS_PAGE_MAX: Final = 10_000
 
@@ -52,17 +47,15 @@ routes = Routes("groups", MEANINGS, WRITE_MEANINGS)
 async def list_groups(
     broker: TheBroker,
     in_state: Annotated[
-        str | None,
-        QueryParameter(name="state", max_length=40, description="Only groups in this state."),
+        str | None, query("Only groups in this state.", name="state", max_length=40)
     ] = None,
     of_type: Annotated[
         Literal["classic", "consumer", "share"] | None,
-        QueryParameter(name="type", description="Only groups of this type."),
+        query("Only groups of this type.", name="type"),
     ] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=GROUPS_PAGE_MAX)] = GROUPS_PAGE_MAX,
     after: Annotated[
-        str | None,
-        QueryParameter(max_length=NAME_LENGTH_MAX, description="Only names behind this one."),
+        str | None, query("Only names behind this one.", max_length=NAME_LENGTH_MAX)
     ] = None,
 ) -> GroupList:
     """All groups that have members or committed offsets, by name."""

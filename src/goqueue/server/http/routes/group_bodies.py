@@ -2,13 +2,14 @@
 
 from typing import Annotated, Final
 
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import PathParameter
 
 from goqueue.api.groups import NAME_LENGTH_MAX, JoinGroup
 from goqueue.api.messages import INT32_MAX
 from goqueue.groups.errors import InvalidGroupId
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
+from goqueue.server.http.routes.family import query
 
 AUTO_COMMIT_MS_MAX: Final = 3_600_000
 GROUP_PATTERN: Final = "^[^/\\u0000-\\u001f\\u007f]{1,249}$"
@@ -21,9 +22,7 @@ GroupPath = Annotated[
         schema_extra={"pattern": GROUP_PATTERN, "examples": ["billing"]},
     ),
 ]
-MemberQuery = Annotated[
-    str, QueryParameter(min_length=1, max_length=NAME_LENGTH_MAX, description="As `join` gave it.")
-]
+MemberQuery = Annotated[str, query("As `join` gave it.", min_length=1, max_length=NAME_LENGTH_MAX)]
 
 
 def group_name(text: str) -> GroupId:

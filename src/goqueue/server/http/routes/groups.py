@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 from litestar import Request
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody
 
 from goqueue.api.groups import (
     CommitOffsets,
@@ -34,7 +34,7 @@ from goqueue.server.http.asgi.dependencies import (
     TheMetrics,
     ThePolls,
 )
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import (
     MEANINGS,
     WRITE_MEANINGS,
@@ -43,12 +43,7 @@ from goqueue.server.http.routes.group_bodies import (
     check_join,
     group_name,
 )
-from goqueue.server.http.routes.member_engines import (
-    Engine,
-    PollCall,
-    QueueEngine,
-    StreamEngine,
-)
+from goqueue.server.http.routes.member_engines import Engine, PollCall, QueueEngine, StreamEngine
 from goqueue.server.http.routes.messages import (
     LIMIT_DEFAULT,
     READ_BYTES_DEFAULT,
@@ -63,10 +58,10 @@ REFUSALS: Final = (404, 409, 416, 422, 507)
 
 TimeoutQuery = Annotated[
     str,
-    QueryParameter(
-        schema_extra={"pattern": WAIT_PATTERN},
-        description="How long to wait for a message: `500ms`, `30s`, `1m`, or plain milliseconds."
+    query(
+        "How long to wait for a message: `500ms`, `30s`, `1m`, or plain milliseconds."
         " Longer waits end at the server's `http.long_poll_ms_max`.",
+        WAIT_PATTERN,
     ),
 ]
 
@@ -169,19 +164,15 @@ async def poll(
     member_id: MemberQuery,
     generation: Annotated[
         int | None,
-        QueryParameter(
-            ge=1,
-            le=INT32_MAX,
-            description="As the last answer gave it; in queue mode it may be left out.",
-        ),
+        query("As the last answer gave it; in queue mode it may be left out.", ge=1, le=INT32_MAX),
     ] = None,
     seen: Annotated[
         int | None,
-        QueryParameter(
+        query(
+            "`poll_id` of the last response that arrived. If it is not the last one"
+            " that was sent, its messages are delivered again. Absent: the last one arrived.",
             ge=0,
             le=INT64_MAX,
-            description="`poll_id` of the last response that arrived. If it is not the last one"
-            " that was sent, its messages are delivered again. Absent: the last one arrived.",
         ),
     ] = None,
     timeout: TimeoutQuery = POLL_TIMEOUT_DEFAULT,
@@ -189,10 +180,9 @@ async def poll(
     max_bytes: BytesQuery = READ_BYTES_DEFAULT,
     visibility: Annotated[
         str | None,
-        QueryParameter(
-            schema_extra={"pattern": WAIT_PATTERN},
-            description="In queue mode, how long the messages are yours: `30s`; absent: the group's"
-            " setting.",
+        query(
+            "In queue mode, how long the messages are yours: `30s`; absent: the group's setting.",
+            WAIT_PATTERN,
         ),
     ] = None,
     encoding: EncodingQuery = "auto",

@@ -4,14 +4,13 @@ from typing import Annotated
 
 from litestar import Response
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Parameter
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.api.server import HealthBody, SimpleHealth, StatsBody, TopicStats, VersionBody
 from goqueue.broker import Broker
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker, TheHealth, TheMetrics
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.metrics import CONTENT_TYPE
 
 METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text
@@ -37,14 +36,12 @@ async def get_alive(broker: TheBroker) -> HealthBody:
 @routes.get(
     "/readyz",
     "Ready",
-    responses={
-        503: ResponseSpec(HealthBody, description="Not ready; `message` says why."),
-    },
+    responses={503: ResponseSpec(HealthBody, description="Not ready; `message` says why.")},
 )
 async def get_ready(
     broker: TheBroker,
     health: TheHealth,
-    verbose: Annotated[str | None, Parameter(description="Name each check.")] = None,
+    verbose: Annotated[str | None, query("Name each check.")] = None,
 ) -> Response[HealthBody]:
     """200 when the server takes reads and writes.
 

@@ -40,13 +40,7 @@ from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
 from goqueue.model.times import time_text
-from goqueue.server.http.body_errors import (
-    BODY,
-    empty_body,
-    field_text,
-    not_json,
-    split_place,
-)
+from goqueue.server.http.body_errors import BODY, empty_body, field_text, not_json, split_place
 
 HEADERS_MAX: Final = 1_000  # of one message
 PRIORITY_HEADER: Final = "gq-priority"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
-from litestar.params import HeaderParameter, Parameter, PathParameter
+from litestar.params import HeaderParameter, PathParameter
 
 from goqueue.api.errors import ErrorBody
 from goqueue.api.messages import (
@@ -45,12 +45,8 @@ from goqueue.server.http.asgi.dependencies import (
     TheMetrics,
     ThePolls,
 )
-from goqueue.server.http.errors import (
-    Detailed,
-    answer_in_part,
-    problem_of,
-)
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.errors import Detailed, answer_in_part, problem_of
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.message_bodies import (
     PRIORITY_HEADER,
     decode_request,
@@ -74,44 +70,36 @@ _JSON_TYPES: Final = ("application/json", "application/x-www-form-urlencoded", "
 
 
 PartitionPath = Annotated[
-    int,
-    PathParameter(description="The partition's number, from 0.", schema_extra={"minimum": 0}),
+    int, PathParameter(description="The partition's number, from 0.", schema_extra={"minimum": 0})
 ]
-LimitQuery = Annotated[int, Parameter(ge=1, le=LIMIT_MAX, description="Most messages to give.")]
+LimitQuery = Annotated[int, query("Most messages to give.", ge=1, le=LIMIT_MAX)]
 BytesQuery = Annotated[
     int,
-    Parameter(
-        ge=1,
-        le=READ_BYTES_MAX,
-        description="Give no further message beyond so many bytes of keys and values.",
+    query(
+        "Give no further message beyond so many bytes of keys and values.", ge=1, le=READ_BYTES_MAX
     ),
 ]
 WaitQuery = Annotated[
     str,
-    Parameter(
-        schema_extra={"pattern": WAIT_PATTERN},
-        description="When there is nothing yet, wait so long for it: `500ms`, `30s`, `1m`, or"
+    query(
+        "When there is nothing yet, wait so long for it: `500ms`, `30s`, `1m`, or"
         " plain milliseconds. Longer waits end at the server's `http.long_poll_ms_max`.",
+        WAIT_PATTERN,
     ),
 ]
 FromTimeQuery = Annotated[
     str | None,
-    Parameter(
-        schema_extra={"pattern": TIME_PATTERN},
-        description="Start at the first message with this time or a later one: RFC 3339, or"
+    query(
+        "Start at the first message with this time or a later one: RFC 3339, or"
         " milliseconds since 1970.",
+        TIME_PATTERN,
     ),
 ]
 ToTimeQuery = Annotated[
-    str | None,
-    Parameter(
-        schema_extra={"pattern": TIME_PATTERN},
-        description="Stop before the first message with this time or a later one.",
-    ),
+    str | None, query("Stop before the first message with this time or a later one.", TIME_PATTERN)
 ]
 EncodingQuery = Annotated[
-    ReadEncoding,
-    Parameter(description="`auto`: text, and base64 for messages that are not UTF-8."),
+    ReadEncoding, query("`auto`: text, and base64 for messages that are not UTF-8.")
 ]
 
 
@@ -127,18 +115,11 @@ async def publish(
     verbs: TheMessages,
     metrics: TheMetrics,
     topic: TopicPath,
-    acks: Annotated[
-        Acks,
-        Parameter(description="`all`: answer when durable. `leader`: when written."),
-    ] = "all",
-    key: Annotated[str | None, Parameter(description="Of a raw body.")] = None,
-    partition: Annotated[
-        int | None, Parameter(ge=0, le=INT32_MAX, description="Of a raw body.")
-    ] = None,
-    timestamp: Annotated[
-        str | None, Parameter(schema_extra={"pattern": TIME_PATTERN}, description="Of a raw body.")
-    ] = None,
-    priority: Annotated[str | None, Parameter(description="Of a raw body.")] = None,
+    acks: Annotated[Acks, query("`all`: answer when durable. `leader`: when written.")] = "all",
+    key: Annotated[str | None, query("Of a raw body.")] = None,
+    partition: Annotated[int | None, query("Of a raw body.", ge=0, le=INT32_MAX)] = None,
+    timestamp: Annotated[str | None, query("Of a raw body.", TIME_PATTERN)] = None,
+    priority: Annotated[str | None, query("Of a raw body.")] = None,
     idempotency_key: Annotated[
         str | None,
         HeaderParameter(
@@ -250,11 +231,7 @@ async def read_partition(
     topic: TopicPath,
     partition: PartitionPath,
     offset: Annotated[
-        str | None,
-        Parameter(
-            schema_extra={"pattern": OFFSET_PATTERN},
-            description="`earliest` (the default), `latest`, or a number.",
-        ),
+        str | None, query("`earliest` (the default), `latest`, or a number.", OFFSET_PATTERN)
     ] = None,
     from_time: FromTimeQuery = None,
     to_time: ToTimeQuery = None,
@@ -311,17 +288,14 @@ async def read_topic(
     polls: ThePolls,
     topic: TopicPath,
     cursor: Annotated[
-        str | None,
-        Parameter(
-            description="`cursor` of an earlier answer: go on behind it. It remembers `to_time`.",
-        ),
+        str | None, query("`cursor` of an earlier answer: go on behind it. It remembers `to_time`.")
     ] = None,
     start: Annotated[
         str,
-        Parameter(
-            schema_extra={"pattern": START_PATTERN},
-            description="Where to start in each partition without a cursor: `earliest`, `latest`,"
+        query(
+            "Where to start in each partition without a cursor: `earliest`, `latest`,"
             " an offset, or a negative number, which counts back from the end.",
+            START_PATTERN,
         ),
     ] = "earliest",
     from_time: FromTimeQuery = None,
@@ -382,10 +356,10 @@ async def find_offset(
     partition: PartitionPath,
     time: Annotated[
         str,
-        Parameter(
-            schema_extra={"pattern": OFFSET_TIME_PATTERN},
-            description="`earliest`, `latest`, `newest` (the message with the largest timestamp),"
+        query(
+            "`earliest`, `latest`, `newest` (the message with the largest timestamp),"
             " or a time: the first message at it or later, the end when there is none.",
+            OFFSET_TIME_PATTERN,
         ),
     ] = "latest",
 ) -> OffsetBody:
@@ -426,11 +400,7 @@ async def delete_messages(
     topic: TopicPath,
     partition: PartitionPath,
     before: Annotated[
-        str,
-        Parameter(
-            schema_extra={"pattern": OFFSET_PATTERN},
-            description="The first offset to keep; `latest` deletes all that is there.",
-        ),
+        str, query("The first offset to keep; `latest` deletes all that is there.", OFFSET_PATTERN)
     ],
 ) -> RecordsDeleted:
     """Everything before an offset, for good."""

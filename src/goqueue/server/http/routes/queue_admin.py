@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 from litestar import Response
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody
 
 from goqueue.api.errors import ErrorBody
 from goqueue.api.groups import NAME_LENGTH_MAX
@@ -34,21 +34,14 @@ from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
 from goqueue.queue.receipts import read_receipts
 from goqueue.server.http.asgi.dependencies import TheQueues
 from goqueue.server.http.routes.bodies import body_of
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import GroupPath, group_name
-from goqueue.server.http.routes.queue_bodies import (
-    MEANINGS,
-    visibility_ms,
-)
+from goqueue.server.http.routes.queue_bodies import MEANINGS, visibility_ms
 from goqueue.server.http.routes.queues import many_answer
 
 IN_FLIGHT_DEFAULT: Final = 1_000
-OptionalGroup = Annotated[
-    str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this group.")
-]
-OptionalTopic = Annotated[
-    str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this topic.")
-]
+OptionalGroup = Annotated[str | None, query("Only this group.", max_length=NAME_LENGTH_MAX)]
+OptionalTopic = Annotated[str | None, query("Only this topic.", max_length=NAME_LENGTH_MAX)]
 
 
 routes = Routes("queues", MEANINGS)
@@ -62,11 +55,9 @@ async def in_flight(
     queues: TheQueues,
     group: GroupPath,
     topic: OptionalTopic = None,
-    consumer: Annotated[
-        str | None, QueryParameter(max_length=NAME_LENGTH_MAX, description="Only this one's.")
-    ] = None,
+    consumer: Annotated[str | None, query("Only this one's.", max_length=NAME_LENGTH_MAX)] = None,
     limit: Annotated[
-        int, QueryParameter(ge=1, le=HANDLES_MAX, description="Most messages to give.")
+        int, query("Most messages to give.", ge=1, le=HANDLES_MAX)
     ] = IN_FLIGHT_DEFAULT,
 ) -> InFlightBody:
     """Messages in flight: delivered and not yet settled."""

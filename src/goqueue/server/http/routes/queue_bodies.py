@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from litestar.params import QueryParameter
-
 from goqueue.api.groups import NAME_LENGTH_MAX
 from goqueue.api.messages import ReadEncoding
 from goqueue.api.parsing import parse_wait
@@ -17,16 +15,14 @@ from goqueue.queue.delivery_batch import DeliveryBatch, singles
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import frame
 from goqueue.server.http.routes.bodies import body_of
+from goqueue.server.http.routes.family import query
 from goqueue.server.http.routes.message_bodies import message_body, text_header
 
 DELAY_MS_MAX: Final = 30 * 24 * 3_600_000
 
 
 GroupQuery = Annotated[
-    str,
-    QueryParameter(
-        min_length=1, max_length=NAME_LENGTH_MAX, description="Whose queue it is: any name."
-    ),
+    str, query("Whose queue it is: any name.", min_length=1, max_length=NAME_LENGTH_MAX)
 ]
 
 
@@ -111,9 +107,5 @@ def queue_message(delivered: Delivered, encoding: ReadEncoding) -> QueueMessage:
 def peeked_message(peeked: Peeked, encoding: ReadEncoding) -> PeekedMessage:
     body = message_body(peeked.record, peeked.partition, encoding)
     return body_of(
-        PeekedMessage,
-        body,
-        topic=peeked.topic,
-        priority=peeked.priority,
-        attempts=peeked.attempt,
+        PeekedMessage, body, topic=peeked.topic, priority=peeked.priority, attempts=peeked.attempt
     )

@@ -19,7 +19,6 @@ import msgspec
 from litestar import Request
 from litestar.exceptions import HTTPException
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
@@ -36,7 +35,7 @@ from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues, TheSentEvents
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.errors import problem_of
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
@@ -183,7 +182,7 @@ async def _write(send: Send, data: bytes) -> None:
             media_type=EVENT_STREAM,
             description="Server-sent events: `message` with a message and its receipt, `error`.",
             generate_examples=False,
-        ),
+        )
     },
 )
 async def stream_queue(
@@ -195,18 +194,13 @@ async def stream_queue(
     topic: TopicPath,
     group: GroupQuery,
     consumer: Annotated[
-        str, QueryParameter(min_length=1, max_length=NAME_LENGTH_MAX, description="Who works.")
+        str, query("Who works.", min_length=1, max_length=NAME_LENGTH_MAX)
     ] = "anonymous",
     visibility: Annotated[
         str | None,
-        QueryParameter(
-            schema_extra={"pattern": WAIT_PATTERN},
-            description="How long a message is yours: `30s`; absent: the group's setting.",
-        ),
+        query("How long a message is yours: `30s`; absent: the group's setting.", WAIT_PATTERN),
     ] = None,
-    at_once: Annotated[
-        int, QueryParameter(ge=1, le=AT_ONCE_MAX, description="Most messages to send together.")
-    ] = 10,
+    at_once: Annotated[int, query("Most messages to send together.", ge=1, le=AT_ONCE_MAX)] = 10,
     encoding: EncodingQuery = "auto",
 ) -> ASGIResponse:
     """As server-sent events, which a browser's `EventSource` reads.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody
 
 from goqueue.api.errors import ErrorBody
 from goqueue.api.parsing import INT64_MAX, parse_wait
@@ -39,7 +39,7 @@ from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls, Receive
 from goqueue.server.http.errors import answer_in_part, problem_of, refusal
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import group_name
 from goqueue.server.http.routes.messages import EncodingQuery
 from goqueue.server.http.routes.queue_bodies import (
@@ -121,9 +121,7 @@ async def peek(
     queues: TheQueues,
     topic: TopicPath,
     group: GroupQuery,
-    limit: Annotated[
-        int, QueryParameter(ge=1, le=PEEK_MAX, description="Most messages to give.")
-    ] = PEEK_DEFAULT,
+    limit: Annotated[int, query("Most messages to give.", ge=1, le=PEEK_MAX)] = PEEK_DEFAULT,
     encoding: EncodingQuery = "auto",
 ) -> PeekedBody:
     """The next messages, without delivering them."""

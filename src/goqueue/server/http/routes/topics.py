@@ -32,7 +32,7 @@ from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
 from goqueue.model.times import time_text
 from goqueue.server.http.asgi.dependencies import TheBroker
-from goqueue.server.http.routes.family import Routes
+from goqueue.server.http.routes.family import Routes, query
 
 HOUR_MS: Final = 3_600_000
 TOPICS_PAGE_MAX: Final = 10_000
@@ -63,7 +63,7 @@ routes = Routes("topics")
     507,
     status_code=201,
     responses={
-        200: ResponseSpec(TopicCreated, description="With `validate_only`: it could be created."),
+        200: ResponseSpec(TopicCreated, description="With `validate_only`: it could be created.")
     },
 )
 async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
@@ -93,12 +93,10 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
 @routes.get("/topics", "List topics")
 async def list_topics(
     broker: TheBroker,
-    internal: Annotated[bool, Parameter(description="The broker's own topics too.")] = False,
-    verbose: Annotated[bool, Parameter(description="More about each topic.")] = False,
+    internal: Annotated[bool, query("The broker's own topics too.")] = False,
+    verbose: Annotated[bool, query("More about each topic.")] = False,
     limit: Annotated[int, Parameter(ge=1, le=TOPICS_PAGE_MAX)] = TOPICS_PAGE_MAX,
-    after: Annotated[
-        str | None, Parameter(max_length=249, description="Only names behind this one.")
-    ] = None,
+    after: Annotated[str | None, query("Only names behind this one.", max_length=249)] = None,
 ) -> TopicList:
     found = [t for t in broker.topics(internal=internal) if after is None or t.name > after]
     page = found[:limit]

@@ -93,9 +93,7 @@ async def begin_transaction(broker: TheBroker, data: JSONBody[Identity]) -> Begu
 
 @routes.post("/transactions/add-partition", "Add a partition to a transaction", 404, 409)
 async def add_partition_to_transaction(
-    broker: TheBroker,
-    transaction_messages: TheTransactionMessages,
-    data: JSONBody[AddPartition],
+    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[AddPartition]
 ) -> Status:
     """Not needed before `publish`, which does it."""
     await broker.partition(topic_name(data.topic), data.partition)
@@ -107,9 +105,7 @@ async def add_partition_to_transaction(
 
 @routes.post("/transactions/offsets", "Commit a group's offsets with a transaction", 404, 409)
 async def add_offsets_to_transaction(
-    broker: TheBroker,
-    transaction_messages: TheTransactionMessages,
-    data: JSONBody[AddOffsets],
+    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[AddOffsets]
 ) -> Status:
     """Consume, process, publish and move on as one: all of it happens or nothing."""
     await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
@@ -139,9 +135,7 @@ async def add_offsets_to_transaction(
 
 @routes.post("/transactions/acks", "Ack a queue's messages with a transaction", 404, 409)
 async def add_acks_to_transaction(
-    broker: TheBroker,
-    transaction_messages: TheTransactionMessages,
-    data: JSONBody[AddAcks],
+    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[AddAcks]
 ) -> AcksAdded:
     """The messages stay yours until the transaction ends, however long that takes: committed, they
     are acked; aborted, they are yours for their visibility time anew, under the same receipts.
@@ -166,9 +160,7 @@ def _refusals(handles: Sequence[str], refused: Refused) -> dict[str, Any]:
 
 @routes.post("/transactions/commit", "Commit a transaction", 404, 409)
 async def commit_transaction(
-    broker: TheBroker,
-    transaction_messages: TheTransactionMessages,
-    data: JSONBody[InTransaction],
+    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[InTransaction]
 ) -> Status:
     """May be repeated until it is answered."""
     return await _end(broker, transaction_messages, data, commits=True)
@@ -176,9 +168,7 @@ async def commit_transaction(
 
 @routes.post("/transactions/abort", "Abort a transaction", 404, 409)
 async def abort_transaction(
-    broker: TheBroker,
-    transaction_messages: TheTransactionMessages,
-    data: JSONBody[InTransaction],
+    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[InTransaction]
 ) -> Status:
     """May be repeated until it is answered."""
     return await _end(broker, transaction_messages, data, commits=False)
