@@ -88,10 +88,10 @@ async def test_what_was_written_in_part_is_completed(server):
     messages = [OutgoingMessage(b"a", partition=0), OutgoingMessage(b"b", partition=1)]
     append = broker.append
 
-    def failing(partition, data):
+    def failing(partition, data, **how):
         if partition.index == 1:
             raise StorageFailed("not now")
-        return append(partition, data)
+        return append(partition, data, **how)
 
     broker.append = failing
     try:
