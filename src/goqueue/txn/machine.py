@@ -130,14 +130,20 @@ class TransactionMachine:
         Each with the transaction id that committed it, when the partition has lost its marker;
         None when it is not known.
         """
+        open_here = [
+            each
+            for each in (*self._ongoing.values(), *self._prepared.values())
+            if partition in each.partitions
+        ]
+        owners = {each.open_producer: each for each in open_here}
         orphans: list[tuple[OpenTransaction, Transaction | None]] = []
         for found in opened:
-            owner = self.find_owner(found)
-            candidates = self._transactions.values()
-            committed = (each for each in candidates if each.has_committed(partition, found))
-            lacks_marker = next(committed, None)
-            if owner is None or partition not in owner.partitions or lacks_marker is not None:
-                orphans.append((found, lacks_marker))
+            owner = owners.get((found.producer_id, found.epoch))
+            is_owned = owner is not None and owner.will_end(found)
+            if owner is None or not is_owned or owner.has_committed(partition, found):
+                candidates = self._transactions.values()
+                committed = (each for each in candidates if each.has_committed(partition, found))
+                orphans.append((found, next(committed, None)))
         return orphans
 
     def find_owner(self, found: OpenTransaction) -> Transaction | None:

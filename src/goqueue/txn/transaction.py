@@ -121,6 +121,13 @@ class Transaction:
         """Who gets a marker when it ends."""
         return [*sorted(self.partitions), *map(GroupOffsets, sorted(self.groups))]
 
+    @property
+    def open_producer(self) -> tuple[int, int]:
+        """Id and epoch under which participants hold what belongs to the open transaction."""
+        if self.state is State.ONGOING:
+            return self.producer_id, self.epoch
+        return self.marker_producer_id, self.previous_epoch
+
     def marker(self, coordinator_epoch: int) -> Marker:
         """What ends the decided transaction at each participant."""
         assert self.state.is_prepared
@@ -135,10 +142,9 @@ class Transaction:
 
     def will_end(self, found: OpenTransaction) -> bool:
         """Whether the end of this open transaction is also the end of `found`."""
-        if self.state is State.ONGOING:
-            return (self.producer_id, self.epoch) == (found.producer_id, found.epoch)
-        own = self.marker_producer_id, self.previous_epoch
-        return own == (found.producer_id, found.epoch) and found.ended_at != self.changed_at
+        if self.open_producer != (found.producer_id, found.epoch):
+            return False
+        return self.state is State.ONGOING or found.ended_at != self.changed_at
 
     def has_committed(self, partition: TopicPartition, found: OpenTransaction) -> bool:
         """Whether `found` is the last transaction that was committed, and lacks its marker."""
