@@ -174,8 +174,14 @@ class WrongDataDirectory(GoQueueError):
 
 
 class NotLeader(GoQueueError):
+    """This node does not lead the partition; `leader` is the node and epoch that do, if known."""
+
     code = "not_leader"
     retriable = True
+
+    def __init__(self, text: str, leader: tuple[int, int] | None = None) -> None:
+        super().__init__(text)
+        self.leader = leader
 
 
 class NotCoordinator(GoQueueError):

@@ -200,11 +200,11 @@ class Partition:
     def _not_leader(self) -> NotLeader:
         match self.role:
             case Follower(leader=leader, epoch=epoch):
-                return NotLeader(f"node {leader} leads {self}, in epoch {epoch}")
+                return NotLeader(f"node {leader} leads {self}, in epoch {epoch}", (leader, epoch))
             case Offline(reason=reason):
                 return NotLeader(f"{self} is offline here: {reason}")
-            case Leader(epoch=epoch):
-                return NotLeader(f"{self} has a new leader, in epoch {epoch}")
+            case Leader(node=node, epoch=epoch):
+                return NotLeader(f"{self} has a new leader, in epoch {epoch}", (node, epoch))
 
     # --- append and commit ------------------------------------------------------------------------
 
@@ -392,7 +392,8 @@ class Partition:
             return TopicNotFound(f"topic {self.topic!r} was deleted")
         if self.log.failed is not None:
             return StorageFailed(f"{self} is read-only: {self.log.failed}")
-        return LeadershipLost(str(self._not_leader()))
+        not_leader = self._not_leader()
+        return LeadershipLost(str(not_leader), not_leader.leader)
 
     def _advance(self) -> None:
         """Raise the high watermark as far as the replicas allow, and tell everyone."""

@@ -64,7 +64,7 @@ class PartitionJournal:
         return self._partition.committed(offset)
 
     async def settled(self) -> None:
-        await self._partition.flush_visible()
+        await self._partition.committed(Offset(self.end_offset - 1))
 
     def demand_sync(self) -> None:
         self._partition.demand_flush()

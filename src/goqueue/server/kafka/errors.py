@@ -10,6 +10,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.queue import errors as queue_errors
 from goqueue.txn import errors as txn_errors
 from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.nodes import LeaderAndEpoch
 
 KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.InvalidRequest: ErrorCode.invalid_request,
@@ -112,6 +113,13 @@ COORDINATOR_CODE: dict[type[GoQueueError], ErrorCode] = {
 def kafka_code(error: GoQueueError) -> ErrorCode:
     """Its own code, or that of the error it is a kind of."""
     return next(KAFKA_CODE[kind] for kind in type(error).__mro__ if kind in KAFKA_CODE)
+
+
+def leader_of(error: GoQueueError) -> LeaderAndEpoch | None:
+    """Where a client should ask instead (KIP-951)."""
+    if not isinstance(error, errors.NotLeader) or error.leader is None:
+        return None
+    return LeaderAndEpoch(*error.leader)
 
 
 def coordinator_code(error: GoQueueError) -> ErrorCode:

@@ -16,7 +16,7 @@ from goqueue.model.batch import Buffer
 from goqueue.model.errors import FencedLeaderEpoch, GoQueueError, UnknownLeaderEpoch
 from goqueue.model.ids import Offset
 from goqueue.runtime import Clock
-from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.errors import kafka_code, leader_of
 from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, Key, requested
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.wire.fetch import (
@@ -226,6 +226,7 @@ def _failed(target: Target, error: GoQueueError) -> FetchPartitionResponse:
     return FetchPartitionResponse(
         partition=target.wanted.partition,
         error_code=kafka_code(error).value,
+        current_leader=leader_of(error),
         high_watermark=log.high_watermark if log else -1,
         log_start_offset=log.start_offset if log else -1,
     )

@@ -6,7 +6,6 @@ under way.  In a transaction acks=1 is answered as acks=all is: what it commits 
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -20,13 +19,14 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidRecord,
     InvalidRecords,
+    InvalidRequest,
     OutOfOrderSequence,
     PolicyViolation,
     StorageFailed,
     TimedOut,
 )
 from goqueue.model.ids import TopicName, TopicPartition
-from goqueue.server.kafka.errors import kafka_code
+from goqueue.server.kafka.errors import kafka_code, leader_of
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.transactions import data_code
@@ -71,9 +71,8 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
             if number % ENTRIES_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if request.acks not in _ACKS:
-                results.append(
-                    _refused(item, ErrorCode.invalid_required_acks, "acks is 0, 1 or -1")
-                )
+                wrong = InvalidRequest("acks is 0, 1 or -1")
+                results.append(_refused(item.index, ErrorCode.invalid_required_acks, wrong))
                 continue
             try:
                 partition = await _partition(broker, found, item.index)
@@ -84,11 +83,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                     admitted = _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches, waits=waits)
             except GoQueueError as error:
-                results.append(
-                    _refused(
-                        item, _code(error, header.api_version), str(error), _bad_records(error)
-                    )
-                )
+                results.append(_refused(item.index, _code(error, header.api_version), error))
                 if isinstance(error, TransactionError):
                     reply.wait_for(broker.transactions.host.uncommitted(), results)
             else:
@@ -168,17 +163,13 @@ def _batches(item: ProducePartition) -> memoryview:
     return item.records
 
 
-def _refused(
-    item: ProducePartition,
-    code: ErrorCode,
-    message: str,
-    record_errors: Sequence[RecordError] = (),
-) -> ProducePartitionResponse:
+def _refused(index: int, code: ErrorCode, error: GoQueueError) -> ProducePartitionResponse:
     return ProducePartitionResponse(
-        index=item.index,
+        index=index,
         error_code=code.value,
-        error_message=message,
-        record_errors=record_errors,
+        error_message=str(error),
+        record_errors=_bad_records(error),
+        current_leader=leader_of(error),
     )
 
 
@@ -271,11 +262,7 @@ class _Reply:
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or error is not None:
             known = error if isinstance(error, GoQueueError) else StorageFailed(str(error))
-            results[place] = ProducePartitionResponse(
-                index=results[place].index,
-                error_code=kafka_code(known).value,
-                error_message=str(known),
-            )
+            results[place] = _refused(results[place].index, kafka_code(known), known)
         self.release()
 
     def release(self) -> None:

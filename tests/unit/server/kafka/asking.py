@@ -103,12 +103,20 @@ async def produce(
     return response.responses[0].partition_responses[0]
 
 
-async def fetch(broker: Broker, topic: str, *, epoch: int = -1, index: int = 0) -> Any:
-    """What is there; gives the partition's part of the response."""
+async def fetch(
+    broker: Broker,
+    topic: str,
+    *,
+    epoch: int = -1,
+    index: int = 0,
+    offset: int = 0,
+    wait_ms: int = 0,
+) -> Any:
+    """Gives the partition's part of the response."""
     partition = {
         "partition": index,
         "current_leader_epoch": epoch,
-        "fetch_offset": 0,
+        "fetch_offset": offset,
         "last_fetched_epoch": -1,
         "log_start_offset": -1,
         "partition_max_bytes": 1 << 20,
@@ -117,7 +125,7 @@ async def fetch(broker: Broker, topic: str, *, epoch: int = -1, index: int = 0) 
         ApiKey.FETCH,
         FETCH_BY_NAME,
         replica_id=-1,
-        max_wait=duration(0),
+        max_wait=duration(wait_ms),
         min_bytes=1,
         topics=[{"topic": topic, "partitions": [partition]}],
     )

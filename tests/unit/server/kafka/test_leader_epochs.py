@@ -1,5 +1,6 @@
 """What clients hear of a partition's leader, and what a node that is not the leader answers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -101,6 +102,9 @@ async def test_a_write_needs_a_leader_and_for_acks_all_its_replicas(
     partition.take_role(role)
     found = await produce(broker, "t", acks=acks)
     assert found.error_code is code
+    hinted = found.current_leader
+    is_hinted = (hinted.leader_id, hinted.leader_epoch) == (OTHER, SAME)
+    assert is_hinted is (code is ErrorCode.not_leader_or_follower)
     is_written = partition.log.end_offset > end
     assert is_written is (code is ErrorCode.none)
     if code is ErrorCode.not_enough_replicas:
@@ -114,3 +118,33 @@ async def test_the_epoch_of_the_role_is_in_the_metadata(broker: Broker, partitio
         broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, topics=(), response_partition_limit=5
     )
     assert described.topics[0].partitions[0].leader_epoch == SAME
+
+
+async def some_turns() -> None:
+    """Let a request get to where it waits."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_fetch_that_waits_hears_at_once_of_another_leader(
+    broker: Broker, partition: Partition
+):
+    waiting = asyncio.create_task(fetch(broker, "t", epoch=SAME, offset=1, wait_ms=60_000))
+    await some_turns()
+    assert partition._waiters
+    partition.take_role(Follower(OTHER, Epoch(NEWER)))
+    found = await waiting
+    assert found.error_code is ErrorCode.not_leader_or_follower
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (OTHER, NEWER)
+
+
+async def test_a_produce_that_waits_hears_at_once_of_another_leader(
+    broker: Broker, partition: Partition
+):
+    waiting = asyncio.create_task(produce(broker, "t"))
+    await some_turns()
+    assert partition._commit_waiters
+    partition.take_role(Follower(OTHER, Epoch(NEWER)))
+    found = await waiting
+    assert found.error_code is ErrorCode.not_leader_or_follower
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (OTHER, NEWER)
