@@ -259,6 +259,7 @@ class GroupMachine:
         group = self._context.shares.get(group_id)
         if group is not None and group.members:
             raise GroupNotEmpty(f"group {group_id!r} has {len(group.members)} members")
+        self._context.statistics.forget(group_id)
         records = () if group is None else (ShareGroupDeleted(group_id),)
         return self._decide(Decision(records, Outcome(None)))
 

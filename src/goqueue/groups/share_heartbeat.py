@@ -166,6 +166,7 @@ def expire(
             restart_session(context, now, timer.group_id, member)
             continue
         _forget(context, timer.group_id, timer.member_id)
+        context.statistics.count_expired_session(timer.group_id)
         records.append(ShareMemberRemoved(timer.group_id, timer.member_id))
         lost.append(LostMember(timer.group_id, timer.member_id))
     return records, lost

@@ -143,6 +143,9 @@ class ShareWorld(RuleBasedStateMachine):
     def begin_sessions(self) -> None:
         self.until = dict.fromkeys(self.until, self.host.now + SESSION_MS)
 
+    def teardown(self) -> None:
+        self.host.check_sliced_snapshots()
+
     @invariant()
     def members_are_those_who_are_believed(self) -> None:
         assert set(members(self.host)) == set(self.until)
@@ -183,6 +186,7 @@ def test_the_host_is_told_who_is_lost(host: Host) -> None:
     host.now = Timestamp(host.now + SESSION_MS)
     decision = host.machine.on_deadline(host.now)
     assert [(each.group_id, each.member_id) for each in decision.reply.lost] == [(GROUP, "ann")]
+    assert host.machine.statistics.total.sessions_expired == 1
 
 
 def test_what_makes_no_sense_is_refused(host: Host) -> None:

@@ -197,6 +197,37 @@ def test_members_outlive_the_broker():
         world.run(after(world.doors("a")))
 
 
+@pytest.mark.parametrize("events", [0, 1, 2, 4, 8, 16, 32])
+def test_a_power_cut_when_a_session_ends_loses_no_message(events: int):
+    """The end of the membership and the return of the messages are in two logs."""
+    lost: list[str] = []
+
+    async def before(doors: Doors) -> None:
+        async with running(doors) as bench:
+            await bench.broker.create_topic("jobs", partitions=1)
+            await bench.queues.configure("workers", QueueSettings(visibility_ms=60_000))
+            await join(bench, "ann")
+            await bench.publish("jobs", b"a")
+            assert values(await poll(bench, "ann")) == [b"a"]
+            await bench.sleep(29.9)
+            while bench.broker.queue_members.is_worker(GROUP, "ann"):
+                await bench.sleep(0.0001)
+            lost.append("ann")
+            await bench.sleep(3_600)
+
+    async def after(doors: Doors) -> None:
+        async with running(doors) as bench:
+            assert values(await bench.receive(wait_ms=120_000)) == [b"a"]
+
+    with World(seed=events) as world:
+        world.start("a", before)
+        world.run_until(lambda: bool(lost))
+        until = world.loop.events + events
+        world.run_until(lambda: world.loop.events >= until)
+        world.power_loss("a")
+        world.run(after(world.doors("a")))
+
+
 def test_members_that_the_log_of_queues_kept_are_taken_over_once():
     def former(name: str, generation: int) -> QueueMember:
         return QueueMember(

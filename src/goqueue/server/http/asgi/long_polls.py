@@ -26,9 +26,6 @@ class LongPolls:
         self._ends: dict[Callable[[], object], None] = {}  # of the waits that are under way
         self._stopping = False
 
-    def __len__(self) -> int:
-        return len(self._ends)
-
     @property
     def is_stopping(self) -> bool:
         return self._stopping
