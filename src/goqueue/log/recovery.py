@@ -14,7 +14,7 @@ while there is no checkpoint, everything counts as synced that sound batches fol
 of what was synced is gone, a new segment begins where it was: no offset is given out twice.
 
 One of several replicas is honest instead: others have what it lost.  It is cut where the damage
-begins, says so (`Recovery.lost`), and fetches the rest again.
+begins, says so (`Recovery.lost`), and fetches the rest again.  What is cut is kept in `*.log.lost`.
 
 **What an earlier process left in memory** is written again and synced before it is served.  It may
 be what a failed sync left: the kernel shows such bytes and no longer writes them.  Nothing below
@@ -51,6 +51,7 @@ from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
 READ_BYTES: Final = 1024 * 1024
+LOST: Final = ".lost"  # after the name of a segment: its bytes from the damage on
 
 
 class LostRange(msgspec.Struct, frozen=True):
@@ -302,6 +303,8 @@ def _verify_tail(
                 )
                 overlaps = segment.base_offset < before.next_offset
                 if overlaps or not taken_in.keeps_damage_at(before.next_offset):
+                    if taken_in.is_replicated and taken_in.durable.covers(before.next_offset):
+                        report.lost = LostRange(before.next_offset, segment.base_offset)
                     segments = _remove_from(disk, segments, index, report)
                     break
                 before.next_offset = segment.base_offset
@@ -311,7 +314,7 @@ def _verify_tail(
             taken_in.note_segment(segment.base_offset)
         start = _restored_size(segment, saved)
         following = segments[index + 1].base_offset if index + 1 < len(segments) else None
-        if not _verify(segment, start, taken_in, report, following):
+        if not _verify(disk, segment, start, taken_in, report, following):
             segments = _remove_from(disk, segments, index + 1, report)
             break
     return segments, segments[first:]
@@ -462,6 +465,7 @@ def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Reco
 
 
 def _verify(
+    disk: Disk,
     segment: Segment,
     position: int,
     taken_in: _TakenIn,
@@ -487,6 +491,7 @@ def _verify(
             damage = _durable_damage(segment, position, taken_in, following)
             if damage is not None and taken_in.is_replicated:
                 report.lost = LostRange(damage.first_offset, damage.next_offset)
+                _set_aside(disk, segment, position, report)
             elif damage is not None:
                 report.problems.append(str(DamageFound(segment.log.path, damage)))
                 position, segment.next_offset = damage.end, damage.next_offset
@@ -583,12 +588,27 @@ def _resumed(
     return segments[-1]
 
 
+def _set_aside(disk: Disk, segment: Segment, position: int, report: Recovery) -> None:
+    """Keep a copy of what goes although it was synced: it may be the last one there is."""
+    copy = disk.open(segment.log.path + LOST)
+    try:
+        copy.truncate(0)
+        for at in range(position, segment.size, READ_BYTES):
+            copy.append(segment.log.read(at, READ_BYTES))
+        copy.sync()
+    except DiskFull as error:
+        report.problems.append(str(error))
+    copy.close()
+
+
 def _remove_from(
     disk: Disk, segments: list[Segment], index: int, report: Recovery
 ) -> list[Segment]:
     for segment in segments[index:]:
         report.cut_bytes += segment.size
         report.removed_segments += 1
+        if report.lost is not None and segment.size:
+            disk.rename(segment.log.path, segment.log.path + LOST)
         segment.remove(disk)
     return segments[:index]
 

@@ -4,7 +4,8 @@ import pytest
 from msgspec import structs
 
 from goqueue.log import checkpoint, open_log
-from goqueue.log.recovery import LostRange, Recovery
+from goqueue.log.inspection import inspect_log
+from goqueue.log.recovery import LOST, LostRange, Recovery
 from goqueue.model.batch import BatchHeader
 from goqueue.model.ids import Epoch, Offset
 from goqueue.testing.sim import SimDisk
@@ -112,6 +113,24 @@ def test_a_damaged_batch_ends_the_log_and_what_followed_is_lost_too(damaged: int
     path, position = place_of(found, HEADERS[damaged])
     found.disk.flip_bit(path, position + 65)
     check_recovered(found, reopen(found), HEADERS[damaged])
+
+
+def test_what_lay_behind_the_damage_is_set_aside():
+    """No other replica may have it.  The next opening does not take it for a segment."""
+    found = follower(checkpointed=1)
+    path, position = place_of(found, HEADERS[5])
+    found.disk.flip_bit(path, position + 65)
+    gone = {
+        segment.log.path: segment.log.read(position if segment.log.path == path else 0, 1 << 20)
+        for segment in found.log.segments
+        if segment.next_offset > HEADERS[5].base_offset
+    }
+    assert len(gone) > 1
+    reopen(found)
+    for name, content in gone.items():
+        assert found.disk.read_file(name + LOST) == content
+    assert not reopen(found).problems
+    assert not inspect_log(found.disk, FOLLOWER).damage
 
 
 def test_the_only_replica_keeps_what_follows_damage():
