@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.cluster.consensus import Index, Snapshot
 from goqueue.cluster.consensus.etcd import BATCH_BYTES_MAX
+from goqueue.cluster.consensus.etcd_client import Json, KeyValue, ranges, read
 from goqueue.model.errors import Fenced, PolicyViolation, QuorumUnavailable, Uncertain
 from tests.conformance.etcd_server import EtcdQuorum, EtcdServers
 from tests.unit.cluster.consensus.contract import SCENARIOS, Scenario
@@ -118,3 +119,37 @@ async def test_first_endpoint_that_answers_is_used(servers: EtcdServers):
     assert await read_all(log) == [b"a"]
     assert [each.is_leader for each in await log.members()] == [True]
     await quorum.close()
+
+
+async def test_requests_that_arrive_once_more_and_late_change_nothing(quorum: EtcdQuorum):
+    """As a network may deliver them: each one again, after each later one, under the same term."""
+    log = quorum.connect()
+    client, sent = log._etcd, list[tuple[str, Json]]()
+    ask = client.ask
+
+    async def note(path: str, request: Json) -> Json:
+        if "request_put" in str(request):
+            sent.append((path, request))
+        return await ask(path, request)
+
+    async def state() -> list[KeyValue]:
+        """All keys but parts of snapshots: one that is left over is removed with the next."""
+        keys = log._keys
+        found = ranges(await client.read(read(keys.term), read(keys.snapshot)))
+        found += ranges(await client.read(read(keys.log, keys.log_end)))
+        return [each for some in found for each in some]
+
+    async def deliver_all_again() -> None:
+        before = await state()
+        for path, request in sent:
+            await ask(path, request)
+            assert await state() == before, request
+
+    client.ask = note  # type: ignore[method-assign]
+    term = (await log.lead()).term
+    for number in range(3):
+        await append(log, term, b"%d" % number, b"more")
+        await deliver_all_again()
+        await log.store_snapshot(term, Index(2 * number + 1), [[b"S%d" % number]])
+        await deliver_all_again()
+    assert await read_all(quorum.connect()) == [b"S2", b"more"]

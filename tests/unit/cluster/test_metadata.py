@@ -19,7 +19,7 @@ from goqueue.model.errors import (
     TopicIdNotFound,
     TopicNotFound,
 )
-from goqueue.model.ids import GroupId, Timestamp, TopicId, TopicName
+from goqueue.model.ids import GroupId, NodeId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
 
@@ -52,6 +52,13 @@ commands = st.one_of(
     st.tuples(st.just("group"), groups, group_changes),
     st.tuples(st.just("take over"), st.dictionaries(groups, group_texts, max_size=2)),
     st.tuples(st.just("name"), st.text(min_size=1, max_size=3)),
+    st.tuples(
+        st.just("node"),
+        st.integers(1, 2).map(NodeId),
+        st.sampled_from(["disk a", "disk b"]),
+        st.integers(1, 5),
+        st.booleans(),
+    ),
 )
 
 
@@ -85,6 +92,10 @@ def decided(machine: Metadata, command: Command, number: int) -> Decision[Metada
             return machine.take_over_group_configs(chosen)
         case ("name", text):
             return machine.name_cluster(text)
+        case ("node", node_id, directory_id, incarnation, replace):
+            return machine.register_node(
+                node_id, directory_id=directory_id, incarnation=incarnation, replace=replace
+            )
         case _:
             raise AssertionError(command)
 
@@ -95,6 +106,7 @@ def state_of(machine: Metadata) -> object:
         machine.cluster_id,
         machine.next_producer_id,
         dict(machine.topics),
+        dict(machine.nodes),
         list(machine.deleted),
         dict(machine.group_configs),
         bool(again.records),
@@ -159,6 +171,12 @@ def test_what_is_answered_is_what_comes_to_be(asked: list[Command]):
             block = set(range(first, first + command[1]))
             assert not block & given_ids
             given_ids |= block
+        elif command[0] == "node":
+            assert machine.nodes[command[1]] == decision.reply
+            epochs = [each.epoch for each in machine.nodes.values()]
+            assert decision.reply.epoch == max(epochs)
+            assert len(set(epochs)) == len(epochs)
+        assert state_of(machine.copy()) == state_of(machine)
 
 
 def with_topic(partitions: int = 2) -> Metadata:

@@ -25,7 +25,7 @@ from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
 from goqueue.cluster import Metadata
 from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot
-from goqueue.model.errors import Fenced, QuorumUnavailable
+from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable
 from goqueue.runtime import Clock
 
 RETRY_SECONDS: Final = 1.0
@@ -137,9 +137,15 @@ class Controller:
         async with contextlib.aclosing(self._log.follow(position)) as found:
             async for each in found:
                 position = self._show(each)
-                await self._on_followed()
+                await self._tell_followed()
                 if end is not None and position >= end:
                     return
+
+    async def _tell_followed(self) -> None:
+        try:
+            await self._on_followed()
+        except GoQueueError as error:  # a full disk, say: they hear of it with the next change
+            _log.error("metadata followed, not told to everybody", problem=str(error))
 
     def _show(self, seen: Snapshot | Entries) -> Index:
         if isinstance(seen, Entries):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,14 @@ from goqueue.broker import Broker, MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
 from goqueue.cluster import Metadata
 from goqueue.cluster.consensus import ConsensusLog
-from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable, TopicNotFound, Uncertain
+from goqueue.model.errors import (
+    DiskFull,
+    Fenced,
+    GoQueueError,
+    QuorumUnavailable,
+    TopicNotFound,
+    Uncertain,
+)
 from goqueue.testing.sim import World
 from goqueue.testing.sim.consensus import SimQuorum
 from tests.unit.broker.brokers import CONFIG, publish, values_in
@@ -164,4 +172,23 @@ def test_what_was_answered_stays_while_answers_are_lost(seed: int):
             assert shown == set(await topics(quorum.connect("b")))
 
     with World(seed) as world:
+        world.run(story(world))
+
+
+def test_broker_follows_on_when_its_groups_cannot_be_told():
+    async def refuse() -> None:
+        raise DiskFull("no room")
+
+    async def story(world: World) -> None:
+        quorum = SimQuorum()
+        async with running_on(world, "a", quorum) as broker:
+            broker.controller._on_followed = refuse
+            other = await other_leader(world, quorum)
+            with pytest.raises(Fenced):
+                await broker.create_topic("too-late")
+            for name in ("one", "two"):
+                await other.submit(create(name))
+                await until(partial(broker.has_topic, name))
+
+    with World() as world:
         world.run(story(world))
