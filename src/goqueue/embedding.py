@@ -29,7 +29,7 @@ from goqueue.cli.configuration import ConfigurationProblems, from_tree
 from goqueue.client.http.messages import Message, Publishable, Received, as_messages, payload_bytes
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError, InvalidSetting
-from goqueue.server.server import Node, running_node
+from goqueue.server import Node, running_node
 
 T = TypeVar("T")
 ANY_PORT: Final = {"listen": "127.0.0.1:0"}

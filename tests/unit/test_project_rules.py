@@ -52,7 +52,7 @@ FACES = {
 KNOWN_ENTRIES = {
     "cli": {"configuration", "logs"},
     "client": {"http.messages", "http.retries"},
-    "server": {"handles", "server", "server_log"},
+    "server": set[str](),
     "spark": {
         "archive.job",
         "archive.options",

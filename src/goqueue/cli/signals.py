@@ -16,7 +16,7 @@ import structlog
 from goqueue.cli.failures import UsageFailure
 from goqueue.model.config import Config
 from goqueue.runtime.service_manager import ServiceManager
-from goqueue.server.server import Node
+from goqueue.server import Node
 
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 

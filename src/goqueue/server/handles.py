@@ -11,7 +11,7 @@ OTHER_HANDLES: Final = 64 + SPARE_HANDLES  # libraries, listeners, pipes, small 
 FILES_SHARE: Final = 4  # at least a quarter is for files, when there are too few for everything
 
 
-def fitted(config: Config, handles: int) -> tuple[Config, list[str]]:
+def fit_to_handles(config: Config, handles: int) -> tuple[Config, list[str]]:
     """The settings, with limits lowered to what so many handles suffice for; what was lowered."""
     files, kafka, http = _wanted(config)
     if OTHER_HANDLES + files + kafka + http <= handles:

@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.model.config import Config
-from goqueue.server.handles import OTHER_HANDLES, fitted
+from goqueue.server.handles import OTHER_HANDLES, fit_to_handles
 
 
 def handles_of(config: Config) -> int:
@@ -17,12 +17,12 @@ def handles_of(config: Config) -> int:
 
 def test_limits_stay_when_there_are_handles_enough():
     config = Config()
-    assert fitted(config, handles_of(config)) == (config, [])
+    assert fit_to_handles(config, handles_of(config)) == (config, [])
 
 
 @pytest.mark.parametrize("handles", [100, 256, 1024, 4096, 18_000])
 def test_limits_are_lowered_to_what_there_is_and_that_is_told(handles: int):
-    lowered, warnings = fitted(Config(), handles)
+    lowered, warnings = fit_to_handles(Config(), handles)
     assert handles_of(lowered) <= handles
     assert lowered.kafka.connections_max >= handles // 16
     assert lowered.http.connections_max >= handles // 100

@@ -151,9 +151,9 @@ def _fitted(config: "Config") -> "Config":
     import structlog
 
     from goqueue.runtime.handles import raise_handle_limit
-    from goqueue.server.handles import fitted
+    from goqueue.server import fit_to_handles
 
-    lowered, warnings = fitted(config, raise_handle_limit())
+    lowered, warnings = fit_to_handles(config, raise_handle_limit())
     for warning in warnings:
         structlog.get_logger("goqueue.server").warning("limit lowered", problem=warning)
     return lowered
@@ -165,8 +165,7 @@ async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
     from goqueue.cli.signals import Signals
     from goqueue.runtime.service_manager import ServiceManager
     from goqueue.runtime.tasks import owned_tasks
-    from goqueue.server.server import running_node
-    from goqueue.server.server_log import ServerLog
+    from goqueue.server import ServerLog, running_node
 
     manager = ServiceManager(os.environ)
     server_log = ServerLog(config.log_level, access_log=config.access_log, set_level=set_level)
