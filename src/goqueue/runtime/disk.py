@@ -22,6 +22,7 @@ from goqueue.model.errors import DiskFull, OutOfHandles, StorageFailed
 from goqueue.runtime.disk_threads import DiskThreads
 from goqueue.runtime.doors import Buffer, File
 from goqueue.runtime.handles import SpareHandles
+from goqueue.runtime.shared_turns import SharedTurns
 
 T = TypeVar("T")
 
@@ -248,6 +249,7 @@ class RealDisk:
         self._lock = threading.Lock()
         self._open_files: OrderedDict[RealFile, None] = OrderedDict()  # oldest use first
         self._threads = DiskThreads(threads)
+        self._shared_turns = SharedTurns(self._threads)
         self._spares = SpareHandles()
 
     def open(self, path: str) -> File:
@@ -344,6 +346,9 @@ class RealDisk:
 
     def in_background(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return self._threads.run(work)
+
+    def in_shared_turn(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        return self._shared_turns.run(work)
 
     def close(self) -> None:
         self._threads.close()

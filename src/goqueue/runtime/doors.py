@@ -114,6 +114,9 @@ class Disk(Protocol):
     def in_background(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run blocking `work` on one of the disk's own threads."""
 
+    def in_shared_turn(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        """As `in_background`, for short work that may share a thread's turn with other such."""
+
     def close(self) -> None:
         """Wait for the threads and close every file."""
 

@@ -292,6 +292,9 @@ class SimDisk:
         loop.call_later(self._latency(), self._work, work, future)
         return future
 
+    def in_shared_turn(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        return self.in_background(work)
+
     def close(self) -> None:
         """Nothing to give back."""
 
