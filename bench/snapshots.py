@@ -38,17 +38,17 @@ from goqueue.log import open_log
 from goqueue.model.ids import GroupId, Offset, PartitionId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.settings import topic_settings
-from goqueue.queue import QueueMachine, Where
+from goqueue.queue import GroupTable, QueueMachine, Where
 from goqueue.queue.lanes import LANES
-from goqueue.queue.records import Extended, Finished, GroupCreated, Leased, Opened, Returned
+from goqueue.queue.records import Extended, Finished, Leased, Opened, Returned
 from goqueue.runtime import RealClock, RealDisk
 
 GROUP_PARTITIONS = 1_000
-QUEUE_PARTITIONS = 3
 LEASE_MESSAGES = 10
 NOW = Timestamp(1_750_000_000_000)
 LATER = Timestamp(NOW + 3_600_000)
 TOPIC, WORKERS = TopicName("orders"), GroupId("workers")
+WHERE = Where(WORKERS, TOPIC, 0)
 
 Change = Callable[[int], Any]  # the n-th record that is decided while the snapshot is written
 
@@ -83,53 +83,47 @@ def offsets(count: int) -> tuple[GroupMachine, Iterable[Any], Change]:
 
 def leases(count: int) -> tuple[QueueMachine, Iterable[Any], Change]:
     def everything() -> Iterable[Any]:
-        yield from _queues()
+        yield Opened(WHERE, TopicId(UUID(int=1)), Offset(0))
         for number in range(count // LEASE_MESSAGES):
             yield _leased(number)
-            first = number // QUEUE_PARTITIONS * LEASE_MESSAGES
-            yield Extended(_where(number), (first,), NOW, LATER)
+            first = number * LEASE_MESSAGES
+            yield Extended(WHERE, (first,), NOW, LATER)
 
     def change(number: int) -> Finished:
-        first = number * 7 % (count // LEASE_MESSAGES) // QUEUE_PARTITIONS * LEASE_MESSAGES
-        return Finished(_where(number * 7), ((first, first + 3),))
+        first = number * 7 % (count // LEASE_MESSAGES) * LEASE_MESSAGES
+        return Finished(WHERE, ((first, first + 3),))
 
-    return QueueMachine(), everything(), change
+    return _ledger(), everything(), change
 
 
 def retries(count: int) -> tuple[QueueMachine, Iterable[Any], Change]:
     def everything() -> Iterable[Any]:
-        yield from _queues()
+        yield Opened(WHERE, TopicId(UUID(int=1)), Offset(0))
         for number in range(count // LEASE_MESSAGES):
             yield _leased(number)
-            first = number // QUEUE_PARTITIONS * LEASE_MESSAGES
+            first = number * LEASE_MESSAGES
             some = tuple(range(first, first + LEASE_MESSAGES))
-            yield Returned(_where(number), some, (LATER,) * len(some), "nacked", NOW, "no answer")
+            yield Returned(WHERE, some, (LATER,) * len(some), "nacked", NOW, "no answer")
 
     def change(number: int) -> Finished:
-        offset = number * 7 % (count // QUEUE_PARTITIONS)
-        return Finished(_where(number), ((offset, offset),))
+        offset = number * 7 % count
+        return Finished(WHERE, ((offset, offset),))
 
-    return QueueMachine(), everything(), change
+    return _ledger(), everything(), change
 
 
 STATES = {"offsets": offsets, "leases": leases, "retries": retries}
 
 
-def _where(number: int) -> Where:
-    return Where(WORKERS, TOPIC, number % QUEUE_PARTITIONS)
-
-
-def _queues() -> Iterable[Any]:
-    yield GroupCreated(WORKERS)
-    for number in range(QUEUE_PARTITIONS):
-        yield Opened(_where(number), TopicId(UUID(int=1)), Offset(0))
+def _ledger() -> QueueMachine:
+    return QueueMachine(TOPIC, 0, GroupTable())
 
 
 def _leased(number: int) -> Leased:
-    first = number // QUEUE_PARTITIONS * LEASE_MESSAGES
+    first = number * LEASE_MESSAGES
     end = first + LEASE_MESSAGES
     fresh = ((first, end - 1, 2),)
-    return Leased(_where(number), number, f"c{number % 100}", NOW, LATER, fresh, (), (end,) * LANES)
+    return Leased(WHERE, number, f"c{number % 100}", NOW, LATER, fresh, (), (end,) * LANES)
 
 
 # --- measuring ------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_receipts_are_refused_for_what_they_are(queue: Queue, server: HttpGroupS
     assert again["attempt"] == 2
     late = queue.settle("ack", message, 409)
     assert late["error"]["code"] == "receipt_expired"
-    unknown = f"{queue.topic}:0:0:7:ffff.{queue.group}"
+    unknown = f"{queue.topic}:0:0:7:fffffffffffffff.{queue.group}"
     verbs: list[tuple[str, dict[str, Any]]] = [
         ("ack", {}),
         ("nack", {}),

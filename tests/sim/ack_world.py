@@ -142,8 +142,8 @@ class Work:
         (stats,) = await broker.queues.stats(GROUP)
         if stats.in_flight or any(each.floor != each.end for each in stats.partitions):
             self.problems.append(f"not worked off: {stats}")
-        if broker.queues.machine.reservations:
-            self.problems.append(f"still reserved: {list(broker.queues.machine.reservations)}")
+        if broker.queues.reservations:
+            self.problems.append(f"still reserved: {list(broker.queues.reservations)}")
 
     async def _unanswered(self, broker: Broker) -> list[bytes]:
         """Jobs that were written though their publish was never answered."""

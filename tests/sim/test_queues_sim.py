@@ -143,7 +143,7 @@ class Audit:
             self._story.asked.update(each.record.value or b"" for each in some)
             await queues.ack([each.receipt for each in some])
             self._story.acked.update(each.record.value or b"" for each in some)
-        assert not queues.machine.has_dead, "everybody who died is buried"
+        assert not queues.table.has_dead, "everybody who died is buried"
         assert queues.in_flight(GROUP) == []
         return seen
 

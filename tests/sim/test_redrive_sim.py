@@ -70,8 +70,8 @@ class Audit:
 
     async def run(self, doors: Doors) -> None:
         async with Broker(doors, Config(data_dir="/data")).running() as broker:
-            boxes = broker.queues.machine.dead_letter_indexes
-            while any(box.moves for box in boxes.values()):
+            boxes = [ledger.ahead.dead_letters for ledger in broker.queues.ledgers]
+            while any(box.moves for box in boxes):
                 await broker.doors.clock.sleep(0.1)
             letters = broker.queues.dead_letters
             there = await letters.browse(TOPIC) if broker.has_topic(f"{TOPIC}.dlq") else []

@@ -34,7 +34,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_queues_hold_what_was_answered_though_snapshots_are_cut_short(seed, stored):
     operations = test_queues_sim.play(seed, None)
-    assert stored.count("__ledgers") > 1
+    assert sum("ledger" in name for name in stored) > 1
     chance = random.Random(f"snapshots/{seed}")
     for again in (None, chance.randrange(1, 200), chance.randrange(1, 200)):
         test_queues_sim.play(seed, chance.randrange(1, operations), again)

@@ -31,7 +31,7 @@ from goqueue.broker.storage.batch_validation import prepare
 from goqueue.broker.storage.compactor import Cleaner
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_journal import PartitionJournal
-from goqueue.broker.storage.partition_store import Partitions
+from goqueue.broker.storage.partition_store import INTERNAL_SETTINGS, Partitions
 from goqueue.broker.transactions.application_transactions import GroupTransactions
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.log import TransactionLog
@@ -55,7 +55,6 @@ from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, refuse_internal, topic_name
 from goqueue.model.quorum import LOCAL, parse_quorum
 from goqueue.model.settings import topic_settings
-from goqueue.queue import QueueMachine
 from goqueue.runtime import Doors
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.txn import TransactionMachine
@@ -64,7 +63,6 @@ METADATA_TOPIC: Final = "__metadata"
 GROUPS_TOPIC: Final = "__groups"
 LEDGERS_TOPIC: Final = "__ledgers"
 TRANSACTIONS_TOPIC: Final = "__transactions"
-INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
 PRODUCER_ID_BLOCK: Final = 1000
 
 MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # any machine's records
@@ -184,11 +182,10 @@ class Broker:
         self.transactions.attach(
             await self._hosted(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
         )
-        queues = QueueMachine(self.group_configs.queue_settings)
-        host = await self._hosted(LEDGERS_TOPIC, queues, self.queues.on_deadline)
-        await self.group_configs.take_over(groups, queues)
-        await self.groups.take_over_members(queues)
-        await self.queues.attach(host)
+        registry = await self._hosted(LEDGERS_TOPIC, self.queues.new_registry())
+        await self.group_configs.take_over(groups, registry.ahead)
+        await self.groups.take_over_members(registry.ahead)
+        await self.queues.attach(registry)
 
     async def _open_controller(self, node: NodeFile) -> Controller:
         log = await self._metadata_log()
@@ -313,7 +310,7 @@ class Broker:
 
     def hosts(self) -> Sequence[MachineHost[Any]]:
         """Of all machines."""
-        return (self._host, self.groups.host, self.transactions.host, self.queues.host)
+        return (self._host, self.groups.host, self.transactions.host, *self.queues.hosts)
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -438,7 +435,6 @@ class Broker:
         refuse_internal(name)
         topic = await self._change(lambda metadata: metadata.delete_topic(name))
         await self.groups.topics_deleted((topic.name,))
-        await self.queues.topic_deleted(topic.name)
         await self._tell_groups()
         if await self.partitions.delete(topic):
             self._note_data_removed(topic.topic_id)
@@ -457,7 +453,9 @@ class Broker:
         Once a deletion shows, the topic's name may be taken again.
         """
         if isinstance(record, TopicDeleted):
-            self.partitions.abandon(metadata.topic_by_id(record.topic_id))
+            topic = metadata.topic_by_id(record.topic_id)
+            self.partitions.abandon(topic)
+            self.queues.topic_deleted(topic.name)
         metadata.apply(record)
         if isinstance(record, SettingsChanged):
             self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))

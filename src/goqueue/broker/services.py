@@ -6,6 +6,7 @@ from typing import Protocol
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
 from goqueue.log import Appended
 from goqueue.model.config import Config
@@ -18,6 +19,9 @@ class BrokerServices(Protocol):
     doors: Doors
     groups: Groups
     group_configs: GroupConfigs
+    partitions: Partitions
+
+    def topics(self) -> list[Topic]: ...
 
     def topic(self, name: str) -> Topic: ...
 

@@ -20,8 +20,10 @@ import msgspec
 
 from goqueue._version import __version__
 from goqueue.broker.doctor.examination import Examination, examine
+from goqueue.broker.storage.partition_store import LEDGER
 from goqueue.cli.failures import ExitCode, Failure
 from goqueue.log import checkpoint as checkpoints
+from goqueue.log.inspection import LogReport
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import Timestamp
@@ -50,6 +52,7 @@ class BackedUpLog(msgspec.Struct, frozen=True):
     batches: int
     records: int
     bytes: int
+    is_ledger: bool = False  # the queue ledger of the partition
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -260,19 +263,24 @@ def _damage(examined: Examination) -> list[str]:
     ]
 
 
+def _log(report: LogReport) -> BackedUpLog:
+    directory = Path(report.directory)
+    is_ledger = directory.name == LEDGER
+    partition = directory.parent if is_ledger else directory
+    return BackedUpLog(
+        topic=partition.parent.name,
+        partition=int(partition.name),
+        start_offset=report.start_offset,
+        end_offset=report.end_offset,
+        batches=report.batches,
+        records=report.records,
+        bytes=report.bytes,
+        is_ledger=is_ledger,
+    )
+
+
 def _manifest(examined: Examination, files: list[BackedUpFile]) -> Manifest:
-    logs = [
-        BackedUpLog(
-            topic=Path(each.directory).parent.name,
-            partition=int(Path(each.directory).name),
-            start_offset=each.start_offset,
-            end_offset=each.end_offset,
-            batches=each.batches,
-            records=each.records,
-            bytes=each.bytes,
-        )
-        for each in examined.logs
-    ]
+    logs = [_log(each) for each in examined.logs]
     return Manifest(
         format=FORMAT,
         goqueue=__version__,

@@ -27,8 +27,11 @@ from goqueue.queue.errors import (
     RedriveNotFound,
     TooManyInFlight,
 )
+from goqueue.queue.group import QueueGroup
+from goqueue.queue.group_table import GroupTable
 from goqueue.queue.machine import QueueMachine
 from goqueue.queue.records import QueueMember, QueueRecord, Where
+from goqueue.queue.registry import QueueRegistry
 from goqueue.queue.replies import (
     Delivered,
     GroupStats,
@@ -47,16 +50,19 @@ __all__ = [
     "Delivered",
     "FailureHistory",
     "GroupStats",
+    "GroupTable",
     "InFlight",
     "InvalidQueueSetting",
     "LaneStats",
     "PartitionStats",
     "Peeked",
     "QueueError",
+    "QueueGroup",
     "QueueGroupNotFound",
     "QueueMachine",
     "QueueMember",
     "QueueRecord",
+    "QueueRegistry",
     "QueueSettings",
     "ReceiptExpired",
     "ReceiptInTransaction",

@@ -58,8 +58,7 @@ class DeadLetterIndex:
 
     def __init__(self) -> None:
         self.floor = Offset(0)  # everything below was taken out
-        self.taken = RangeSet()  # above the ack floor
-        self.end = Offset(0)  # everything that was written below is noted as written
+        self.taken = RangeSet()  # above the floor
         self.moves: list[Move] = []  # on their way, and not taken yet
 
     def remove(self, ranges: Ranges, floor: int, kept: Ranges = ()) -> None:
@@ -77,14 +76,13 @@ class DeadLetterIndex:
     def reaches(self, end: int) -> bool:
         """Whether it knows anything of `end`, or of what is behind it."""
         last = max((last for _, last in self.taken.ranges[-1:]), default=-1)
-        return max(self.floor, self.end, last + 1) > end or any(
+        return max(self.floor, last + 1) > end or any(
             last >= end for move in self.moves for _, last in move.ranges
         )
 
     def shorten(self, end: int) -> None:
         """The log lost what was from `end` on."""
         self.floor = Offset(min(self.floor, end))
-        self.end = Offset(min(self.end, end))
         self.taken.forget_from(end)
         still = ((move, tuple(_below(move.ranges, end))) for move in self.moves)
         self.moves = [msgspec.structs.replace(move, ranges=some) for move, some in still if some]

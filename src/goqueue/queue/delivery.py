@@ -5,8 +5,6 @@ looked at once more when it is decided: what came back to somebody else's hands 
 out, and all of it is void when the ack floor was moved by decree.
 """
 
-import msgspec
-
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
 from goqueue.model.record import Record
 from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
@@ -85,11 +83,6 @@ class Selection:
             or self.gone
             or min(self.cursors) > min(self.state.cursors)
         )
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    lease_id: int
-    deadline: Timestamp
 
 
 def decide_lease(

@@ -47,13 +47,3 @@ class QueueGroup:
             settings.max_in_flight_consumer - self.book.consumers.get(consumer, 0),
             settings.max_in_flight_group - self.book.in_flight,
         )
-
-    def put(self, place: TopicPartition, state: PartitionState) -> None:
-        """Take a state in, for another one that may be there."""
-        self.drop(place)
-        self.states[place] = state
-
-    def drop(self, place: TopicPartition) -> None:
-        state = self.states.pop(place, None)
-        if state is not None:
-            state.clear()

@@ -1,36 +1,31 @@
-"""The queue machine: every group's state in every partition, every deadline, one log.
+"""The queue ledger of one partition: every group's state in it, every deadline, one log.
 
     verb(now, …) ──> Decision(records, reply)       reads state
     apply(record)                                   changes it
     next_deadline() / on_deadline(now)              leases run out, waiting messages become ready
 
-Messages themselves stay in their topics, and what is set for a group in the metadata: the machine
-is handed a function that knows.  The host of the machine reads them, chooses
+Messages themselves stay in their topics.  The host of the machine reads them, chooses
 (`Selection`), and has the choice decided by `lease`.  It also writes each message of `dead` to the
 dead letters, and reports that by `dead_letter`; both may be repeated, before and after a crash.
+
+What is a group's and not a partition's is in the `GroupTable` that a ledger is handed: a decision
+reads settings there, and what is applied is counted there.
 """
 
 import heapq
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from goqueue.model.ids import (
-    NO_TIMESTAMP,
-    GroupId,
-    Offset,
-    Timestamp,
-    TopicId,
-    TopicName,
-    TopicPartition,
-)
+from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.queue import settling, snapshot
 from goqueue.queue.dead_letter import DeadLetterIndex
-from goqueue.queue.delivery import Delivery, Selection, decide_lease
-from goqueue.queue.errors import QueueError, QueueGroupNotFound, ReceiptUnknown
-from goqueue.queue.group import QueueGroup, SettingsOf
+from goqueue.queue.delivery import Selection, decide_lease
+from goqueue.queue.errors import ReceiptUnknown
+from goqueue.queue.group import QueueGroup
+from goqueue.queue.group_table import GroupTable
 from goqueue.queue.lease import Lease
 from goqueue.queue.partition_state import DEAD, PartitionState
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
@@ -40,24 +35,17 @@ from goqueue.queue.records import (
     DeadLettered,
     DeadLetterSnapshot,
     DeadLettersRemoved,
-    DeadMessage,
     Extended,
     Finished,
-    Forgotten,
-    GroupCreated,
-    GroupForgotten,
     Leased,
     LogShortened,
     MarkedDead,
-    MemberJoined,
-    MemberLeft,
     MessagesSnapshot,
     Move,
     Numbered,
     Opened,
     PartitionsForgotten,
     PartitionSnapshot,
-    QueueMember,
     QueueRecord,
     RedriveStarted,
     ReservationsEnded,
@@ -68,13 +56,12 @@ from goqueue.queue.records import (
     decode,
     encode,
 )
-from goqueue.queue.settings import QueueSettings
 from goqueue.queue.settling import Outcomes
 from goqueue.queue.snapshot import QueueSnapshot
 from goqueue.queue.totals import count_dead, count_finished, count_returned
 
 EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
-DEFAULTS: Final = QueueSettings()
+LEASES_A_MS: Final = 256  # more than a partition can make in a millisecond
 LEASES_SKIPPED: Final = 1_000_000  # more than are made between two syncs
 
 Records = Sequence[QueueRecord]
@@ -89,52 +76,32 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class QueueMachine:
-    """All queue groups of a broker.  Verbs raise `QueueError` to refuse; then nothing changes."""
+    """What groups did in one partition.  Verbs raise `QueueError` to refuse; nothing changes."""
 
-    def __init__(self, settings_of: SettingsOf = lambda _: DEFAULTS) -> None:
-        self._settings_of = settings_of
-        self.groups: dict[GroupId, QueueGroup] = {}
-        self.dead_letter_indexes: dict[TopicPartition, DeadLetterIndex] = {}
+    def __init__(self, topic: TopicName, partition: int, table: GroupTable) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.table = table
+        self.states: dict[GroupId, PartitionState] = {}
+        self.dead_letters = DeadLetterIndex()  # of the partition itself, if it holds dead letters
+        self.dead_letters_end = Offset(0)  # all that was written to its dead letters below is noted
         self.next_lease_id = 1
-        self.reservations: dict[
-            str, dict[PartitionState, None]
-        ] = {}  # transaction to where it may have messages
-        self._with_dead: dict[PartitionState, None] = {}  # those that have dead messages
         self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
         self._serial = 0
         self._snapshot: QueueSnapshot | None = None  # that is being read
 
+    def close(self) -> None:
+        """The partition is gone, and with it what the table knows of it."""
+        for group_id in list(self.states):
+            self._drop(group_id)
+
     # --- asking -----------------------------------------------------------------------------------
 
-    def group(self, group_id: GroupId) -> QueueGroup:
-        found = self.groups.get(group_id)
-        if found is None:
-            raise QueueGroupNotFound(f"there is no queue group {group_id!r}")
-        return found
-
-    def state(self, where: Where) -> PartitionState | None:
-        group = self.groups.get(where.group_id)
-        if group is None:
-            return None
-        return group.states.get(TopicPartition(where.topic, where.partition))
-
-    def states(self) -> Iterator[PartitionState]:
-        return (state for group in self.groups.values() for state in group.states.values())
-
-    def dead(self) -> list[tuple[PartitionState, list[DeadMessage]]]:
-        """Messages that are to become dead letters, and are not yet."""
-        return [(state, list(state.dead.values())) for state in self._with_dead]
-
-    @property
-    def has_dead(self) -> bool:
-        return bool(self._with_dead)
-
-    def dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
-        return self.dead_letter_indexes.get(TopicPartition(topic, partition)) or DeadLetterIndex()
-
-    def in_flight(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
+    def in_flight(
+        self, group_id: GroupId, first: int, last: int, consumer: str | None = None
+    ) -> Claims:
         """Receipts, as it were, for what is in flight in a range of offsets, in no transaction."""
-        state = self.state(where)
+        state = self.states.get(group_id)
         if state is None:
             return {}
         claims: Claims = {}
@@ -144,94 +111,63 @@ class QueueMachine:
                 continue
             if holder.transactional_id:
                 continue  # the end of its transaction decides
-            some = claims.setdefault((where, holder.lease_id), [])
+            some = claims.setdefault((state.where, holder.lease_id), [])
             for start, end, attempt in state.attempts(low, high):
                 some.append(Claim(start, end, attempt, place))
                 place += end - start + 1
         return claims
 
-    # --- groups and states -----------------------------------------------------------------------
-
-    def take_former_settings(self) -> dict[GroupId, QueueSettings]:
-        """What the log said of settings, when it kept them; a snapshot has them up to this call."""
-        taken: dict[GroupId, QueueSettings] = {}
-        for group in self.groups.values():
-            if group.former_settings is not None:
-                taken[group.group_id] = group.former_settings
-                group.former_settings = None
-        return taken
-
-    def take_former_members(
-        self,
-    ) -> tuple[dict[GroupId, int], list[tuple[GroupId, QueueMember]]]:
-        """As `take_former_settings`: how often members came or went in each group, and who is."""
-        epochs: dict[GroupId, int] = {}
-        members: list[tuple[GroupId, QueueMember]] = []
-        for group in self.groups.values():
-            if group.generation:
-                epochs[group.group_id] = group.generation
-                members += [(group.group_id, each) for each in group.members.values()]
-                group.generation, group.members = 0, {}
-        return epochs, members
+    # --- groups in the partition ------------------------------------------------------------------
 
     def open(
         self,
-        where: Where,
+        now: Timestamp,
+        group_id: GroupId,
         topic_id: TopicId,
         floor: Offset,
         adopted_at: Timestamp = NO_TIMESTAMP,
     ) -> Decision[QueueRecord, None]:
-        """Begin in a partition, or anew in a topic that was deleted and made again."""
-        state = self.state(where)
+        """Begin in the partition.
+
+        A new ledger counts its deliveries from the time on, so that no receipt of an earlier topic
+        of the same name, or of a ledger that a power cut took, is good for anything here.
+        """
+        state = self.states.get(group_id)
         if state is not None and state.topic_id == topic_id:
             return Decision((), None)
-        records: list[QueueRecord] = []
-        if where.group_id not in self.groups:
-            records.append(GroupCreated(where.group_id))
-        return Decision((*records, Opened(where, topic_id, floor, adopted_at)), None)
+        where = Where(group_id, self.topic, self.partition)
+        opened = Opened(where, topic_id, floor, adopted_at)
+        is_new = self.next_lease_id == 1
+        first = Numbered(max(now * LEASES_A_MS, 1))
+        return Decision((first, opened) if is_new else (opened,), None)
 
     def move_ack_floor(
-        self, where: Where, floor: Offset, adopted_at: Timestamp = NO_TIMESTAMP
+        self, group_id: GroupId, floor: Offset, adopted_at: Timestamp = NO_TIMESTAMP
     ) -> Decision[QueueRecord, None]:
         """By decree; `adopted_at` is the time of the offset commit that asks for it."""
-        state = self.state(where)
+        state = self.states.get(group_id)
         if state is None:
             return Decision((), None)
-        return Decision((AckFloorMoved(where, floor, self.next_lease_id, adopted_at),), None)
+        return Decision((AckFloorMoved(state.where, floor, self.next_lease_id, adopted_at),), None)
 
     def shorten_log(
-        self, topic: TopicName, partition: int, topic_id: TopicId, end: Offset
+        self, topic_id: TopicId, end: Offset
     ) -> Decision[QueueRecord, list[tuple[Where, Offset]]]:
-        """A log ends at `end`, whatever was known of it; gives the floors of who knew more.
+        """The partition's log ends at `end`, whatever was known; gives the floors of who knew more.
 
         To be durable before anything is written to that log.
         """
-        found = (
-            group.states.get(TopicPartition(topic, partition)) for group in self.groups.values()
-        )
-        over = [each for each in found if each is not None and each.topic_id == topic_id]
-        floors = [(each.where, each.ack_floor) for each in over if each.reaches(end)]
-        if not floors and not self.dead_letter_index(topic, partition).reaches(end):
+        mine = [each for each in self.states.values() if each.topic_id == topic_id]
+        floors = [(each.where, each.ack_floor) for each in mine if each.reaches(end)]
+        if not floors and not self.dead_letters.reaches(end):
             return Decision((), [])
-        record = LogShortened(topic, partition, topic_id, end, self.next_lease_id)
+        record = LogShortened(self.topic, self.partition, topic_id, end, self.next_lease_id)
         return Decision((record,), floors)
 
     def forget_group(self, group_id: GroupId) -> Decision[QueueRecord, None]:
-        self.group(group_id)
-        return Decision((GroupForgotten(group_id),), None)
-
-    def forget_partitions(
-        self, group_id: GroupId, topic: TopicName
-    ) -> Decision[QueueRecord, list[int]]:
-        """Of one group in one topic; gives the partitions that it had begun in."""
-        found = sorted(place[1] for place in self.group(group_id).states if place[0] == topic)
-        return Decision((PartitionsForgotten(group_id, topic),) if found else (), found)
-
-    def forget_topic(self, topic: TopicName) -> Decision[QueueRecord, None]:
-        is_known = any(name == topic for name, _ in self.dead_letter_indexes) or any(
-            name == topic for group in self.groups.values() for name, _ in group.states
-        )
-        return Decision((Forgotten(topic),) if is_known else (), None)
+        """The group begins anew in the partition, if it ever does."""
+        is_known = group_id in self.states
+        return Decision((PartitionsForgotten(group_id, self.topic),) if is_known else (), None)
 
     def resume(self, now: Timestamp, *, skips_leases: bool) -> Decision[QueueRecord, None]:
         """After a restart: what ran out while nobody could ack it has not failed.
@@ -240,13 +176,13 @@ class QueueMachine:
         So a new number is given to leases when there may have been such deliveries.
         """
         records: list[QueueRecord] = []
-        if any(state.has_deadlines for state in self.states()):
+        if any(state.has_deadlines for state in self.states.values()):
             records.append(Resumed(now))
         if skips_leases:
             records.append(Numbered(self.next_lease_id + LEASES_SKIPPED))
         return Decision(records, None)
 
-    def remove_consumer(
+    def release_consumer(
         self,
         now: Timestamp,
         group_id: GroupId,
@@ -255,63 +191,54 @@ class QueueMachine:
         failed: bool,
         deliveries_max: int | None = None,
     ) -> Decision[QueueRecord, int]:
-        """What it holds comes back; gives how many messages that are.
+        """What the consumer holds comes back; gives how many messages that are.
 
         Not what a transaction of it acks: that comes back when the transaction has failed.
         `deliveries_max` is as in `release`.
         """
-        group = self.group(group_id)
-        records: list[QueueRecord] = []
-        count = 0
-        for state in group.states.values():
-            mine = [
-                lease
-                for lease in state.leases
-                if lease.consumer == consumer and not lease.transactional_id
-            ]
-            offsets = [offset for lease in mine for offset in state.in_lease(lease)]
-            count += len(offsets)
-            if failed:
-                error = "its consumer was lost"
-                records += settling.fail(state, group.settings, now, offsets, "lost", error=error)[
-                    0
-                ]
-            else:
-                records += settling.release(
-                    state, now, offsets, deliveries_max=_deliveries_max(group, deliveries_max)
-                )[0]
-        return Decision(records, count)
+        group, state = self.table.group(group_id), self.states[group_id]
+        mine = [
+            lease
+            for lease in state.leases
+            if lease.consumer == consumer and not lease.transactional_id
+        ]
+        offsets = [offset for lease in mine for offset in state.in_lease(lease)]
+        if failed:
+            error = "its consumer was lost"
+            found = settling.fail(state, group.settings, now, offsets, "lost", error=error)[0]
+        else:
+            limit = _deliveries_max(group, deliveries_max)
+            found = settling.release(state, now, offsets, deliveries_max=limit)[0]
+        return Decision(found, len(offsets))
 
     # --- handing out ------------------------------------------------------------------------------
 
     def lease(
-        self,
-        now: Timestamp,
-        group: QueueGroup,
-        consumer: str,
-        selections: Sequence[Selection],
-        visibility_ms: int | None = None,
-    ) -> Decision[QueueRecord, Delivery | None]:
-        """Give the consumer what was chosen; None when the choice is void: choose again."""
-        if any(selection.moves != selection.state.moves for selection in selections):
-            return Decision((), None)
+        self, now: Timestamp, consumer: str, selection: Selection, deadline: Timestamp
+    ) -> Decision[QueueRecord, int]:
+        """Give the consumer what was chosen; gives the number of the delivery."""
         lease_id = self.next_lease_id
-        deadline = Timestamp(now + (visibility_ms or group.settings.visibility_ms))
-        records: list[QueueRecord] = []
-        for selection in selections:
-            records += decide_lease(selection, lease_id, consumer, now, deadline)
-        return Decision(records, Delivery(lease_id, deadline))
+        return Decision(decide_lease(selection, lease_id, consumer, now, deadline), lease_id)
 
-    # --- endings: one outcome a receipt -----------------------------------------------------------
+    # --- endings: one outcome a receipt; `outcomes` is filled in at the claims' places ------------
 
-    def ack(self, claims: Claims, count: int) -> Decision[QueueRecord, Outcomes]:
+    def ack(self, claims: Claims, outcomes: Outcomes) -> Decision[QueueRecord, None]:
         return self._settle(
-            claims, count, lambda _, state, some, out: settling.ack(state, some, out), is_ack=True
+            claims,
+            outcomes,
+            lambda _, state, some, out: settling.ack(state, some, out),
+            is_ack=True,
         )
 
     def nack(
-        self, now: Timestamp, claims: Claims, count: int, *, delay_ms: int | None, reason: str
-    ) -> Decision[QueueRecord, Outcomes]:
+        self,
+        now: Timestamp,
+        claims: Claims,
+        outcomes: Outcomes,
+        *,
+        delay_ms: int | None,
+        reason: str,
+    ) -> Decision[QueueRecord, None]:
         def ending(
             group: QueueGroup, state: PartitionState, some: list[Claim], outcomes: Outcomes
         ) -> Records:
@@ -329,26 +256,26 @@ class QueueMachine:
                 outcomes[claim.places] = [verdicts[offset] for offset in offsets]
             return records
 
-        return self._settle(claims, count, ending)
+        return self._settle(claims, outcomes, ending)
 
     def reject(
-        self, now: Timestamp, claims: Claims, count: int, *, reason: str
-    ) -> Decision[QueueRecord, Outcomes]:
+        self, now: Timestamp, claims: Claims, outcomes: Outcomes, *, reason: str
+    ) -> Decision[QueueRecord, None]:
         return self._settle(
             claims,
-            count,
+            outcomes,
             lambda _, state, some, out: _same(
                 settling.reject(state, now, _offsets(some), reason), some, out, settling.REJECTED
             ),
         )
 
     def extend(
-        self, now: Timestamp, claims: Claims, count: int, *, visibility_ms: int
-    ) -> Decision[QueueRecord, Outcomes]:
+        self, now: Timestamp, claims: Claims, outcomes: Outcomes, *, visibility_ms: int
+    ) -> Decision[QueueRecord, None]:
         verdict = settling.Verdict("extended", deadline=Timestamp(now + visibility_ms))
         return self._settle(
             claims,
-            count,
+            outcomes,
             lambda _, state, some, out: _same(
                 settling.extend(state, now, _offsets(some), visibility_ms), some, out, verdict
             ),
@@ -358,11 +285,11 @@ class QueueMachine:
         self,
         now: Timestamp,
         claims: Claims,
-        count: int,
+        outcomes: Outcomes,
         *,
         delay_ms: int = 0,
         deliveries_max: int | None = None,
-    ) -> Decision[QueueRecord, Outcomes]:
+    ) -> Decision[QueueRecord, None]:
         """Give messages back; those that were delivered `deliveries_max` times die.
 
         None: the group's `max_deliveries`; 0: no limit.
@@ -386,32 +313,33 @@ class QueueMachine:
                 ]
             return records
 
-        return self._settle(claims, count, ending)
+        return self._settle(claims, outcomes, ending)
 
     def _settle(
-        self, claims: Claims, count: int, ending: Ending, *, is_ack: bool = False
-    ) -> Decision[QueueRecord, Outcomes]:
-        outcomes: Outcomes = [UNKNOWN] * count
+        self, claims: Claims, outcomes: Outcomes, ending: Ending, *, is_ack: bool = False
+    ) -> Decision[QueueRecord, None]:
         records: list[QueueRecord] = []
         for (where, lease_id), some in claims.items():
-            state = self.state(where)
+            state = self.states.get(where.group_id)
             if state is None or not 0 < lease_id < self.next_lease_id:
                 continue
             good = list(settling.good_claims(state, lease_id, some, outcomes, is_ack=is_ack))
             if good:
-                records += ending(self.groups[where.group_id], state, good, outcomes)
-        return Decision(records, outcomes)
+                records += ending(self.table.groups[where.group_id], state, good, outcomes)
+        return Decision(records, None)
 
     # --- transactions -----------------------------------------------------------------------------
 
     def reserve_for_transaction(
-        self, claims: Claims, count: int, transactional_id: str
-    ) -> Decision[QueueRecord, Outcomes]:
-        """Let messages in flight be acked by the end of a transaction; all of them or none."""
-        outcomes: Outcomes = [UNKNOWN] * count
+        self, claims: Claims, outcomes: Outcomes, transactional_id: str
+    ) -> Decision[QueueRecord, None]:
+        """Let messages in flight be acked by the end of a transaction.
+
+        Who wants all of them or none looks at the outcomes before anything is written.
+        """
         records: list[QueueRecord] = []
         for (where, lease_id), some in claims.items():
-            state = self.state(where)
+            state = self.states.get(where.group_id)
             if state is None or not 0 < lease_id < self.next_lease_id:
                 continue
             good = list(
@@ -424,15 +352,14 @@ class QueueMachine:
             if good:
                 ranges = joined((claim.first, claim.last) for claim in good)
                 records.append(Reserved(where, ranges, transactional_id))
-        if any(isinstance(outcome, QueueError) for outcome in outcomes):
-            return Decision((), outcomes)
-        return Decision(records, outcomes)
+        return Decision(records, None)
 
     def end_reservations(
         self, now: Timestamp, transactional_id: str, *, commits: bool
     ) -> Decision[QueueRecord, frozenset[GroupId]]:
         """The transaction is over; gives whose messages it had."""
-        states = self.reservations.get(transactional_id, {})
+        reserved = self.table.reservations.get(transactional_id, {})
+        states = [each for each in self.states.values() if each in reserved]
         records = [
             ReservationsEnded(state.where, transactional_id, commits, now) for state in states
         ]
@@ -446,24 +373,25 @@ class QueueMachine:
         """Dead messages are written to `topic`, in the same partition, durably and below `end`."""
         return Decision((DeadLettered(where, ranges_of(sorted(offsets)), topic, end),), None)
 
-    def start_redrive(
-        self, topic: TopicName, partition: int, moves: Iterable[Move]
-    ) -> Decision[QueueRecord, tuple[Move, ...]]:
+    def start_redrive(self, moves: Iterable[Move]) -> Decision[QueueRecord, tuple[Move, ...]]:
         """Dead letters are to go elsewhere; gives the moves without what is no longer there."""
-        box = self.dead_letter_index(topic, partition)
-        possible = []
+        dead_letters, possible = self.dead_letters, []
         for move in moves:
-            free = ranges_of(offset for offset in each_offset(move.ranges) if box.is_free(offset))
+            free = ranges_of(
+                each for each in each_offset(move.ranges) if dead_letters.is_free(each)
+            )
             if free:
                 possible.append(msgspec.structs.replace(move, ranges=free))
         moving = tuple(possible)
-        return Decision((RedriveStarted(topic, partition, moving),) if moving else (), moving)
+        record = RedriveStarted(self.topic, self.partition, moving)
+        return Decision((record,) if moving else (), moving)
 
     def remove_dead_letters(
-        self, topic: TopicName, partition: int, ranges: Ranges, floor: Offset, kept: Ranges = ()
+        self, ranges: Ranges, floor: Offset, kept: Ranges = ()
     ) -> Decision[QueueRecord, None]:
         """Dead letters leave: those in `ranges`, and all below `floor`; `kept` stay."""
-        return Decision((DeadLettersRemoved(topic, partition, ranges, floor, kept),), None)
+        record = DeadLettersRemoved(self.topic, self.partition, ranges, floor, kept)
+        return Decision((record,), None)
 
     # --- deadlines --------------------------------------------------------------------------------
 
@@ -495,18 +423,23 @@ class QueueMachine:
         return Decision(records, Due(frozenset(woken), has_dead))
 
     def _expire(self, state: PartitionState, now: Timestamp, count: int) -> list[QueueRecord]:
-        settings = self.groups[state.where.group_id].settings
+        settings = self.table.groups[state.where.group_id].settings
         offsets = [offset for _, some in state.expired(now, count) for offset in some]
         error = "not acknowledged in time"
         return settling.fail(state, settings, now, offsets, "timed_out", error=error)[0]
 
-    def watch(self, state: PartitionState) -> None:
-        """Have the next deadline regard the state; also for who looked for ready messages."""
+    def watch(self, state: PartitionState) -> bool:
+        """Have the next deadline regard the state; whether that is a new one.
+
+        Also for who looked for ready messages.
+        """
         alarm = state.next_alarm()
-        if alarm is not None and (state.alarm is None or alarm < state.alarm):
-            state.alarm = alarm
-            self._serial += 1
-            heapq.heappush(self._alarms, (alarm, self._serial, state))
+        if alarm is None or (state.alarm is not None and alarm >= state.alarm):
+            return False
+        state.alarm = alarm
+        self._serial += 1
+        heapq.heappush(self._alarms, (alarm, self._serial, state))
+        return True
 
     # --- applying ---------------------------------------------------------------------------------
 
@@ -526,67 +459,45 @@ class QueueMachine:
                 self._apply_to_state(record)
             case Reserved() | ReservationsEnded():
                 self._apply_reservation(record)
-            case GroupCreated(group_id=group_id):
-                group = self.groups.setdefault(group_id, QueueGroup(group_id, self._settings_of))
-                group.former_settings = record.settings
-                group.generation = max(group.generation, record.generation)
-                group.has_begun = group.has_begun or record.has_begun
-            case MemberJoined(group_id=group_id, member=member):
-                group = self.groups[group_id]
-                group.members[member.member_id] = member
-                group.generation = max(group.generation, member.generation)
-            case MemberLeft(group_id=group_id, member_id=member_id):
-                group = self.groups[group_id]
-                group.members.pop(member_id, None)
-                group.generation += 1
-            case GroupForgotten(group_id=group_id):
-                group = self.groups.pop(group_id)
-                for place in list(group.states):
-                    self._drop(group, place)
             case Opened(where=where, topic_id=topic_id, floor=floor, adopted_at=adopted_at):
-                state = PartitionState(where, topic_id, floor, self.groups[where.group_id].book)
+                group = self.table.group_of(where.group_id)
+                state = PartitionState(where, topic_id, floor, group.book)
                 state.adopted_at = adopted_at
+                state.fence = self.next_lease_id  # whatever was handed out before is not its own
                 self._put(state)
-            case PartitionSnapshot():
-                self._put(snapshot.restore(record, self.groups[record.where.group_id].book))
+            case PartitionSnapshot(where=where):
+                self._put(snapshot.restore(record, self.table.group_of(where.group_id).book))
             case MessagesSnapshot(where=where):
-                state = self.groups[where.group_id].states[
-                    TopicPartition(where.topic, where.partition)
-                ]
+                state = self.states[where.group_id]
                 snapshot.restore_messages(state, record)
-                self._note_restored(state)
-            case PartitionsForgotten(group_id=group_id, topic=topic):
-                group = self.groups[group_id]
-                for place in [place for place in group.states if place[0] == topic]:
-                    self._drop(group, place)
-            case Forgotten(topic=topic):
-                self._forget_topic(topic)
+                self.table.note_restored(state)
+                self.watch(state)
+            case PartitionsForgotten(group_id=group_id):
+                self._drop(group_id)
             case Resumed(at=at):
-                for state in self.states():
+                for state in self.states.values():
                     state.resume(at)
                     self.watch(state)
             case LogShortened():
                 self._shorten(record)
-            case RedriveStarted(topic=topic, partition=partition, moves=moves):
-                self._dead_letter_index(topic, partition).moves.extend(moves)
-            case DeadLettersRemoved(topic=topic, partition=partition, ranges=ranges, floor=floor):
-                self._dead_letter_index(topic, partition).remove(ranges, floor, record.kept)
-            case DeadLetterSnapshot(topic=topic, partition=partition):
-                box = self._dead_letter_index(topic, partition)
-                box.remove(record.taken, record.floor)
-                box.end = record.end
-                box.moves.extend(record.moves)
             case Numbered(next_lease_id=next_lease_id):
                 self.next_lease_id = next_lease_id
+            case RedriveStarted(moves=moves):
+                self.dead_letters.moves.extend(moves)
+            case DeadLettersRemoved(ranges=ranges, floor=floor, kept=kept):
+                self.dead_letters.remove(ranges, floor, kept)
+            case DeadLetterSnapshot(taken=taken, floor=floor, end=end, moves=moves):
+                self.dead_letters.remove(taken, floor)
+                self.dead_letters.moves.extend(moves)
+                self.dead_letters_end = end
 
     def _apply_to_state(
         self,
         record: Leased | Finished | Returned | Extended | MarkedDead | DeadLettered | AckFloorMoved,
     ) -> None:
-        where = record.where
-        group = self.groups[where.group_id]
-        state = group.states[TopicPartition(where.topic, where.partition)]
-        totals = group.totals_in(where.topic)
+        group_id = record.where.group_id
+        state = self.states[group_id]
+        totals = self.table.groups[group_id].totals_in(self.topic)
         match record:
             case Leased():
                 state.lease(record)
@@ -607,111 +518,74 @@ class QueueMachine:
                 totals.extended += len(record.offsets)
             case MarkedDead():
                 state.mark_dead(record)
-                self._with_dead[state] = None
+                self.table.note_dead(state)
                 count_dead(totals, record)
-            case DeadLettered():
-                self._apply_dead_lettered(state, record)
+            case DeadLettered(ranges=ranges, dead_letters_end=end):
+                dead = [each for each in each_offset(ranges) if state.messages.get(each) == DEAD]
+                state.finish(ranges_of(dead))
+                self.dead_letters_end = end or self.dead_letters_end
+                self.table.note_dead(state)
             case AckFloorMoved(floor=floor, fence=fence, adopted_at=adopted_at):
                 state.move_ack_floor(floor, fence)
                 if adopted_at != NO_TIMESTAMP:
                     state.adopted_at = adopted_at
-                self._note_dead(state)
+                self.table.note_dead(state)
         self.watch(state)
 
     def _apply_reservation(self, record: Reserved | ReservationsEnded) -> None:
-        where = record.where
-        group = self.groups[where.group_id]
-        state = group.states[TopicPartition(where.topic, where.partition)]
+        where, transactional_id = record.where, record.transactional_id
+        state = self.states[where.group_id]
         match record:
-            case Reserved(transactional_id=transactional_id):
+            case Reserved():
                 state.reserve_for_transaction(record)
-                self.reservations.setdefault(transactional_id, {})[state] = None
-            case ReservationsEnded(transactional_id=transactional_id, commits=True):
+                self.table.note_reserved(transactional_id, state)
+            case ReservationsEnded(commits=True):
                 done = Finished(where, state.reserved_ranges(transactional_id))
                 state.finish(done.ranges)
-                count_finished(group.totals_in(done.where.topic), done)
-                self._note_reservation_ended(transactional_id, state)
-            case ReservationsEnded(transactional_id=transactional_id, at=at):
+                count_finished(self.table.groups[where.group_id].totals_in(self.topic), done)
+                self.table.note_reservation_ended(transactional_id, state)
+            case ReservationsEnded(at=at):
                 state.cancel_reservation(transactional_id, at)
-                self._note_reservation_ended(transactional_id, state)
+                self.table.note_reservation_ended(transactional_id, state)
         self.watch(state)
-
-    def _note_reservation_ended(self, transactional_id: str, state: PartitionState) -> None:
-        states = self.reservations.get(transactional_id, {})
-        states.pop(state, None)
-        if not states:
-            self.reservations.pop(transactional_id, None)
-
-    def _apply_dead_lettered(self, state: PartitionState, record: DeadLettered) -> None:
-        dead = [
-            offset for offset in each_offset(record.ranges) if state.messages.get(offset) == DEAD
-        ]
-        state.finish(ranges_of(dead))
-        box = self._dead_letter_index(record.dead_letter_topic, record.where.partition)
-        box.end = max(box.end, record.dead_letters_end)
-        self._note_dead(state)
 
     def _shorten(self, record: LogShortened) -> None:
-        place = TopicPartition(record.topic, record.partition)
-        for group in self.groups.values():
-            state = group.states.get(place)
-            if state is None or state.topic_id != record.topic_id:
-                continue
-            if state.reaches(record.end):
+        for state in self.states.values():
+            if state.topic_id == record.topic_id and state.reaches(record.end):
                 state.shorten(record.end, record.fence)
-                self._note_dead(state)
+                self.table.note_dead(state)
                 self.watch(state)
-        if place in self.dead_letter_indexes:
-            self.dead_letter_indexes[place].shorten(record.end)
-
-    def _note_dead(self, state: PartitionState) -> None:
-        if state.dead:
-            self._with_dead[state] = None
-        else:
-            self._with_dead.pop(state, None)
-
-    def _dead_letter_index(self, topic: TopicName, partition: int) -> DeadLetterIndex:
-        return self.dead_letter_indexes.setdefault(
-            TopicPartition(topic, partition), DeadLetterIndex()
-        )
+        self.dead_letters.shorten(record.end)
 
     def _put(self, state: PartitionState) -> None:
-        group = self.groups[state.where.group_id]
-        place = TopicPartition(state.where.topic, state.where.partition)
-        self._drop(group, place)
-        group.states[place] = state
-        group.has_begun = True
-        self._note_restored(state)
-
-    def _note_restored(self, state: PartitionState) -> None:
-        for transactional_id in state.reserved:
-            self.reservations.setdefault(transactional_id, {})[state] = None
-        self._note_dead(state)
+        self._drop(state.where.group_id)
+        self.states[state.where.group_id] = state
+        self.table.put(state)
         self.watch(state)
 
-    def _drop(self, group: QueueGroup, place: TopicPartition) -> None:
-        state = group.states.pop(place, None)
+    def _drop(self, group_id: GroupId) -> None:
+        state = self.states.pop(group_id, None)
         if state is not None:
-            for transactional_id in [
-                each for each, reserved in self.reservations.items() if state in reserved
-            ]:
-                self._note_reservation_ended(transactional_id, state)
-            state.clear()
-            state.alarm = None
-            self._with_dead.pop(state, None)
-
-    def _forget_topic(self, topic: TopicName) -> None:
-        for group in self.groups.values():
-            group.topic_totals.pop(topic, None)
-            for place in [place for place in group.states if place[0] == topic]:
-                self._drop(group, place)
-        for place in [place for place in self.dead_letter_indexes if place[0] == topic]:
-            del self.dead_letter_indexes[place]
+            self.table.drop(state)
 
     # --- keeping ----------------------------------------------------------------------------------
 
     def snapshot(self) -> Generator[QueueRecord, None, None]:
-        taken = QueueSnapshot(self.next_lease_id, self.groups, self.dead_letter_indexes)
+        dead_letters = self.dead_letters
+        taken = QueueSnapshot(
+            self.states,
+            (
+                Numbered(self.next_lease_id),
+                DeadLetterSnapshot(
+                    self.topic,
+                    self.partition,
+                    dead_letters.floor,
+                    dead_letters.taken.ranges,
+                    self.dead_letters_end,
+                    tuple(dead_letters.moves),
+                ),
+            ),
+        )
         self._snapshot = taken
         return self._read(taken)
 
@@ -721,7 +595,7 @@ class QueueMachine:
         finally:
             if taken is self._snapshot:
                 self._snapshot = None
-                for state in self.states():
+                for state in self.states.values():
                     state.copy = None
 
     def encode(self, record: QueueRecord) -> bytes:

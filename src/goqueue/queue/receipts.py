@@ -1,9 +1,13 @@
 """Receipts: the text by which a consumer names one delivery of one message.
 
-    topic:partition:offset:attempt:lease.group
+    topic:partition:offset:attempt:lease-epoch.group
 
-`lease` (hexadecimal) is the number of the delivery, unique for the broker: it fences a delivery
-even from another one of the same attempt.  The group comes last, for its name may hold anything.
+`lease` is the number of the delivery, unique in the partition's ledger: it fences a delivery even
+from another one of the same attempt.  `epoch` is that of the partition's leader, and always 0 where
+nodes have no peers.  Both are hexadecimal.  The group comes last, for its name may hold anything.
+
+A receipt from before partitions had ledgers has no epoch.  Its lease was unique for the broker; the
+ledgers count on from there, so it is as good as it was.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +20,7 @@ from goqueue.queue.records import Where
 
 LENGTH_MAX = 1_000
 
+NO_PEERS_EPOCH = 0  # of the leader of a partition that only this node has
 _DIGITS_MAX = 19
 STEP_MAX = 256  # receipts that are written at once, to be compared
 
@@ -55,7 +60,7 @@ def receipt(
 @lru_cache(maxsize=1024)
 def frame(topic: str, partition: int, lease_id: int, group_id: str) -> tuple[str, str]:
     """What all receipts of one delivery share; a large one has thousands."""
-    return f"{topic}:{partition}:", f":{lease_id:x}.{group_id}"
+    return f"{topic}:{partition}:", f":{lease_id:x}-{NO_PEERS_EPOCH}.{group_id}"
 
 
 def read_receipts(texts: Sequence[str]) -> tuple[Claims, dict[int, ReceiptMalformed]]:
@@ -115,9 +120,12 @@ def _alike(given: Sequence[str], expected: Sequence[str]) -> int:
 
 
 def _key(topic: str, partition: str, nonce: str) -> tuple[Where, int]:
-    lease, dot, group_id = nonce.partition(".")
-    if not topic or not dot or not group_id or len(lease) > _DIGITS_MAX:
+    numbers, dot, group_id = nonce.partition(".")
+    lease, dash, epoch = numbers.partition("-")
+    if not topic or not dot or not group_id or len(numbers) > 2 * _DIGITS_MAX:
         raise ValueError(nonce)
+    if dash:
+        int(epoch, 16)  # it must be one; the ledger alone says what the lease is good for
     return Where(GroupId(group_id), TopicName(topic), _number(partition)), int(lease, 16)
 
 

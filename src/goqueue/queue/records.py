@@ -315,12 +315,14 @@ class MessagesSnapshot(msgspec.Struct, frozen=True, tag="ledger_part", kw_only=T
 
 
 class DeadLetterSnapshot(msgspec.Struct, frozen=True, tag="letters"):
-    """Of one partition of dead letters: what was taken, and up to where it was written."""
+    """Dead letters, as one partition has to do with them on either side."""
 
     topic: TopicName
     partition: int
     floor: Offset
-    taken: Ranges
+    taken: Ranges  # of the letters in the partition
+    # In a ledger: up to where the partition's own dead messages are noted as written to its dead
+    # letters.  In the log of all partitions: up to where the letters in the partition are noted.
     end: Offset
     moves: tuple[Move, ...] = ()
 
@@ -329,12 +331,13 @@ class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
     next_lease_id: int
 
 
+class LedgersSplit(msgspec.Struct, frozen=True, tag="split"):
+    """Each partition has a ledger of its own: what this log said of partitions is there."""
+
+
+# What the ledger of a partition holds.
 QueueRecord: TypeAlias = (
-    GroupCreated
-    | GroupForgotten
-    | MemberJoined
-    | MemberLeft
-    | Opened
+    Opened
     | Leased
     | Finished
     | Returned
@@ -346,7 +349,6 @@ QueueRecord: TypeAlias = (
     | AckFloorMoved
     | LogShortened
     | PartitionsForgotten
-    | Forgotten
     | RedriveStarted
     | DeadLettersRemoved
     | Resumed
@@ -355,26 +357,45 @@ QueueRecord: TypeAlias = (
     | DeadLetterSnapshot
     | Numbered
 )
+# What groups are, whatever their partitions; `Forgotten` only in logs of before.
+GroupRecord: TypeAlias = (
+    GroupCreated | GroupForgotten | MemberJoined | MemberLeft | Forgotten | LedgersSplit
+)
 
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
 _decoder: msgspec.msgpack.Decoder[QueueRecord] = msgspec.msgpack.Decoder(QueueRecord)
+_any_decoder: msgspec.msgpack.Decoder[QueueRecord | GroupRecord] = msgspec.msgpack.Decoder(
+    QueueRecord | GroupRecord
+)
 
 
-def encode(record: QueueRecord) -> bytes:
+def encode(record: QueueRecord | GroupRecord) -> bytes:
     return bytes((FORMAT_VERSION,)) + _encoder.encode(record)
 
 
 def decode(data: bytes) -> QueueRecord:
-    if not data or data[0] != FORMAT_VERSION:
-        raise CorruptData(f"queue record of format {data[:1].hex() or 'none'}, 01 expected")
-    body = memoryview(data)[1:]
     try:
-        return _decoder.decode(body)
+        return _decoder.decode(_body(data))
+    except msgspec.DecodeError as error:
+        raise CorruptData(f"queue record: {error}") from error
+
+
+def decode_any(data: bytes) -> QueueRecord | GroupRecord:
+    """A record of the log that groups share, which was the log of all partitions before."""
+    body = _body(data)
+    try:
+        return _any_decoder.decode(body)
     except msgspec.DecodeError as error:
         former = _decode_former_settings(body)
         if former is None:
             raise CorruptData(f"queue record: {error}") from error
         return former
+
+
+def _body(data: bytes) -> memoryview:
+    if not data or data[0] != FORMAT_VERSION:
+        raise CorruptData(f"queue record of format {data[:1].hex() or 'none'}, 01 expected")
+    return memoryview(data)[1:]
 
 
 def _decode_former_settings(body: memoryview) -> GroupCreated | None:

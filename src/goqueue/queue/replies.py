@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
 from goqueue.model.record import Record
-from goqueue.queue.errors import QueueError
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import receipt
 
@@ -59,7 +59,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     dlq_topic: str | None = None  # where a dead or rejected one goes
 
 
-SettleOutcome = Settled | QueueError
+SettleOutcome = Settled | GoQueueError  # a refusal, or why its ledger could not be written
 
 
 class InFlight(msgspec.Struct, frozen=True, gc=False):

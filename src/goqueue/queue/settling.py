@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Timestamp
 from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
 from goqueue.queue.delivery import dead_message
@@ -48,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     deadline: Timestamp | None = None
 
 
-Outcomes = list[Verdict | QueueError]  # one for each receipt, in the request's order
+Outcomes = list[Verdict | GoQueueError]  # one for each receipt, in the request's order
 
 ACKED: Final = Verdict("acked")
 REJECTED: Final = Verdict("rejected")

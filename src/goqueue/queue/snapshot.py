@@ -1,4 +1,4 @@
-"""The queues in a snapshot: partitions as records and back, while messages come and go.
+"""A ledger in a snapshot: its groups' states as records and back, while messages come and go.
 
 A partition may hold a million messages, so it is written in pieces: one `PartitionSnapshot` with
 all that is small, and as many `MessagesSnapshot` as it needs.  `QueueSnapshot.before` is told of
@@ -7,13 +7,11 @@ written first.  See `goqueue.model.snapshots`; a `PartitionCopy` is the same for
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final
 
-from goqueue.model.ids import GroupId, Timestamp, TopicPartition
+from goqueue.model.ids import GroupId, Timestamp
 from goqueue.model.snapshots import Walk
-from goqueue.queue.dead_letter import DeadLetterIndex
-from goqueue.queue.group import QueueGroup
 from goqueue.queue.history import History
 from goqueue.queue.lease import Lease, LeaseBook
 from goqueue.queue.message_states import State, within
@@ -27,16 +25,11 @@ from goqueue.queue.records import (
     DeadMessage,
     Extended,
     Finished,
-    Forgotten,
-    GroupCreated,
-    GroupForgotten,
     HistorySnapshot,
     Leased,
     LeaseSnapshot,
     LogShortened,
     MarkedDead,
-    MemberJoined,
-    MemberLeft,
     MessagesSnapshot,
     Numbered,
     Opened,
@@ -48,7 +41,6 @@ from goqueue.queue.records import (
     Reserved,
     Resumed,
     Returned,
-    Where,
 )
 
 PART_ENTRIES_MAX: Final = 100  # in one record, which takes less than a millisecond
@@ -59,49 +51,17 @@ LeaseTerms = tuple[int, str, Timestamp, Timestamp, int]
 
 
 class QueueSnapshot:
-    """All queues as they were when this was made, though `before` says that they change."""
+    """A ledger as it was when this was made, though `before` says that it changes."""
 
-    def __init__(
-        self,
-        next_lease_id: int,
-        groups: dict[GroupId, QueueGroup],
-        indexes: dict[TopicPartition, DeadLetterIndex],
-    ) -> None:
-        self._next_lease_id = next_lease_id
-        self._groups = groups
-        self._indexes = indexes
-        queues = [queue for group in groups.values() for queue in group.states.values()]
-        self._group_walk = Walk(list(groups), self._group_kept)
-        self._index_walk = Walk(list(indexes), self._index_kept)
-        self._queue_walk = Walk(queues, PartitionCopy)
+    def __init__(self, states: dict[GroupId, PartitionState], head: Sequence[QueueRecord]) -> None:
+        self._states = states
+        self._head = head  # all that is not a group's
+        self._queue_walk = Walk(list(states.values()), PartitionCopy)
 
     def records(self) -> Generator[QueueRecord, None, None]:
-        yield Numbered(self._next_lease_id)
-        for group_and_members in self._group_walk:
-            yield from group_and_members
-        for index in self._index_walk:
-            yield from index
+        yield from self._head
         for queue in self._queue_walk:
             yield from queue.records()
-
-    def _group_kept(self, group_id: GroupId) -> list[QueueRecord]:
-        group = self._groups.get(group_id)
-        if group is None:
-            return []
-        head = GroupCreated(
-            group.group_id, group.former_settings, group.generation, group.has_begun
-        )
-        return [head, *(MemberJoined(group.group_id, each) for each in group.members.values())]
-
-    def _index_kept(self, place: TopicPartition) -> list[QueueRecord]:
-        index = self._indexes.get(place)
-        if index is None:
-            return []
-        return [
-            DeadLetterSnapshot(
-                *place, index.floor, index.taken.ranges, index.end, tuple(index.moves)
-            )
-        ]
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -111,90 +71,50 @@ class QueueSnapshot:
             case Leased(where=where):
                 new = [(first, last) for first, last, _ in record.fresh]
                 new += [(each[0], each[0]) for each in (*record.passed, *record.deferred)]
-                self._keep(where, _singles(record.again), new)
+                self._keep(where.group_id, _singles(record.again), new)
             case Finished(where=where, ranges=ranges) | Reserved(where=where, ranges=ranges):
-                self._keep(where, ranges)
+                self._keep(where.group_id, ranges)
             case Returned(where=where, offsets=offsets) | Extended(where=where, offsets=offsets):
-                self._keep(where, _singles(offsets))
+                self._keep(where.group_id, _singles(offsets))
             case MarkedDead(where=where, dead=messages):
                 dead = _singles(each.offset for each in messages)
-                self._keep(where, dead, dead)
+                self._keep(where.group_id, dead, dead)
             case DeadLettered(where=where, ranges=ranges):
-                self._keep(where, ranges)
-                self._index_walk.keep(TopicPartition(record.dead_letter_topic, where.partition))
+                self._keep(where.group_id, ranges)
             case ReservationsEnded(where=where, transactional_id=transactional_id):
-                for queue in self._at(where):
-                    self._keep(where, queue.reserved_ranges(transactional_id))
+                for queue in self._of(where.group_id):
+                    self._keep(where.group_id, queue.reserved_ranges(transactional_id))
             case AckFloorMoved(where=where, floor=floor):
-                for queue in self._at(where):
-                    self._keep(where, (ALL if floor < queue.ack_floor else (0, floor - 1),))
-            case LogShortened(topic=topic, partition=partition, end=end):
-                self._index_walk.keep(TopicPartition(topic, partition))
-                for group_id in self._groups:
-                    self._keep(Where(group_id, topic, partition), ((end, ALL[1]),))
+                for queue in self._of(where.group_id):
+                    below = (0, floor - 1)
+                    self._keep(where.group_id, (ALL if floor < queue.ack_floor else below,))
+            case LogShortened(end=end):
+                for group_id in self._states:
+                    self._keep(group_id, ((end, ALL[1]),))
             case Resumed():
-                for group in self._groups.values():
-                    for queue in group.states.values():
-                        self._keep(queue.where, (ALL,))
-            case RedriveStarted() | DeadLettersRemoved() | DeadLetterSnapshot():
-                self._index_walk.keep(TopicPartition(record.topic, record.partition))
-            case Forgotten(topic=topic):
-                for place in [place for place in self._indexes if place[0] == topic]:
-                    self._index_walk.keep(place)
-                for group in self._groups.values():
-                    self._keep_dropped(group, topic)
-            case Numbered():
-                return
-            case _:
-                self._before_group(record)
-
-    def _before_group(
-        self,
-        record: GroupCreated
-        | MemberJoined
-        | MemberLeft
-        | GroupForgotten
-        | PartitionsForgotten
-        | Opened
-        | PartitionSnapshot
-        | MessagesSnapshot,
-    ) -> None:
-        match record:
-            case GroupCreated() | MemberJoined() | MemberLeft():
-                self._group_walk.keep(record.group_id)
-            case GroupForgotten(group_id=group_id):
-                self._group_walk.keep(group_id)
-                self._keep_dropped(self._groups[group_id])
-            case PartitionsForgotten(group_id=group_id, topic=topic):
-                self._keep_dropped(self._groups[group_id], topic)
+                for group_id in self._states:
+                    self._keep(group_id, (ALL,))
             case (
                 Opened(where=where) | PartitionSnapshot(where=where) | MessagesSnapshot(where=where)
             ):
-                self._group_walk.keep(where.group_id)  # it has begun
-                self._keep(where, (ALL,))
+                self._keep(where.group_id, (ALL,))
+            case PartitionsForgotten(group_id=group_id):
+                for queue in self._of(group_id):  # it leaves to its copy what it had
+                    self._queue_walk.keep(queue)
+            case RedriveStarted() | DeadLettersRemoved() | DeadLetterSnapshot() | Numbered():
+                return  # that is in the head
 
-    def _keep(self, where: Where, ranges: Ranges, new: Iterable[Range] = ()) -> None:
-        """Messages of a queue are going to change; `new` ones to be held."""
-        for queue in self._at(where):
+    def _keep(self, group_id: GroupId, ranges: Ranges, new: Iterable[Range] = ()) -> None:
+        """Messages of a group are going to change; `new` ones to be held."""
+        for queue in self._of(group_id):
             self._queue_walk.keep(queue)
             if queue.copy is not None:
                 queue.copy.keep(ranges)
                 queue.copy.leave_out(new)
 
-    def _keep_dropped(self, group: QueueGroup, topic: str | None = None) -> None:
-        """A queue that goes as a whole leaves to its copy what it had."""
-        for (name, _), queue in group.states.items():
-            if topic in (None, name):
-                self._queue_walk.keep(queue)
-
-    def _at(self, where: Where) -> Iterator[PartitionState]:
-        """The queue there, if there is one."""
-        group = self._groups.get(where.group_id)
-        queue = (
-            None
-            if group is None
-            else group.states.get(TopicPartition(where.topic, where.partition))
-        )
+    def _of(self, group_id: GroupId) -> Iterator[PartitionState]:
+        """The group's state, if there is one."""
+        queue = self._states.get(group_id)
         if queue is not None:
             yield queue
 

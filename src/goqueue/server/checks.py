@@ -1,9 +1,9 @@
 """What `/readyz` looks at beside the listeners.
 
 A check that fails makes the server not ready when nothing can be written through it: the disk has
-no room, or one of its own logs is read-only (without `__ledgers` no queue moves).  A partition of a
-topic that is read-only, or damaged, is told as a warning: all others are served.  So are dead
-letters that cannot be written, and metadata that this node cannot change.
+no room, or one of its own logs is read-only (without `__groups` no offset is committed).  A
+partition of a topic that is read-only, or damaged, is told as a warning: all others are served.  So
+are dead letters that cannot be written, and metadata that this node cannot change.
 """
 
 from typing import Final
@@ -49,7 +49,7 @@ def _controller(broker: Broker) -> str | None:
 
 def _partitions(broker: Broker) -> str | None:
     failed = [str(each) for each in broker.partitions.read_only() if not is_internal(each.topic)]
-    damaged = [str(each) for each in broker.partitions if each.log.damaged]
+    damaged = [str(each) for each in broker.partitions.logs() if each.log.damaged]
     problems = [
         f"{what}: {', '.join(names[:NAMED_MAX])}{', …' if len(names) > NAMED_MAX else ''}"
         for what, names in (("read-only", failed), ("with damaged batches", damaged))

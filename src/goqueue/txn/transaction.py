@@ -37,9 +37,11 @@ class GroupOffsets(msgspec.Struct, frozen=True):
 
 
 class QueueAcks(msgspec.Struct, frozen=True):
-    """Messages of queues that are acked with the transaction."""
+    """Messages of a partition that are acked with the transaction, in its queue ledger."""
 
     transactional_id: str
+    topic: str
+    partition: int
 
 
 # A partition takes part with the records that were written to it.

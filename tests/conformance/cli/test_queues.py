@@ -49,7 +49,7 @@ def test_receive_and_settle_by_receipts(run: Run, client: Client, orders: str):
         "three"
     ]
     run("queue", "ack", "nonsense", code=2)
-    run("queue", "ack", f"{orders}:0:0:9:ffff.{GROUP}", code=4)
+    run("queue", "ack", f"{orders}:0:0:9:fffffffffffffff.{GROUP}", code=4)
     run("queue", "ack", second, code=5)
     stats = decoded(run("queue", "stats", "-g", GROUP))
     assert stats["groups"][0]["totals"]["nacked"] >= 1
@@ -191,7 +191,7 @@ def test_the_client_tells_refusals_apart(client: Client, orders: str):
     with pytest.raises(Conflict):
         client.nack(message)
     with pytest.raises(NotFound):
-        client.ack(f"{orders}:0:0:9:ffff.{group}")
+        client.ack(f"{orders}:0:0:9:fffffffffffffff.{group}")
     (again,) = client.receive(orders, group, consumer="me")
     good, bad = client.ack(again, "nonsense")
     assert (good.action, bad.action) == ("acked", "")

@@ -4,21 +4,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.record import Record
-from goqueue.queue import QueueMachine, QueueSettings, Where
+from goqueue.queue import GroupTable, QueueMachine, QueueSettings, Where
 from goqueue.queue.delivery import Selection
 from goqueue.queue.delivery_batch import singles
 from goqueue.queue.lanes import LANES, NORMAL
+from goqueue.queue.machine import UNKNOWN
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
+from goqueue.queue.settling import Outcomes
 
 GROUP = GroupId("workers")
 TOPIC = TopicName("jobs")
 TOPIC_ID = TopicId(UUID(int=1))
 WHERE = Where(GROUP, TOPIC, 0)
+
+
+def new_machine(settings: QueueSettings | None = None) -> QueueMachine:
+    given = settings or QueueSettings()
+    return QueueMachine(TOPIC, 0, GroupTable(lambda _: given))
 
 
 class Bench:
@@ -30,7 +38,7 @@ class Bench:
         self.log: list[bytes] = []
         self.lanes: list[int] = []  # of the messages that were published
         self.now = Timestamp(1_000_000)
-        self.submit(lambda machine: machine.open(WHERE, TOPIC_ID, Offset(0)))
+        self.submit(lambda machine: machine.open(self.now, GROUP, TOPIC_ID, Offset(0)))
 
     # --- the host ---------------------------------------------------------------------------------
 
@@ -50,16 +58,14 @@ class Bench:
         return self._replayed([self.machine.encode(each) for each in self.machine.snapshot()])
 
     def _replayed(self, log: list[bytes]) -> QueueMachine:
-        machine = QueueMachine(lambda _: self.settings)
+        machine = new_machine(self.settings)
         for data in log:
             machine.apply(machine.decode(data))
         return machine
 
     @property
     def state(self) -> PartitionState:
-        state = self.machine.state(WHERE)
-        assert state is not None
-        return state
+        return self.machine.states[GROUP]
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -77,12 +83,13 @@ class Bench:
     def lease(self, consumer: str, count: int, visibility_ms: int | None = None) -> list[str]:
         """Choose in the order of lanes, what came back first; gives receipts."""
         selection = self.choose(count)
-        group = self.machine.group(GROUP)
-        delivered = self.submit(
-            lambda machine: machine.lease(self.now, group, consumer, [selection], visibility_ms)
+        visibility_ms = visibility_ms or self.settings.visibility_ms
+        deadline = Timestamp(self.now + visibility_ms)
+        lease_id = self.submit(
+            lambda machine: machine.lease(self.now, consumer, selection, deadline)
         )
         return [
-            receipt(TOPIC, 0, record.offset, attempt, delivered.lease_id, GROUP)
+            receipt(TOPIC, 0, record.offset, attempt, lease_id, GROUP)
             for record, attempt, *_ in singles(selection.chosen)
         ]
 
@@ -99,31 +106,35 @@ class Bench:
         return selection
 
     def ack(self, receipts: list[str]) -> Any:
-        return self._settle(receipts, lambda m, claims, n: m.ack(claims, n))
+        return self._settle(receipts, lambda m, claims, out: m.ack(claims, out))
 
     def nack(self, receipts: list[str], delay_ms: int | None = None) -> Any:
         return self._settle(
             receipts,
-            lambda m, claims, n: m.nack(self.now, claims, n, delay_ms=delay_ms, reason="no"),
+            lambda m, claims, out: m.nack(self.now, claims, out, delay_ms=delay_ms, reason="no"),
         )
 
     def reject(self, receipts: list[str]) -> Any:
         return self._settle(
-            receipts, lambda m, claims, n: m.reject(self.now, claims, n, reason="bad")
+            receipts, lambda m, claims, out: m.reject(self.now, claims, out, reason="bad")
         )
 
     def release(self, receipts: list[str]) -> Any:
-        return self._settle(receipts, lambda m, claims, n: m.release(self.now, claims, n))
+        return self._settle(receipts, lambda m, claims, out: m.release(self.now, claims, out))
 
     def extend(self, receipts: list[str], visibility_ms: int) -> Any:
         return self._settle(
             receipts,
-            lambda m, claims, n: m.extend(self.now, claims, n, visibility_ms=visibility_ms),
+            lambda m, claims, out: m.extend(self.now, claims, out, visibility_ms=visibility_ms),
         )
 
     def reserve_for_transaction(self, receipts: list[str], transactional_id: str) -> Any:
+        """All of them or none, as the host has it."""
         return self._settle(
-            receipts, lambda m, claims, n: m.reserve_for_transaction(claims, n, transactional_id)
+            receipts,
+            lambda m, claims, outcomes: _all_or_none(
+                m.reserve_for_transaction(claims, outcomes, transactional_id), outcomes
+            ),
         )
 
     def end_reservations(self, transactional_id: str, *, commits: bool) -> None:
@@ -134,11 +145,13 @@ class Bench:
     def _settle(
         self,
         receipts: list[str],
-        decide: Callable[[QueueMachine, Claims, int], Decision[QueueRecord, Any]],
+        decide: Callable[[QueueMachine, Claims, Outcomes], Decision[QueueRecord, Any]],
     ) -> Any:
         claims, malformed = read_receipts(receipts)
         assert not malformed
-        return self.submit(lambda machine: decide(machine, claims, len(receipts)))
+        outcomes: Outcomes = [UNKNOWN] * len(receipts)
+        self.submit(lambda machine: decide(machine, claims, outcomes))
+        return outcomes
 
     def pass_time(self, milliseconds: int) -> None:
         """The host calls the machine whenever it asked for it."""
@@ -152,7 +165,7 @@ class Bench:
 
     def dead_letter(self) -> list[int]:
         written: list[int] = []
-        for state, letters in self.machine.dead():
+        for state, letters in self.machine.table.dead():
             offsets = [letter.offset for letter in letters]
             written += offsets
             self._write_dead_letters(state.where, offsets)
@@ -177,19 +190,13 @@ def claim_of(text: str) -> Claim:
 
 def picture(machine: QueueMachine) -> dict[str, Any]:
     """Everything that must be the same after a replay."""
+    groups, letters = machine.table.groups, machine.dead_letters
     return {
         "next_lease_id": machine.next_lease_id,
-        "held": {g: dict(group.book.consumers) for g, group in machine.groups.items()},
-        "members": {
-            g: (group.generation, group.has_begun, group.members)
-            for g, group in machine.groups.items()
-        },
-        "letters": {
-            place: (box.floor, box.taken.ranges, box.end, box.moves)
-            for place, box in machine.dead_letter_indexes.items()
-        },
-        "dead": sorted((led.where.topic, len(letters)) for led, letters in machine.dead()),
-        "ledgers": {led.where: ledger_picture(led) for led in machine.states()},
+        "held": {g: dict(group.book.consumers) for g, group in groups.items()},
+        "letters": (letters.floor, letters.taken.ranges, letters.moves, machine.dead_letters_end),
+        "dead": sorted((led.where.topic, len(some)) for led, some in machine.table.dead()),
+        "ledgers": {group_id: ledger_picture(led) for group_id, led in machine.states.items()},
     }
 
 
@@ -229,6 +236,13 @@ def ledger_picture(state: PartitionState) -> dict[str, Any]:
             for transactional_id in sorted(state.reserved)
         },
     }
+
+
+def _all_or_none(
+    decision: Decision[QueueRecord, Any], outcomes: Outcomes
+) -> Decision[QueueRecord, Any]:
+    is_refused = any(isinstance(each, GoQueueError) for each in outcomes)
+    return Decision((), None) if is_refused else decision
 
 
 def _record(offset: int) -> Record:

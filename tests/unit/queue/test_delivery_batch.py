@@ -24,7 +24,7 @@ def test_messages_come_in_the_order_of_their_turns():
     assert [each.attempt for each in messages] == [1, 1, 3, 1, 1]
     assert [each.lane for each in messages] == [0, 0, 2, 4, 4]
     assert [(each.failures, each.timeouts) for each in messages[1:4]] == [(0, 0), (1, 1), (0, 0)]
-    assert messages[2].receipt == "jobs:0:1:3:7.workers"
+    assert messages[2].receipt == "jobs:0:1:3:7-0.workers"
 
 
 def test_spans_are_in_order_and_as_few_as_can_be():

@@ -16,7 +16,6 @@ from hypothesis.stateful import (
 
 from goqueue.model.ids import GroupId, Offset
 from goqueue.queue import (
-    QueueMachine,
     QueueSettings,
     ReceiptExpired,
     ReceiptInTransaction,
@@ -33,6 +32,7 @@ from tests.unit.queue.harness import (
     Bench,
     attempt_of,
     ledger_picture,
+    new_machine,
     offset_of,
     picture,
 )
@@ -157,7 +157,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
     @rule(transactional_id=OWNERS, commits=st.booleans())
     def end_reservations(self, transactional_id: str, commits: bool) -> None:
         self.bench.end_reservations(transactional_id, commits=commits)
-        assert transactional_id not in self.bench.machine.reservations
+        assert transactional_id not in self.bench.machine.table.reservations
         for message in self.messages:
             if message.transactional_id == transactional_id and commits:
                 message.state, message.transactional_id = "done", ""
@@ -175,9 +175,9 @@ class QueueAgainstReference(RuleBasedStateMachine):
                 self._came_back(message, offset)
 
     @rule(consumer=CONSUMERS, failed=st.booleans())
-    def remove_consumer(self, consumer: str, failed: bool) -> None:
+    def release_consumer(self, consumer: str, failed: bool) -> None:
         self.bench.submit(
-            lambda machine: machine.remove_consumer(
+            lambda machine: machine.release_consumer(
                 self.bench.now, GroupId("workers"), consumer, failed=failed
             )
         )
@@ -200,7 +200,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
     def move_ack_floor(self, data: st.DataObject) -> None:
         floor = data.draw(st.integers(0, len(self.messages)))
         is_back = floor < self.bench.state.ack_floor
-        self.bench.submit(lambda machine: machine.move_ack_floor(WHERE, Offset(floor)))
+        self.bench.submit(lambda machine: machine.move_ack_floor(WHERE.group_id, Offset(floor)))
         for offset, message in enumerate(self.messages):
             if offset < floor and message.state != "dead" and message.state != "done":
                 message.receipt = message.receipt if message.state == "in flight" else ""
@@ -212,9 +212,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
     def lose_end(self, data: st.DataObject) -> None:
         """The log lost its end, and as many messages were written there since."""
         end = data.draw(st.integers(0, len(self.messages)))
-        self.bench.submit(
-            lambda machine: machine.shorten_log(WHERE.topic, WHERE.partition, TOPIC_ID, Offset(end))
-        )
+        self.bench.submit(lambda machine: machine.shorten_log(TOPIC_ID, Offset(end)))
         self.messages[end:] = [Message() for _ in self.messages[end:]]
 
     @rule()
@@ -269,7 +267,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         assert len(state.history) <= len(state.messages)
         in_flight = sum(message.state == "in flight" for message in self.messages)
         assert sum(state.in_flight) == in_flight
-        assert self.bench.machine.group(WHERE.group_id).book.in_flight == in_flight
+        assert self.bench.machine.table.group(WHERE.group_id).book.in_flight == in_flight
         assert sum(lease.remaining for lease in state.leases) == in_flight
 
     @invariant()
@@ -282,7 +280,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         assert reserved == {
             transactional_id: owners.count(transactional_id) for transactional_id in owners
         }
-        assert reserved.keys() <= self.bench.machine.reservations.keys()
+        assert reserved.keys() <= self.bench.machine.table.reservations.keys()
 
     @invariant()
     def replay_equals_live(self) -> None:
@@ -295,7 +293,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
         if not hasattr(self, "bench"):
             return
         self._check_sliced_snapshots()
-        for transactional_id in list(self.bench.machine.reservations):
+        for transactional_id in list(self.bench.machine.table.reservations):
             self.bench.end_reservations(transactional_id, commits=False)
         for _ in range(20):
             self.bench.pass_time(100_000)
@@ -311,7 +309,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
             for eighths in range(0, 8, 3):
                 begins_at = restored + (len(log) - restored) * eighths // 8
                 check_sliced_snapshot(
-                    QueueMachine, log, picture, begins_at=begins_at, steps=(4, 0, 1, 0)
+                    new_machine, log, picture, begins_at=begins_at, steps=(4, 0, 1, 0)
                 )
 
     # --- helpers ----------------------------------------------------------------------------------

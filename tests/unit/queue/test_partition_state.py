@@ -53,8 +53,8 @@ def test_a_wide_gap_below_the_floor_is_passed_in_one_step():
     first, second = queue.lease("ann", 2)
     take = queue.choose(1)
     take.cursors = [10**15] * 5
-    group = queue.machine.group(queue.state.where.group_id)
-    queue.submit(lambda machine: machine.lease(queue.now, group, "ann", [take]))
+    deadline = Timestamp(queue.now + 30_000)
+    queue.submit(lambda machine: machine.lease(queue.now, "ann", take, deadline))
     queue.ack([first])
     assert queue.state.ack_floor == 1
     queue.ack([second])
@@ -78,9 +78,9 @@ def test_a_job_that_was_only_prefetched_outlives_the_deaths_of_its_workers():
     queue = bench(1, max_failures=3, backoff_base_ms=0)
     for _ in range(10):
         queue.lease("ann", 1)
-        queue.submit(lambda machine: machine.remove_consumer(queue.now, GROUP, "ann", failed=True))
+        queue.submit(lambda machine: machine.release_consumer(queue.now, GROUP, "ann", failed=True))
     assert (queue.state.failures(0), queue.state.timeouts(0)) == (0, 10)
-    assert not queue.machine.has_dead
+    assert not queue.machine.table.has_dead
     assert picture(queue.replay_snapshot()) == picture(queue.machine)
     queue.ack(queue.lease("ann", 1))
     assert queue.state.ack_floor == 1
@@ -91,7 +91,7 @@ def test_a_message_that_no_worker_survives_dies_at_the_limit_of_time_outs():
     for _ in range(4):
         assert queue.lease("ann", 1)
         queue.pass_time(1_000)
-    ((_, (letter,)),) = queue.machine.dead()
+    ((_, (letter,)),) = queue.machine.table.dead()
     assert (letter.reason, letter.attempts) == ("max_timeouts", 4)
     assert (letter.failures, letter.timeouts) == (0, 4)
 
@@ -103,7 +103,7 @@ def test_nacks_and_time_outs_are_counted_apart():
     queue.pass_time(1_000)
     assert (queue.state.failures(0), queue.state.timeouts(0)) == (1, 1)
     queue.nack(queue.lease("ann", 1))
-    ((_, (letter,)),) = queue.machine.dead()
+    ((_, (letter,)),) = queue.machine.table.dead()
     assert (letter.reason, letter.failures, letter.timeouts) == ("max_failures", 2, 1)
 
 
@@ -116,13 +116,13 @@ def test_every_delivery_counts_for_the_limit_of_deliveries():
     assert outcome.action == "dead"
     queue.pass_time(1_000)
     assert offset_of(timed_out) == 1
-    ((_, letters),) = queue.machine.dead()
+    ((_, letters),) = queue.machine.table.dead()
     assert [(each.offset, each.reason, each.attempts) for each in letters] == [
         (0, "max_deliveries", 3),
         (1, "max_deliveries", 3),
     ]
     assert [(each.failures, each.timeouts) for each in letters] == [(1, 0), (1, 1)]
-    totals = queue.machine.group(GROUP).totals
+    totals = queue.machine.table.group(GROUP).totals
     assert (totals.released, totals.nacked, totals.timed_out) == (3, 2, 1)
 
 
@@ -196,7 +196,7 @@ def test_acks_in_any_portions_end_a_large_hand_out():
     queue.ack(queue.lease("bob", 3))
     assert not queue.state.messages
     assert queue.state.ack_floor == 1_000
-    assert queue.machine.group(queue.state.where.group_id).totals.acked == 1_000
+    assert queue.machine.table.group(queue.state.where.group_id).totals.acked == 1_000
 
 
 def test_a_range_that_was_handed_out_more_than_once_says_so_of_each():
@@ -204,6 +204,6 @@ def test_a_range_that_was_handed_out_more_than_once_says_so_of_each():
     receipts = queue.lease("ann", 20)
     queue.nack([receipts[9]], delay_ms=0)
     queue.lease("ann", 1)
-    claims = queue.machine.in_flight(queue.state.where, 0, 100, "ann")
+    claims = queue.machine.in_flight(GROUP, 0, 100, "ann")
     found = sorted(claim for some in claims.values() for claim in some)
     assert found == [(0, 8, 1, 0), (9, 9, 2, 9), (10, 19, 1, 10)]

@@ -9,7 +9,7 @@ from goqueue.queue import (
     ReceiptUnknown,
 )
 from goqueue.queue.settling import ACKED, Verdict
-from tests.unit.queue.harness import GROUP, WHERE, Bench, picture
+from tests.unit.queue.harness import GROUP, Bench, picture
 
 LATER = 100_000
 
@@ -30,8 +30,8 @@ def test_pinned_messages_do_not_run_out_and_are_acked_by_the_commit(bench):
     assert bench.state.ack_floor == 0
     bench.end_reservations("tx", commits=True)
     assert bench.state.ack_floor == 10
-    assert bench.machine.group(GROUP).totals.acked == 10
-    assert bench.machine.reservations == {}
+    assert bench.machine.table.group(GROUP).totals.acked == 10
+    assert bench.machine.table.reservations == {}
     assert not bench.state.messages
 
 
@@ -69,19 +69,19 @@ def test_no_other_verb_ends_what_a_transaction_acks(bench, verb):
     assert bench.reserve_for_transaction([receipt], "tx") == [ACKED], (
         "but the same may be said twice"
     )
-    bench.submit(lambda machine: machine.remove_consumer(bench.now, GROUP, "ann", failed=True))
+    bench.submit(lambda machine: machine.release_consumer(bench.now, GROUP, "ann", failed=True))
     assert bench.state.reserved_ranges("tx") == ((0, 0),)
-    assert bench.machine.in_flight(WHERE, 0, 100) == {}
+    assert bench.machine.in_flight(GROUP, 0, 100) == {}
 
 
 def test_one_bad_receipt_and_none_is_taken(bench):
     good = bench.lease("ann", 2)
     (acked,) = bench.lease("ann", 1)
     bench.ack([acked])
-    never = good[0].replace(f".{GROUP}", f"0.{GROUP}")  # a lease that nobody had
+    never = good[0].replace(f"-0.{GROUP}", f"0-0.{GROUP}")  # a lease that nobody had
     outcomes = bench.reserve_for_transaction([*good, acked, never], "tx")
     assert [type(each) for each in outcomes] == [Verdict, Verdict, ReceiptExpired, ReceiptUnknown]
-    assert bench.machine.reservations == {}
+    assert bench.machine.table.reservations == {}
     assert bench.ack(good) == [ACKED, ACKED]
 
 
@@ -99,7 +99,7 @@ def test_pins_survive_a_restart_and_a_snapshot(bench):
     bench.reserve_for_transaction(receipts[10:11], "ty")
     for machine in (bench.replay(), bench.replay_snapshot()):
         assert picture(machine) == picture(bench.machine)
-        assert machine.reservations.keys() == {"tx", "ty"}
+        assert machine.table.reservations.keys() == {"tx", "ty"}
     bench.machine = bench.replay_snapshot()
     bench.submit(lambda machine: machine.resume(bench.now, skips_leases=False))
     bench.pass_time(LATER)
@@ -110,17 +110,17 @@ def test_pins_survive_a_restart_and_a_snapshot(bench):
 
 def test_a_topic_or_group_that_goes_takes_its_pins_along(bench):
     bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
-    bench.submit(lambda machine: machine.forget_topic(WHERE.topic))
-    assert bench.machine.reservations == {}
+    bench.machine.close()
+    assert bench.machine.table.reservations == {}
     bench.end_reservations("tx", commits=True)
 
 
 def test_a_floor_that_is_moved_by_decree_moves_over_pins(bench):
     bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
-    bench.submit(lambda machine: machine.move_ack_floor(WHERE, 2))
+    bench.submit(lambda machine: machine.move_ack_floor(GROUP, 2))
     assert bench.state.reserved_ranges("tx") == ((2, 2),)
-    bench.submit(lambda machine: machine.move_ack_floor(WHERE, 0))
+    bench.submit(lambda machine: machine.move_ack_floor(GROUP, 0))
     assert bench.state.reserved == {}
     bench.end_reservations("tx", commits=True)
     assert bench.state.ack_floor == 0
-    assert bench.machine.reservations == {}
+    assert bench.machine.table.reservations == {}

@@ -24,6 +24,13 @@ def test_a_receipt_says_which_delivery_it_is_whatever_the_group_is_called(
     assert claims == {(Where(group, topic, partition), lease): [(offset, offset, attempt, 0)]}
 
 
+def test_a_receipt_without_an_epoch_is_read_as_one_with():
+    with_epoch, _ = read_receipts(["jobs:0:5:1:a-0.g"])
+    without, malformed = read_receipts(["jobs:0:5:1:a.g"])
+    assert not malformed
+    assert with_epoch == without
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -34,6 +41,8 @@ def test_a_receipt_says_which_delivery_it_is_whatever_the_group_is_called(
         "jobs:0:1:1:ff",
         "jobs:0:1:1:.g",
         "jobs:0:1:1:xyz.g",
+        "jobs:0:1:1:1-.g",
+        "jobs:0:1:1:1-x.g",
         "jobs:-1:1:1:1.g",
         "jobs:٣:1:1:1.g",
         "jobs:0:²:1:1.g",

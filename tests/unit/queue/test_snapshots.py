@@ -1,7 +1,6 @@
 """Snapshots of queues that are read piece by piece while messages come and go."""
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -10,13 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
-from goqueue.queue import QueueMachine, QueueSettings, Where, snapshot
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId
+from goqueue.queue import QueueMachine, QueueSettings, snapshot
 from goqueue.queue.delivery import Selection
 from goqueue.queue.lanes import NORMAL
 from goqueue.queue.records import MessagesSnapshot, Move
 from tests.unit.model.snapshot_checks import check_sliced_snapshot
-from tests.unit.queue.harness import GROUP, TOPIC, TOPIC_ID, WHERE, Bench, _record, picture
+from tests.unit.queue.harness import (
+    GROUP,
+    TOPIC,
+    TOPIC_ID,
+    Bench,
+    _record,
+    new_machine,
+    picture,
+)
 
 KEYS = 3
 
@@ -70,27 +77,19 @@ def test_messages_of_a_key_stay_in_order(asked: list[str], share: float, steps: 
             case "back":
                 floor = Offset(max(0, bench.state.ack_floor - 2))
                 bench.submit(
-                    functools.partial(QueueMachine.move_ack_floor, where=WHERE, floor=floor)
+                    functools.partial(QueueMachine.move_ack_floor, group_id=GROUP, floor=floor)
                 )
             case _:
                 bench.dead_letter()
     begins_at = int(share * len(bench.log))
-    check_sliced_snapshot(QueueMachine, bench.log, picture, begins_at=begins_at, steps=steps)
+    check_sliced_snapshot(new_machine, bench.log, picture, begins_at=begins_at, steps=steps)
 
 
-def opened(machine: QueueMachine, where: Where, topic_id: TopicId) -> Any:
-    return machine.open(where, topic_id, Offset(0))
-
-
-def many_queues() -> Bench:
-    """Two groups, two topics, dead letters: whatever a record may change."""
+def many_states() -> Bench:
+    """Two groups, dead letters on either side: whatever a record may change."""
     bench = Bench()
-    other, more = GroupId("others"), TopicName("more")
-    for group_id, topic in itertools.product((GROUP, other), (TOPIC, more)):
-        where = Where(group_id, topic, 0)
-        if where != WHERE:
-            topic_id = TOPIC_ID if topic == TOPIC else TopicId(UUID(int=2))
-            bench.submit(functools.partial(opened, where=where, topic_id=topic_id))
+    other = GroupId("others")
+    bench.submit(lambda machine: machine.open(bench.now, other, TOPIC_ID, Offset(0)))
     bench.publish([NORMAL] * 40)
     receipts = bench.lease("ann", 20)
     bench.nack(receipts[:3], delay_ms=1_000)
@@ -101,24 +100,21 @@ def many_queues() -> Bench:
     return bench
 
 
-LETTERS = TopicName("jobs.dlq")
 MOVE = Move(((0, 0),), TOPIC, TOPIC_ID, 0, 1, 0, Offset(0))
 LATER = Timestamp(10_000_000)
 FOLLOWERS: dict[str, Callable[[QueueMachine], Any]] = {
     "resume": lambda m: m.resume(LATER, skips_leases=True),
-    "a log is shortened": lambda m: m.shorten_log(TOPIC, 0, TOPIC_ID, Offset(4)),
-    "a floor is moved": lambda m: m.move_ack_floor(WHERE, Offset(8)),
-    "a floor is moved back": lambda m: m.move_ack_floor(WHERE, Offset(1)),
-    "a partition is opened again": lambda m: m.open(WHERE, TopicId(UUID(int=9)), Offset(3)),
-    "partitions are forgotten": lambda m: m.forget_partitions(GROUP, TOPIC),
-    "a topic is forgotten": lambda m: m.forget_topic(TOPIC),
+    "a log is shortened": lambda m: m.shorten_log(TOPIC_ID, Offset(4)),
+    "a floor is moved": lambda m: m.move_ack_floor(GROUP, Offset(8)),
+    "a floor is moved back": lambda m: m.move_ack_floor(GROUP, Offset(1)),
+    "a group begins again": lambda m: m.open(LATER, GROUP, TopicId(UUID(int=9)), Offset(3)),
     "a group is forgotten": lambda m: m.forget_group(GROUP),
-    "a group is created": lambda m: m.open(Where(GroupId("new"), TOPIC, 0), TOPIC_ID, Offset(0)),
-    "letters are moved": lambda m: m.start_redrive(LETTERS, 0, (MOVE,)),
-    "letters are taken": lambda m: m.remove_dead_letters(LETTERS, 0, ((0, 0),), Offset(0)),
+    "a group begins": lambda m: m.open(LATER, GroupId("new"), TOPIC_ID, Offset(0)),
+    "letters are moved": lambda m: m.start_redrive((MOVE,)),
+    "letters are taken": lambda m: m.remove_dead_letters(((0, 0),), Offset(0)),
     "a transaction commits": lambda m: m.end_reservations(LATER, "tx", commits=True),
     "a transaction aborts": lambda m: m.end_reservations(LATER, "tx", commits=False),
-    "a consumer is gone": lambda m: m.remove_consumer(LATER, GROUP, "ann", failed=True),
+    "a consumer is gone": lambda m: m.release_consumer(LATER, GROUP, "ann", failed=True),
     "time passes": lambda m: m.on_deadline(LATER),
 }
 
@@ -126,12 +122,12 @@ FOLLOWERS: dict[str, Callable[[QueueMachine], Any]] = {
 @pytest.mark.parametrize("read", [0, 1, 4, 7, 9])
 @pytest.mark.parametrize("follower", FOLLOWERS)
 def test_a_snapshot_is_of_its_moment_whatever_follows(follower: str, read: int) -> None:
-    bench = many_queues()
+    bench = many_states()
     begins_at = len(bench.log)
     bench.submit(FOLLOWERS[follower])
     assert len(bench.log) > begins_at
     steps = [read, *[0] * 10]
-    check_sliced_snapshot(QueueMachine, bench.log, picture, begins_at=begins_at, steps=steps)
+    check_sliced_snapshot(new_machine, bench.log, picture, begins_at=begins_at, steps=steps)
 
 
 def test_no_piece_of_a_snapshot_is_long() -> None:

@@ -69,9 +69,7 @@ class DeadLetters:
         total = 0
         for partition in await self._partitions(topic):
             await partition.flush_visible()
-            box = self._queues.machine.dead_letter_index(
-                TopicName(partition.topic), partition.index
-            )
+            box = self._queues.dead_letters(partition.topic, partition.index)
             total += box.count(partition.log.start_offset, partition.log.stable_offset)
         return total
 
@@ -79,9 +77,7 @@ class DeadLetters:
         """Of each partition: the offset below which all were taken out, and what was above it."""
         found: list[tuple[int, Offset, Ranges]] = []
         for partition in await self._partitions(topic):
-            box = self._queues.machine.dead_letter_index(
-                TopicName(partition.topic), partition.index
-            )
+            box = self._queues.dead_letters(partition.topic, partition.index)
             floor = Offset(max(box.floor, partition.log.start_offset))
             found.append((partition.index, floor, box.taken.ranges))
         return found
@@ -146,7 +142,7 @@ class DeadLetters:
                 partition.index,
                 partition.log.stable_offset,
             )
-            box = self._queues.machine.dead_letter_index(name, index)
+            box = self._queues.dead_letters(name, index)
             count += box.count(partition.log.start_offset, end)
             await self._take(name, index, (), end)
             await self._services.delete_records(partition, end)
@@ -182,13 +178,13 @@ class DeadLetters:
         reader = PartitionReader(partition)
         end = reader.limit  # what comes later is for the next one who asks
         name, index = TopicName(partition.topic), partition.index
-        offset = max(first, self._queues.machine.dead_letter_index(name, index).floor)
+        offset = max(first, self._queues.dead_letters(name, index).floor)
         while blocks := await reader.read_blocks(offset):
             offset = blocks[-1].next_offset
             for record in [record for block in blocks for record in block.records]:
                 if record.offset >= end:
                     return
-                if self._queues.machine.dead_letter_index(name, index).is_free(record.offset):
+                if self._queues.dead_letters(name, index).is_free(record.offset):
                     yield _letter(record, topic, index)
 
     # --- moving -----------------------------------------------------------------------------------
@@ -238,9 +234,8 @@ class DeadLetters:
         await self._take(name, index, ranges, start)
 
     async def _take(self, name: TopicName, index: int, ranges: Ranges, floor: Offset) -> None:
-        await self._queues.host.submit(
-            lambda machine: machine.remove_dead_letters(name, index, ranges, floor)
-        )
+        ledger = await self._queues.ledger(self._services.topic(name), index)
+        await ledger.submit(lambda machine: machine.remove_dead_letters(ranges, floor))
 
 
 def _letter(record: Record, topic: str, index: int) -> DeadLetter:

@@ -87,8 +87,9 @@ class Redriver:
         """What a crash interrupted, in the order it was decided in."""
         pending = [
             (move.producer_id, move.producer_epoch, place, move)
-            for place, box in self._queues.machine.dead_letter_indexes.items()
-            for move in box.moves
+            for ledger in self._queues.ledgers
+            for place in (TopicPartition(ledger.ahead.topic, ledger.ahead.partition),)
+            for move in ledger.ahead.dead_letters.moves
         ]
         for *_, place, move in sorted(pending, key=lambda each: each[:2]):
             if self._services.has_topic(place[0]):
@@ -99,9 +100,8 @@ class Redriver:
         topic, partition = place
         async with self._deciding:  # epochs are written in their order
             moves = [await self._planned(each) for each in wanted]
-            moving, _ = self._queues.host.submit_now(
-                lambda machine: machine.start_redrive(topic, partition, moves)
-            )
+            ledger = await self._queues.ledger(self._services.topic(topic), partition)
+            moving, _ = ledger.submit_now(lambda machine: machine.start_redrive(moves))
             if not moving:
                 return 0
             letters = {offset: each for one in wanted for offset, each in one.letters.items()}
@@ -162,7 +162,9 @@ class Redriver:
         return True
 
     async def _carry_out(self, job: Job) -> None:
-        await self._queues.host.settled()  # nothing is moved that a crash leaves where it was
+        ledger = self._queues.ledgers.find(*job.place)
+        if ledger is not None:
+            await ledger.settled()  # nothing is moved that a crash leaves where it was
         while job.waiting:
             move = job.waiting[0]
             try:
@@ -189,9 +191,8 @@ class Redriver:
         kept = _ranges(job.kept)
         letters = await self._services.partition(topic, partition)
         start = letters.log.start_offset
-        await self._queues.host.submit(
-            lambda machine: machine.remove_dead_letters(topic, partition, taken, start, kept)
-        )
+        ledger = await self._queues.ledger(self._services.topic(topic), partition)
+        await ledger.submit(lambda machine: machine.remove_dead_letters(taken, start, kept))
 
     async def _write(self, job: Job, move: Move) -> Committed:
         """Append the move's batch, unless it is there; gives when it is durable."""

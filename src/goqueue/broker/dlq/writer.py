@@ -7,9 +7,9 @@
 A message that cannot be written is neither delivered nor lost: `unwritten` lists it, and the write
 is tried again with growing delays, and whenever a topic is changed.
 
-One task writes, in order.  So letters that were written and not noted lie behind all noted ones
-(`DeadLetterIndex.end`): a scan from there for the ids of what is still to be written prevents that
-a letter is written twice.
+One task writes, in order.  So letters of a partition that were written and not noted lie behind all
+noted ones (`dead_letters_end` of its ledger): a scan from there for the ids of what is still to be
+written prevents that a letter is written twice.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class DeadLetterWriter:
 
     async def write_all(self) -> None:
         """Write all messages that are dead by now, but for those whose write failed just now."""
-        dead = self._queues.machine.dead()
+        dead = self._queues.table.dead()
         known = {state for state, _ in dead}
         self._failures = {each: why for each, why in self._failures.items() if each in known}
         for state, letters in dead:
@@ -122,7 +122,6 @@ class DeadLetterWriter:
                 continue
             try:
                 for some in _slices(letters):
-                    await self._queues.host.settled()  # or a crash would deliver the message again
                     await self._write_some(state, some)
             except GoQueueError as error:
                 self._note_failure(state, str(error))
@@ -153,14 +152,17 @@ class DeadLetterWriter:
             _log.info("dead letters written", topic=where.topic, partition=where.partition)
 
     async def _write_some(self, state: PartitionState, letters: Sequence[DeadMessage]) -> None:
-        where = state.where
+        where, ledger = state.where, self._queues.ledger_of(state)
+        if ledger is None:
+            return  # the topic is deleted, or the group
+        await ledger.settled()  # or a crash would deliver the message again
         records = await self._records(state, letters)
         topic = TopicName(dead_letter_topic(where.topic))
         end = Offset(0)
         if records:
             target = await self._target(where, topic)
-            end = await self._write(target, where, letters, records)
-        await self._queues.host.submit(
+            end = await self._write(target, ledger.ahead.dead_letters_end, where, letters, records)
+        await ledger.submit(
             lambda machine: machine.dead_letter(
                 where, [each.offset for each in letters], topic, end
             )
@@ -205,6 +207,7 @@ class DeadLetterWriter:
     async def _write(
         self,
         target: Partition,
+        noted_end: Offset,
         where: Where,
         letters: Sequence[DeadMessage],
         records: dict[int, Record],
@@ -214,7 +217,7 @@ class DeadLetterWriter:
         written: set[str] = set()
         if place not in self._sure:
             await target.flush_visible()
-            written = await self._written(target)
+            written = await self._written(target, noted_end)
         missing = [
             to_dead_letter(where, letter, records[letter.offset])
             for letter in letters
@@ -238,11 +241,10 @@ class DeadLetterWriter:
             last = target.append(data, batches.verified_headers(data), now).last_offset
         return last
 
-    async def _written(self, target: Partition) -> set[str]:
+    async def _written(self, target: Partition, noted_end: Offset) -> set[str]:
         """The ids of letters that were written and not noted as such."""
         reader = PartitionReader(target)
-        box = self._queues.machine.dead_letter_index(TopicName(target.topic), target.index)
-        offset = int(box.end) if box.end <= reader.limit else 0
+        offset = int(noted_end) if noted_end <= reader.limit else 0
         found: set[str] = set()
         while blocks := await reader.read_blocks(offset):
             offset = blocks[-1].next_offset

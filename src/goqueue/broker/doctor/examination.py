@@ -14,12 +14,12 @@ import msgspec
 
 from goqueue.broker.broker import METADATA_TOPIC
 from goqueue.broker.doctor.internal_logs import (
-    MEANING,
     Replayed,
     adopt,
     metadata_in,
     repair,
     replay_all,
+    replay_ledger,
     skip_producer_ids,
 )
 from goqueue.broker.metadata import node_file
@@ -36,7 +36,7 @@ from goqueue.log import framed
 from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import Timestamp, TopicName
 from goqueue.model.names import is_internal
 from goqueue.model.quorum import LOCAL
 from goqueue.runtime import Disk
@@ -116,7 +116,6 @@ class _Examiner:
         self.result.findings.append(Finding(status, check, subject, text))
 
     def _count(self, report: LogReport) -> None:
-        self.result.partitions += 1
         self.result.logs.append(report)
         self.result.bytes += report.bytes
         self.result.batches += report.batches
@@ -157,6 +156,7 @@ class _Examiner:
         for topic, replayed in found.items():
             if topic == METADATA_TOPIC and not self._is_metadata_here:
                 continue
+            self.result.partitions += 1
             self._count(replayed.report)
             self._tell_internal(replayed)
             if topic == METADATA_TOPIC:
@@ -165,20 +165,23 @@ class _Examiner:
                 repair(self._disk, self._data_dir, replayed, self._aside)
 
     def _tell_internal(self, found: Replayed) -> None:
-        for text in found.warnings:
-            self._tell("warning", "internal log", found.topic, text)
-        status: Status = "repaired" if self._mend else "problem"
-        for each in found.lost:
-            text = f"{_lost(each)}; lost: {MEANING[found.topic]}"
-            self._tell(status, "internal log", found.topic, text)
-        if found.refused:
-            kinds = ", ".join(f"{count} x {kind}" for kind, count in found.refused.items())
-            text = f"records that build on lost ones and cannot be applied: {kinds}"
-            self._tell(status, "internal log", found.topic, text)
+        self._tell_damage("internal log", found)
         if found.is_sound:
             count, end = found.report.records, found.report.end_offset
             text = f"{_counted(count, 'record')}, end offset {end}"
-            self._tell("ok", "internal log", found.topic, text)
+            self._tell("ok", "internal log", found.place.name, text)
+
+    def _tell_damage(self, check: str, found: Replayed) -> None:
+        name = found.place.name
+        for text in found.warnings:
+            self._tell("warning", check, name, text)
+        status: Status = "repaired" if self._mend else "problem"
+        for each in found.lost:
+            self._tell(status, check, name, f"{_lost(each)}; lost: {found.place.meaning}")
+        if found.refused:
+            kinds = ", ".join(f"{count} x {kind}" for kind, count in found.refused.items())
+            text = f"records that build on lost ones and cannot be applied: {kinds}"
+            self._tell(status, check, name, text)
 
     def _look_at_orphans(self, found: Replayed, orphans: list[Orphan]) -> None:
         adopted = adopt(self._metadata, orphans, self._now) if self._mend else []
@@ -236,6 +239,7 @@ class _Examiner:
                 f"{self._data_dir}/logs/{name}/{index}",
                 is_compacted=topic is None or topic.settings.is_compacted,
             )
+            self.result.partitions += 1
             self._count(report)
             for text in report.warnings:
                 self._tell("warning", "partition", f"{name}-{index}", text)
@@ -244,6 +248,21 @@ class _Examiner:
                 self._tell("problem", "partition", f"{name}-{index}", text)
             sound += not report.damage
         self._tell("ok", "topic", name, _counted(sound, "sound partition"))
+        self._look_at_ledgers(name)
+
+    def _look_at_ledgers(self, name: str) -> None:
+        sound = 0
+        for index in self._partitions(name):
+            found = replay_ledger(self._disk, self._data_dir, TopicName(name), index)
+            if found is None:
+                continue
+            self._count(found.report)
+            self._tell_damage("ledger", found)
+            sound += found.is_sound
+            if self._mend and not found.is_sound:
+                repair(self._disk, self._data_dir, found, self._aside)
+        if sound:
+            self._tell("ok", "ledger", name, _counted(sound, "sound ledger"))
 
     def _partitions(self, name: str) -> Iterator[int]:
         names = self._disk.list_directory(f"{self._data_dir}/logs/{name}")

@@ -7,6 +7,7 @@ old one's end, so that no offset is used twice.  The damaged files are moved to 
 
     logs/__ledgers/0            -> damaged/{time}/logs/__ledgers/0
     snapshots/__ledgers         -> damaged/{time}/snapshots/__ledgers
+    logs/orders/0/ledger        -> damaged/{time}/logs/orders/0/ledger, its snapshots with it
 
 Blocking.
 """
@@ -26,7 +27,9 @@ from goqueue.broker.broker import (
 )
 from goqueue.broker.groups.coordinator import view_of
 from goqueue.broker.storage import snapshot_file
+from goqueue.broker.storage.backups import SNAPSHOTS
 from goqueue.broker.storage.orphans import Orphan
+from goqueue.broker.storage.partition_store import LEDGER
 from goqueue.cluster import Metadata
 from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
 from goqueue.groups import GroupMachine
@@ -38,7 +41,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData, GoQueueError
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicName
 from goqueue.model.machine import Machine
-from goqueue.queue import QueueMachine
+from goqueue.queue import GroupTable, QueueMachine, QueueRegistry
 from goqueue.runtime import Disk
 from goqueue.txn import TransactionMachine
 
@@ -53,8 +56,9 @@ MEANING: Final = {
     ),
     GROUPS_TOPIC: "offsets committed then: those groups read again from what they had committed",
     TRANSACTIONS_TOPIC: "transactions that began or ended then may be aborted by their time-out",
-    LEDGERS_TOPIC: "acks and retries of queues then: those messages are delivered again",
+    LEDGERS_TOPIC: "queue groups that began or were deleted then",
 }
+LEDGER_MEANING: Final = "acks and retries of queues then: those messages are delivered again"
 
 AnyMachine = Machine[Any]
 # What a machine may raise when the records that it builds on are not there.
@@ -76,10 +80,29 @@ class SnapshotFile(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where a machine's log is, in the data directory."""
+
+    name: str
+    log: str
+    snapshots: str
+    meaning: str
+    """What it means when records of it are lost."""
+
+
+def internal_place(topic: str) -> Place:
+    return Place(topic, f"logs/{topic}/0", f"{SNAPSHOTS}/{topic}", MEANING[topic])
+
+
+def ledger_place(topic: str, index: int) -> Place:
+    log = f"logs/{topic}/{index}/{LEDGER}"
+    return Place(f"{topic}-{index} ({LEDGER})", log, f"{log}/{SNAPSHOTS}", LEDGER_MEANING)
+
+
 class Replayed(msgspec.Struct):
     """A machine's log as it was found, and the state that can be had of it."""
 
-    topic: str
+    place: Place
     machine: AnyMachine
     make: Callable[[], AnyMachine]
     base: list[bytes]
@@ -122,21 +145,31 @@ def replay_all(disk: Disk, config: Config) -> dict[str, Replayed]:
     def make_metadata() -> Metadata:
         return Metadata(config.topics.settings, config.topics.partitions_max)
 
-    found = {METADATA_TOPIC: replay(disk, config.data_dir, METADATA_TOPIC, make_metadata)}
+    found = {
+        METADATA_TOPIC: replay(disk, config.data_dir, internal_place(METADATA_TOPIC), make_metadata)
+    }
     metadata = metadata_in(found)
     makers: dict[str, Callable[[], AnyMachine]] = {
         GROUPS_TOPIC: lambda: GroupMachine(config.groups, view_of(metadata.topics.values())),
         TRANSACTIONS_TOPIC: TransactionMachine,
-        LEDGERS_TOPIC: QueueMachine,
+        LEDGERS_TOPIC: lambda: QueueRegistry(GroupTable()),
     }
     for topic, make in makers.items():
-        found[topic] = replay(disk, config.data_dir, topic, make)
+        found[topic] = replay(disk, config.data_dir, internal_place(topic), make)
     return found
 
 
-def replay(disk: Disk, data_dir: str, topic: str, make: Callable[[], AnyMachine]) -> Replayed:
+def replay_ledger(disk: Disk, data_dir: str, topic: TopicName, index: int) -> Replayed | None:
+    """The queue ledger of a partition; None when there is none."""
+    place = ledger_place(topic, index)
+    if not disk.exists(f"{data_dir}/{place.log}"):
+        return None
+    return replay(disk, data_dir, place, lambda: QueueMachine(topic, index, GroupTable()))
+
+
+def replay(disk: Disk, data_dir: str, place: Place, make: Callable[[], AnyMachine]) -> Replayed:
     """The newest sound snapshot, and what is sound of the log behind it."""
-    snapshots = _snapshots(disk, f"{data_dir}/snapshots/{topic}")
+    snapshots = _snapshots(disk, f"{data_dir}/{place.snapshots}")
     newest = next((each for each in snapshots if each.records is not None), None)
     first = newest.offset if newest else Offset(0)
     values: list[tuple[Offset, bytes]] = []
@@ -147,7 +180,7 @@ def replay(disk: Disk, data_dir: str, topic: str, make: Callable[[], AnyMachine]
                 if record.offset >= first and record.value is not None:
                     values.append((Offset(record.offset), record.value))
 
-    report = inspect_log(disk, f"{data_dir}/logs/{topic}/0", on_batch=take)
+    report = inspect_log(disk, f"{data_dir}/{place.log}", on_batch=take)
     machine = make()
     base = newest.records if newest and newest.records else []
     refused = _apply(machine, [*base, *(value for _, value in values)])
@@ -156,7 +189,7 @@ def replay(disk: Disk, data_dir: str, topic: str, make: Callable[[], AnyMachine]
         lost.insert(0, _missing(report, first, report.start_offset))
     if report.end_offset < first:
         lost.append(_missing(report, report.end_offset, first))
-    return Replayed(topic, machine, make, base, values, report, snapshots, lost, refused)
+    return Replayed(place, machine, make, base, values, report, snapshots, lost, refused)
 
 
 def metadata_in(found: dict[str, Replayed]) -> Metadata:
@@ -205,25 +238,27 @@ def repair(disk: Disk, data_dir: str, found: Replayed, aside: str) -> None:
     """Write the state down anew; the damaged files are kept below `aside`."""
     end = found.end_offset
     records = _state(found)
-    fresh = f"{data_dir}/repaired/{found.topic}"
+    fresh, place = f"{data_dir}/repaired", found.place
+    new_log = f"{fresh}/log"
+    is_inside = place.snapshots.startswith(f"{place.log}/")
+    new_snapshots = f"{new_log if is_inside else fresh}/{SNAPSHOTS}"
     disk.remove_tree(fresh)
-    disk.make_directory(f"{fresh}/log")
-    disk.make_directory(f"{fresh}/snapshots")
-    path = snapshot_file.path_of(f"{fresh}/snapshots", end)
-    writer = snapshot_file.SnapshotWriter(disk, path, end)
+    disk.make_directory(new_log)
+    disk.make_directory(new_snapshots)
+    writer = snapshot_file.SnapshotWriter(disk, snapshot_file.path_of(new_snapshots, end), end)
     writer.add(records)
     writer.finish()
-    segment = disk.open(stem(f"{fresh}/log", end) + LOG)
+    segment = disk.open(stem(new_log, end) + LOG)
     segment.truncate(0)
     segment.sync()
     segment.close()
-    disk.sync_directory(f"{fresh}/log")
-    for new, old in (
-        (f"{fresh}/snapshots", f"snapshots/{found.topic}"),
-        (f"{fresh}/log", f"logs/{found.topic}/0"),
-    ):
+    disk.sync_directory(new_log)
+    exchanged = [(new_log, place.log)]
+    if not is_inside:
+        exchanged.insert(0, (new_snapshots, place.snapshots))
+    for new, old in exchanged:
         _exchange(disk, new, f"{data_dir}/{old}", f"{aside}/{old}")
-    disk.remove_tree(f"{data_dir}/repaired")
+    disk.remove_tree(fresh)
 
 
 def _state(found: Replayed) -> list[bytes]:

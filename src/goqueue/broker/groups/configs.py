@@ -17,7 +17,7 @@ from goqueue.cluster import Metadata, MetadataRecord
 from goqueue.groups import UNSET, GroupMachine, GroupSettings
 from goqueue.model.ids import GroupId
 from goqueue.model.machine import Decision
-from goqueue.queue import QueueMachine, QueueSettings
+from goqueue.queue import QueueRegistry, QueueSettings
 
 _KAFKA_NAMES: Final = {
     "start": "share.auto.offset.reset",
@@ -108,7 +108,7 @@ class GroupConfigs:
     async def set_consumer_settings(self, group_id: GroupId, settings: GroupSettings) -> None:
         await self._change(group_id, {**dict.fromkeys(_CONSUMER.values()), **_texts_of(settings)})
 
-    async def take_over(self, groups: GroupMachine, queues: QueueMachine) -> None:
+    async def take_over(self, groups: GroupMachine, queues: QueueRegistry) -> None:
         """The settings that the logs of groups and queues kept, when they did; once."""
         found: dict[GroupId, Texts] = {
             group_id: _texts_of(settings)

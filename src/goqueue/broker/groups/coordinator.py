@@ -51,7 +51,7 @@ from goqueue.groups.share import ShareGroup
 from goqueue.model.errors import GoQueueError, NotCoordinator
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.model.markers import Marker
-from goqueue.queue import QueueMachine, QueueMember
+from goqueue.queue import QueueMember, QueueRegistry
 from goqueue.runtime import Clock, Random
 
 ReplyT = TypeVar("ReplyT")
@@ -159,7 +159,7 @@ class Groups:
             lambda machine: machine.delete_share_group(self._clock.steady(), group_id)
         )
 
-    async def take_over_members(self, queues: QueueMachine) -> None:
+    async def take_over_members(self, queues: QueueRegistry) -> None:
         """Those that the log of queues kept, when it did; once."""
         epochs, members = queues.take_former_members()
         taken = tuple((group_id, share_member(each)) for group_id, each in members)

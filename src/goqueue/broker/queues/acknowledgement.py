@@ -4,11 +4,11 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.limits import VISIBILITY_MS_MAX
 from goqueue.model.machine import Decision
-from goqueue.queue import QueueError, QueueMachine, QueueRecord, Settled, SettleOutcome
+from goqueue.queue import GroupTable, QueueMachine, QueueRecord, Settled, SettleOutcome
 from goqueue.queue.dead_letter import dead_letter_topic
 from goqueue.queue.receipts import Claims
 from goqueue.queue.settling import Outcomes, Verdict
@@ -66,30 +66,30 @@ def check_number(value: int, name: str, least: int, most: int) -> None:
 
 
 def decide(
-    machine: QueueMachine, ending: Ending, now: Timestamp, claims: Claims, count: int
-) -> Decision[QueueRecord, Outcomes]:
+    machine: QueueMachine, ending: Ending, now: Timestamp, claims: Claims, outcomes: Outcomes
+) -> Decision[QueueRecord, None]:
     match ending:
         case Ack():
-            return machine.ack(claims, count)
+            return machine.ack(claims, outcomes)
         case Nack(delay_ms=delay_ms, reason=reason):
-            return machine.nack(now, claims, count, delay_ms=delay_ms, reason=reason)
+            return machine.nack(now, claims, outcomes, delay_ms=delay_ms, reason=reason)
         case Reject(reason=reason):
-            return machine.reject(now, claims, count, reason=reason)
+            return machine.reject(now, claims, outcomes, reason=reason)
         case Extend(visibility_ms=visibility_ms):
-            return machine.extend(now, claims, count, visibility_ms=visibility_ms)
+            return machine.extend(now, claims, outcomes, visibility_ms=visibility_ms)
         case Release(delay_ms=delay_ms, deliveries_max=deliveries_max):
             return machine.release(
-                now, claims, count, delay_ms=delay_ms, deliveries_max=deliveries_max
+                now, claims, outcomes, delay_ms=delay_ms, deliveries_max=deliveries_max
             )
 
 
-def told(machine: QueueMachine, claims: Claims, outcomes: Outcomes) -> list[SettleOutcome]:
+def told(table: GroupTable, claims: Claims, outcomes: Outcomes) -> list[SettleOutcome]:
     """The outcomes as callers hear them, once they are applied."""
     results: list[SettleOutcome | None] = [
-        outcome if isinstance(outcome, QueueError) else None for outcome in outcomes
+        outcome if isinstance(outcome, GoQueueError) else None for outcome in outcomes
     ]
     for (where, _), some in claims.items():
-        state = machine.state(where)
+        state = table.state(where)
         if state is None:
             continue
         floor, in_flight = state.ack_floor, sum(state.in_flight)

@@ -54,7 +54,7 @@ class QueueGroups:
     @property
     def barrier(self) -> Barrier:
         """Of verbs that look at groups and queues in several steps."""
-        return Barrier(self._services.groups.host, self._queues.host)
+        return Barrier(self._services.groups.host, self._queues)
 
     # --- which mode -------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class QueueGroups:
             return False
         if self.member_count(group_id) > 0:
             return True
-        group = self._queues.machine.groups.get(group_id)
+        group = self._queues.groups.get(group_id)
         if group is None or not group.has_begun:
             return False
         return bool(group.states) or not streams.has_group(group_id)
@@ -97,7 +97,7 @@ class QueueGroups:
 
     def _list_all(self) -> dict[GroupId, GroupListing]:
         found = {each.group_id: each for each in self._services.groups.list_groups()}
-        names = {*self._queues.machine.groups, *self._services.groups.share_groups()}
+        names = {*self._queues.groups, *self._services.groups.share_groups()}
         for group_id in names:
             if self.is_queue(group_id):
                 found[group_id] = self._listing(group_id)
@@ -119,7 +119,7 @@ class QueueGroups:
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
         workers = [self._joined(each) for each in self._members.members(group_id).values()]
         share = self._services.groups.share_groups().get(group_id)
-        queue = self._queues.machine.groups.get(group_id)
+        queue = self._queues.groups.get(group_id)
         joined = {each.member_id for each in workers}
         workers += [
             self._at_work(name, asked)
@@ -179,8 +179,7 @@ class QueueGroups:
         """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
         await self.describe(group_id)
         await self.refuse_members(group_id)
-        machine = self._queues.machine
-        if group_id not in machine.groups:
+        if group_id not in self._queues.groups:
             return False
         partitions = await self._queues.forget_partitions(group_id, topic)
         with contextlib.suppress(GroupNotFound):

@@ -9,38 +9,40 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from goqueue.broker.machine_host import Committed, MachineHost
+from goqueue.broker.machine_host import Committed
 from goqueue.broker.queues.consumers import Consumers
 from goqueue.broker.queues.lane_selection import LaneSelection
+from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.prefetch import Budget, Moment, PrefetchBuffer
 from goqueue.broker.queues.wait_queue import WaitQueue
 from goqueue.broker.storage.partition import Partition
+from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import Timestamp
 from goqueue.model.machine import Decision
-from goqueue.queue import Peeked, QueueMachine
-from goqueue.queue.delivery import Delivery, Selection
+from goqueue.queue import Peeked, QueueMachine, QueueRecord
+from goqueue.queue.delivery import Selection
 from goqueue.queue.delivery_batch import DeliveryBatch, singles
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.lanes import NAMES, Turns
 from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.records import QueueRecord
 from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
-Source = tuple[PartitionState, PartitionReader]
-Served = tuple[list[DeliveryBatch], Committed]
+# The ledger is None for who looks into a partition where its group has not begun.
+Source = tuple[PartitionState, PartitionReader, Ledger | None]
+Served = tuple[list[DeliveryBatch], list[asyncio.Future[None]]]  # and what to wait for
 Selections = dict[PrefetchBuffer, Selection]  # in the order of their turns
 
 
 class Dispatcher:
-    def __init__(self, clock: Clock, host: MachineHost[QueueMachine], group: QueueGroup) -> None:
+    def __init__(self, clock: Clock, group: QueueGroup) -> None:
         self.group = group
         self.crowded = 0  # consumers that wait until they hold less
         self.news = 0  # how often somebody told that there may be more to hand out
         self.consumers = Consumers()
         self.used_at = clock.instant()
         self._clock = clock
-        self._host = host
         self._lock = asyncio.Lock()
         self._buffers: dict[PartitionState, PrefetchBuffer] = {}
         self._wait_queues: dict[tuple[str, ...], WaitQueue] = {}
@@ -109,25 +111,25 @@ class Dispatcher:
                 selections: Selections = {}
                 try:
                     await self._choose(self._in_turn(sources), selections, budget)
-                    delivery, committed = self._decide(selections, consumer, visibility_ms)
+                    served = self._decide(selections, consumer, visibility_ms)
                 except BaseException:
                     _undo(selections)
                     raise
-                if delivery is not None:
-                    return self._build_deliveries(selections, delivery), committed
+                if served is not None:
+                    return served
                 _undo(selections)
 
     def has_some(self, sources: Sequence[Source]) -> bool:
         """Whether it is worth while to be served now."""
         if self._lock.locked():
             return True  # who is being served may leave some
-        now, machine = self._clock.steady(), self._host.machine
-        has_some = False
+        now = self._clock.steady()
         for buffer in map(self._buffer, sources):
-            has_some = has_some or not buffer.is_current() or bool(buffer.offers(now))
-            machine.watch(buffer.state)
-        self._host.notice_deadline()  # looking may have set one
-        return has_some
+            has_some = not buffer.is_current() or bool(buffer.offers(now))
+            _watch(buffer)
+            if has_some:
+                return True
+        return False
 
     async def peek(self, sources: Sequence[Source], count: int) -> list[Peeked]:
         async with self._lock:
@@ -152,10 +154,10 @@ class Dispatcher:
         return buffers[first:] + buffers[:first]
 
     def _buffer(self, source: Source) -> PrefetchBuffer:
-        state, reader = source
+        state, reader, ledger = source
         buffer = self._buffers.get(state)
         if buffer is None or buffer.reader is not reader:
-            buffer = self._buffers[state] = PrefetchBuffer(state, reader)
+            buffer = self._buffers[state] = PrefetchBuffer(state, reader, ledger)
         return buffer
 
     async def _choose(
@@ -164,33 +166,34 @@ class Dispatcher:
         """Fill `selections` from the buffers that have something to offer."""
         settings = self.group.settings
         for buffer in buffers:
-            await buffer.refresh()
+            if not buffer.is_current():
+                await buffer.refresh()
         now = self._clock.steady()
         turns = self._current_turns(settings)
         lanes = set[int]()
+        offering: list[PrefetchBuffer] = []
         for buffer in buffers:
             offered = buffer.offers(now)
             if offered:
                 lanes |= offered
-                selections[buffer] = Selection(buffer.state)
-            else:
-                self._host.machine.watch(buffer.state)
+                offering.append(buffer)
+            _watch(buffer)
         if len(lanes) > 1:
             budget.spare = 0  # or a large batch of one lane would take the others' shares
         for lane in turns.begin(lanes, now, settings.starvation_ms):
             if not budget.is_spent:
-                count = await self._serve_lane(lane, 1, selections, budget)
+                count = await self._serve_lane(lane, 1, offering, selections, budget)
                 turns.served(lane, count, now)
         while lanes and not budget.is_spent:
             is_alone = len(lanes) == 1
             lane, share = turns.turn(lanes, budget.count)
-            count = await self._serve_lane(lane, share, selections, budget)
+            count = await self._serve_lane(lane, share, offering, selections, budget)
             turns.served(lane, count, now, is_alone=is_alone)
             if count < share:
                 lanes.discard(lane)
         for buffer, selection in selections.items():
             selection.cursors = buffer.cursors()
-            self._host.machine.watch(buffer.state)
+            _watch(buffer)
 
     def _current_turns(self, settings: QueueSettings) -> Turns:
         if self._turns_of is not settings:
@@ -199,44 +202,78 @@ class Dispatcher:
         return self._turns
 
     async def _serve_lane(
-        self, lane: int, share: int, selections: Selections, budget: Budget
+        self,
+        lane: int,
+        share: int,
+        offering: list[PrefetchBuffer],
+        selections: Selections,
+        budget: Budget,
     ) -> int:
         count = 0
         settings = self.group.settings
         now = Moment(self._clock.steady(), self._clock.now())
-        for buffer, selection in selections.items():
-            if count < share and not budget.is_spent:
-                chosen = LaneSelection(
-                    buffer, lane, share - count, selection, budget, settings, now
-                )
-                count += await chosen.run()
+        for buffer in offering:
+            if count >= share or budget.is_spent:
+                break
+            selection = selections.get(buffer)
+            if selection is None:
+                selection = selections[buffer] = Selection(buffer.state)
+            chosen = LaneSelection(buffer, lane, share - count, selection, budget, settings, now)
+            count += await chosen.run()
         return count
 
     def _decide(
         self, selections: Selections, consumer: str, visibility_ms: int | None
-    ) -> tuple[Delivery | None, Committed]:
-        moving = [selection for selection in selections.values() if selection.moves_on]
+    ) -> Served | None:
+        """A decision for each ledger; None when the choice is void: choose again.
+
+        A ledger that cannot be written keeps its messages; the others' are handed out.
+        """
+        if any(each.moves != each.state.moves for each in selections.values() if each.moves_on):
+            return None
         now = self._clock.steady()
-
-        def decide(machine: QueueMachine) -> Decision[QueueRecord, Delivery | None]:
-            return machine.lease(now, self.group, consumer, moving, visibility_ms)
-
-        if self.group.settings.delivery_durability == "sync":
-            return self._host.submit_now(decide)
-        delivery, _ = self._host.write(decide)  # it outlives this process, and is synced in time
-        return delivery, None
-
-    def _build_deliveries(self, selections: Selections, delivery: Delivery) -> list[DeliveryBatch]:
+        deadline = Timestamp(now + (visibility_ms or self.group.settings.visibility_ms))
         deliveries: list[DeliveryBatch] = []
+        waits: list[asyncio.Future[None]] = []
+        refusal: GoQueueError | None = None
         for buffer, selection in selections.items():
+            if not selection.moves_on:
+                continue
+            try:
+                lease_id, committed = self._lease(buffer, selection, consumer, now, deadline)
+            except GoQueueError as error:
+                _undo({buffer: selection})
+                refusal = error
+                continue
             if selection.chosen:
-                where, chosen = selection.state.where, selection.chosen
-                deliveries.append(
-                    DeliveryBatch(where, delivery.lease_id, delivery.deadline, chosen)
-                )
+                where = selection.state.where
+                deliveries.append(DeliveryBatch(where, lease_id, deadline, selection.chosen))
                 buffer.reader.partition.messages_out += selection.count
+                if committed is not None:
+                    waits.append(committed)
+        if refusal is not None and not deliveries:
+            raise refusal
         self.used_at = self._clock.instant()
-        return deliveries
+        return deliveries, waits
+
+    def _lease(
+        self,
+        buffer: PrefetchBuffer,
+        selection: Selection,
+        consumer: str,
+        now: Timestamp,
+        deadline: Timestamp,
+    ) -> tuple[int, Committed]:
+        """The number of the delivery, and when it is durable if that is to be waited for."""
+
+        def decide(machine: QueueMachine) -> Decision[QueueRecord, int]:
+            return machine.lease(now, consumer, selection, deadline)
+
+        assert buffer.ledger is not None, "who only looks is handed nothing"
+        if self.group.settings.delivery_durability == "sync":
+            return buffer.ledger.submit_now(decide)
+        lease_id, _ = buffer.ledger.write(decide)  # it outlives this process, and is synced in time
+        return lease_id, None
 
     # --- upkeep -----------------------------------------------------------------------------------
 
@@ -247,6 +284,13 @@ class Dispatcher:
     def evict(self) -> None:
         """Let go of what can be read again."""
         self._buffers.clear()
+
+
+def _watch(buffer: PrefetchBuffer) -> None:
+    """Looking for ready messages may have set a deadline."""
+    ledger = buffer.ledger
+    if ledger is not None and ledger.ahead.watch(buffer.state):
+        ledger.notice_deadline()
 
 
 def _undo(selections: Selections) -> None:

@@ -111,7 +111,7 @@ class QueueMembers:
 
     async def release(self, group_id: GroupId, member_id: str) -> None:
         """What the share consumer holds comes back, and no failure is counted."""
-        if group_id in self._queues.machine.groups:
+        if group_id in self._queues.groups:
             limit = self.deliveries_max(group_id)
             await self._queues.remove_consumer(
                 group_id, member_id, failed=False, deliveries_max=limit

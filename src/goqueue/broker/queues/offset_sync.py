@@ -12,13 +12,13 @@ from typing import Final
 
 import structlog
 
+from goqueue.broker.queues.ledgers import settle_all
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.groups import CommitRequest, CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.records import Where
 
 MARK: Final = "goqueue-floor"  # metadata of our own commits
 COMMIT_SECONDS: Final = 1.0
@@ -41,7 +41,7 @@ class OffsetSync:
 
     async def commit_ack_floors(self) -> None:
         """Commit every ack floor that moved since it was told last."""
-        for group in list(self._queues.machine.groups.values()):
+        for group in list(self._queues.groups.values()):
             moved = [
                 each
                 for each in group.states.values()
@@ -52,13 +52,15 @@ class OffsetSync:
                     await self._commit_group(group.group_id, moved)
                 except GoQueueError as error:
                     _log.warning("floors not committed", group=group.group_id, problem=str(error))
-        known = set(self._queues.machine.states())
+        known = set(self._queues.table.states())
         self._committed = {each: floor for each, floor in self._committed.items() if each in known}
 
     async def _commit_group(self, group_id: GroupId, states: Sequence[PartitionState]) -> None:
         await self.adopt_commits(group_id, states)
-        await self._queues.host.settled()  # what is told is true also after a power cut
-        still = [each for each in states if self._queues.machine.state(each.where) is each]
+        ledgers = (self._queues.ledger_of(each) for each in states)
+        # What is told is true also after a power cut.
+        await settle_all(ledger for ledger in ledgers if ledger is not None)
+        still = [each for each in states if self._queues.state(each.where) is each]
         committed = self._services.groups.committed(group_id)
         floors = {each: each.ack_floor for each in still}
         offsets = tuple(
@@ -89,9 +91,10 @@ class OffsetSync:
             found = committed.get(TopicPartition(where.topic, where.partition))
             if found is None or found.metadata == MARK or found.committed_at == state.adopted_at:
                 continue
-            await self._move(state.where, found)
+            await self._move(state, found)
 
-    async def _move(self, where: Where, to: CommittedOffset) -> None:
+    async def _move(self, state: PartitionState, to: CommittedOffset) -> None:
+        where = state.where
         log = (await self._services.partition(where.topic, where.partition)).log
         floor = Offset(min(max(to.offset, log.start_offset), log.end_offset))
         if floor != to.offset:
@@ -103,9 +106,11 @@ class OffsetSync:
                 committed=to.offset,
                 floor=floor,
             )
-        self._queues.host.submit_now(
-            lambda machine: machine.move_ack_floor(where, floor, to.committed_at)
-        )
+        ledger = self._queues.ledger_of(state)
+        if ledger is not None:
+            ledger.submit_now(
+                lambda machine: machine.move_ack_floor(where.group_id, floor, to.committed_at)
+            )
 
 
 def _place(state: PartitionState) -> TopicPartition:

@@ -12,6 +12,7 @@ that was passed over is stashed, as far as there is room, since its turn is near
 from collections import deque
 from typing import Final, NamedTuple
 
+from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import (
     SCAN_BYTES_AT_ONCE,
     PartitionReader,
@@ -97,9 +98,12 @@ class LaneBuffer:
 
 
 class PrefetchBuffer:
-    def __init__(self, state: PartitionState, reader: PartitionReader) -> None:
+    def __init__(
+        self, state: PartitionState, reader: PartitionReader, ledger: Ledger | None = None
+    ) -> None:
         self.state = state
         self.reader = reader
+        self.ledger = ledger  # that the state is in
         self._moves = state.moves
         self.lanes = [LaneBuffer(cursor) for cursor in state.cursors]
         self._start = -1  # of the log, when the lanes last noted it

@@ -10,8 +10,8 @@ it was about to get are released at once.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -20,7 +20,7 @@ from goqueue.broker.dlq.browse import DeadLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
 from goqueue.broker.dlq.writer import DeadLetterWriter, UnwrittenDeadLetters
-from goqueue.broker.machine_host import Committed, MachineHost, Written
+from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues import stats
 from goqueue.broker.queues.acknowledgement import (
     Ack,
@@ -35,6 +35,15 @@ from goqueue.broker.queues.acknowledgement import (
     told,
 )
 from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
+from goqueue.broker.queues.ledger_split import split_ledgers
+from goqueue.broker.queues.ledgers import (
+    Ledger,
+    Ledgers,
+    Waiting,
+    settle_all,
+    submit_all,
+    wait_durable,
+)
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.stats import WhichInFlight
@@ -47,10 +56,10 @@ from goqueue.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX, VISIBI
 from goqueue.queue import (
     Delivered,
     GroupStats,
+    GroupTable,
     InFlight,
     Peeked,
-    QueueError,
-    QueueMachine,
+    QueueRegistry,
     QueueSettings,
     ReceiptExpired,
     Settled,
@@ -60,7 +69,8 @@ from goqueue.queue import (
 )
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.queue.group import QueueGroup
-from goqueue.queue.machine import Due
+from goqueue.queue.machine import UNKNOWN, Due
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.queue.settling import Outcomes, Verdict
 
@@ -89,7 +99,7 @@ class Queues:
         self._services = services
         self._clock = services.doors.clock
         self._configs = services.group_configs
-        self._state = QueueState()
+        self._state = QueueState(services, self.on_deadline)
         self._dispatchers: dict[GroupId, Dispatcher] = {}
         self._dead_letter_writer = DeadLetterWriter(services, self._state)
         self._offset_sync = OffsetSync(services, self._state)
@@ -102,27 +112,76 @@ class Queues:
 
     # --- life -------------------------------------------------------------------------------------
 
-    async def attach(self, host: MachineHost[QueueMachine]) -> None:
-        self._state.attach(host)
-        for group in host.machine.groups.values():
+    def new_registry(self) -> QueueRegistry:
+        return QueueRegistry(self._state.table)
+
+    async def attach(self, registry: MachineHost[QueueRegistry]) -> None:
+        """Open the ledgers, after those of a log of before are split off."""
+        self._state.attach(registry)
+        topics = self._services.topics()
+        disk = self._services.doors.disk
+        await split_ledgers(disk, self._services.partitions, registry, topics)
+        known = set(self.groups)
+        await self._state.ledgers.open_all(topics)
+        self._take_in(self.groups.keys() - known)
+        for group in self.groups.values():
             group.topic_totals.clear()  # counters restart with the process
-        now, skips_leases = self._clock.steady(), self._configs.has_async_deliveries()
-        await host.submit_or_defer(lambda machine: machine.resume(now, skips_leases=skips_leases))
+        await self._resume()
         self._redriver.inherit()
 
-    @property
-    def host(self) -> MachineHost[QueueMachine]:
-        return self._state.host
+    def _take_in(self, group_ids: Collection[GroupId]) -> None:
+        """Groups that only ledgers know, after a crash; those that they forgot are none."""
+        for group_id in group_ids:
+            if self.groups[group_id].states:
+                self._state.registry.defer(lambda each, group_id=group_id: each.begin(group_id))  # type: ignore[misc]
+            else:
+                del self.groups[group_id]
+
+    async def _resume(self) -> None:
+        now, skips_leases = self._clock.steady(), self._configs.has_async_deliveries()
+        await asyncio.gather(
+            *(
+                ledger.submit_or_defer(lambda each: each.resume(now, skips_leases=skips_leases))
+                for ledger in self._state.ledgers
+            )
+        )
 
     @property
-    def machine(self) -> QueueMachine:
-        return self.host.machine
+    def groups(self) -> dict[GroupId, QueueGroup]:
+        """Those that have begun in a topic, by name."""
+        return self._state.groups
+
+    @property
+    def table(self) -> GroupTable:
+        return self._state.table
+
+    @property
+    def ledgers(self) -> Ledgers:
+        return self._state.ledgers
+
+    def state(self, where: Where) -> PartitionState | None:
+        return self._state.state(where)
+
+    @property
+    def hosts(self) -> Sequence[MachineHost[Any]]:
+        """Of the ledgers, and of the groups."""
+        return (self._state.registry, *self._state.ledgers)
+
+    async def settled(self) -> None:
+        """Return when everything that was decided of queues so far is committed."""
+        await settle_all(self._state.ledgers)
+        await self._state.registry.settled()
+
+    @property
+    def registry(self) -> MachineHost[QueueRegistry]:
+        return self._state.registry
 
     async def run(self) -> None:
         """Background loops: DLQ writer, redrive, offset sync, cache eviction."""
         async with asyncio.TaskGroup() as tasks:
             self.redrives.attach(tasks)
-            tasks.create_task(self.host.run())
+            tasks.create_task(self._state.registry.run())
+            tasks.create_task(self._state.ledgers.run())
             tasks.create_task(self._dead_letter_writer.run())
             tasks.create_task(self._redriver.run())
             tasks.create_task(self._offset_sync.run())
@@ -152,16 +211,16 @@ class Queues:
 
     async def finish(self) -> None:
         """Before the logs are closed: let the committed offsets say what the floors say."""
-        if self.host.failed is None:
-            await self._offset_sync.commit_ack_floors()
+        await self._offset_sync.commit_ack_floors()
 
     async def log_recovered(
         self, topic: TopicName, index: int, topic_id: TopicId, end: Offset
     ) -> None:
         """A partition was opened: forget what groups did behind its end, which it has lost."""
-        floors = await self.host.submit(
-            lambda machine: machine.shorten_log(topic, index, topic_id, end)
-        )
+        ledger = self._state.ledgers.find(topic, index)
+        if ledger is None:
+            return
+        floors = await ledger.submit(lambda machine: machine.shorten_log(topic_id, end))
         for where, floor in floors:
             _log.warning(
                 "queue group drawn back: the log lost its end, what is written there now is new",
@@ -172,8 +231,11 @@ class Queues:
                 log_end=end,
             )
 
-    async def topic_deleted(self, name: str) -> None:
-        await self.host.submit(lambda machine: machine.forget_topic(TopicName(name)))
+    def topic_deleted(self, name: str) -> None:
+        """Its ledgers go with it."""
+        self._state.ledgers.drop(name)
+        for group in self.groups.values():
+            group.topic_totals.pop(TopicName(name), None)
         self._subscriptions.forget(name)
 
     # --- groups -----------------------------------------------------------------------------------
@@ -206,17 +268,29 @@ class Queues:
     async def forget(self, group: str) -> None:
         """Delete the group's states and settings; what was in flight is void."""
         group_id = _group_id(group)
-        if group_id in self.machine.groups:
-            await self.host.submit(lambda machine: machine.forget_group(group_id))
+        if group_id in self.groups:
+            await self._forget_states(group_id)
             self._dispatchers.pop(group_id, None)
         await self._configs.unset_queue_settings(group_id)
+
+    async def _forget_states(self, group_id: GroupId) -> None:
+        """In one step, so that nobody begins anew meanwhile; a crash may leave some of it."""
+        states = [
+            ledger.submit_now(lambda machine: machine.forget_group(group_id))
+            for ledger in self._state.ledgers_of(group_id)
+        ]
+        group = self._state.registry.submit_now(lambda each: each.forget_group(group_id))
+        for _, committed in (*states, group):
+            if committed is not None:
+                await committed
 
     async def forget_partitions(self, group: str, topic: str) -> list[int]:
         """Let the group begin anew in a topic; gives the partitions it had begun in."""
         group_id = _group_id(group)
-        return await self.host.submit(
-            lambda machine: machine.forget_partitions(group_id, TopicName(topic))
-        )
+        ledgers = self._state.ledgers_of(self._group(group_id).group_id, topic)
+        found = sorted(ledger.ahead.partition for ledger in ledgers)
+        await submit_all(ledgers, lambda machine: machine.forget_group(group_id))
+        return found
 
     async def move_ack_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Finish everything below `offset`; back: everything from there on comes again."""
@@ -229,8 +303,9 @@ class Queues:
             raise OffsetOutOfRange(
                 f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
             )
-        where = found[partition][0].where
-        await self.host.submit(lambda machine: machine.move_ack_floor(where, Offset(offset)))
+        ledger = found[partition][2]
+        assert ledger is not None, "the group has begun there"
+        await ledger.submit(lambda machine: machine.move_ack_floor(group_id, Offset(offset)))
         self._notify(group_id)
 
     # --- receiving --------------------------------------------------------------------------------
@@ -326,10 +401,10 @@ class Queues:
         sources = await self._sources_of(wanted)
         dispatcher = self._dispatcher(wanted.group_id)
         with dispatcher.wait_queue(
-            wanted.topics, [reader.partition for _, reader in sources]
+            wanted.topics, [reader.partition for _, reader, _ in sources]
         ) as wait_queue:
             has_news = self._version(wanted.group_id, sources) != known
-            deliveries, committed = list[DeliveryBatch](), None
+            deliveries, committed = list[DeliveryBatch](), list[asyncio.Future[None]]()
             while True:
                 seen = wait_queue.notifications
                 if has_news:
@@ -380,7 +455,7 @@ class Queues:
         return (
             dispatcher,
             dispatcher.news,
-            *((reader.limit, reader.index.end) for _, reader in sources),
+            *((reader.limit, reader.index.end) for _, reader, _ in sources),
         )
 
     async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[DeliveryBatch]:
@@ -392,7 +467,7 @@ class Queues:
             raise ShuttingDown("this broker is shutting down")
         dispatcher = self._dispatcher(wanted.group_id)
         if dispatcher.group.room(wanted.consumer) <= 0 or not dispatcher.has_some(sources):
-            return [], None
+            return [], []
         served = await dispatcher.serve(
             sources,
             wanted.consumer,
@@ -405,15 +480,15 @@ class Queues:
         return served
 
     async def _wait_durable(
-        self, deliveries: list[DeliveryBatch], committed: Committed
+        self, deliveries: list[DeliveryBatch], committed: Sequence[asyncio.Future[None]]
     ) -> list[DeliveryBatch]:
         """The deliveries, when it is durable whose they are."""
-        if committed is not None and deliveries:
-            try:
-                await committed  # nobody else waits for this one
-            except asyncio.CancelledError:
-                self.release_batches(deliveries)
-                raise
+        try:
+            for each in committed:
+                await each  # nobody else waits for this one
+        except asyncio.CancelledError:
+            self.release_batches(deliveries)
+            raise
         return deliveries
 
     def release_batches(self, deliveries: Sequence[DeliveryBatch]) -> None:
@@ -423,11 +498,8 @@ class Queues:
         for delivery in deliveries:
             claims[delivery.where, delivery.lease_id] = delivery.claims(count)
             count += delivery.count
-        now = self._clock.steady()
         try:
-            self.host.submit_now(  # these were never delivered
-                lambda machine: machine.release(now, claims, count, deliveries_max=0)
-            )
+            self._settle_now(claims, count, Release(deliveries_max=0))  # they were never delivered
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost caller not released", problem=str(error))
         self._notify(deliveries[0].where.group_id)
@@ -437,10 +509,10 @@ class Queues:
         group_id = _group_id(group)
         check_number(count, "count", 1, RECEIVE_MESSAGES_MAX)
         sources = await self._subscriptions.peek(self._services.topic(topic), group_id)
-        if all(self.machine.state(state.where) is state for state, _ in sources):
+        if all(self._state.state(state.where) is state for state, *_ in sources):
             return await self._dispatcher(group_id).peek(sources, count)
         visitor = QueueGroup(group_id, self._configs.queue_settings)  # it has not begun there
-        return await Dispatcher(self._clock, self.host, visitor).peek(sources, count)
+        return await Dispatcher(self._clock, visitor).peek(sources, count)
 
     # --- settling: an outcome for each receipt, in order ------------------------------------------
 
@@ -477,19 +549,19 @@ class Queues:
             outcomes[place] = error
         return outcomes
 
-    async def refusals(self, receipts: Sequence[str], ending: Ending) -> dict[int, QueueError]:
+    async def refusals(self, receipts: Sequence[str], ending: Ending) -> dict[int, GoQueueError]:
         """As `settle`, for who wants to know only what did not go well, by place."""
         claims, malformed = read_receipts(receipts)
         check(ending)
-        outcomes, written = self._settle_now(claims, len(receipts), ending)
-        refused: dict[int, QueueError] = {}
+        outcomes, waiting = self._settle_now(claims, len(receipts), ending)
+        refused: dict[int, GoQueueError] = {}
         if set(map(type, outcomes)) != {Verdict}:
             refused = {
                 place: outcome
                 for place, outcome in enumerate(outcomes)
-                if isinstance(outcome, QueueError)
+                if isinstance(outcome, GoQueueError)
             }
-        await self.host.durable(written)
+        await wait_durable(waiting)
         return refused | malformed
 
     # --- settling by offset: for share groups and operators ---------------------------------------
@@ -512,31 +584,38 @@ class Queues:
         self, where: Where, first: int, last: int, ending: Ending, *, consumer: str | None = None
     ) -> list[Settled]:
         """End what is in flight from `first` to `last`; gives what that was, in order."""
-        claims = self.machine.in_flight(where, first, last, consumer)
+        claims = self.leased(where, first, last, consumer)
         count = _count(claims)
         outcomes = await self._settle(claims, count, ending)
         return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
+    def leased(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
+        """What is in flight in a range of offsets, as receipts for it would be read."""
+        ledger = self._state.ledgers.find(where.topic, where.partition)
+        if ledger is None:
+            return {}
+        return ledger.ahead.in_flight(where.group_id, first, last, consumer)
+
     def settle_ranges(
         self, where: Where, endings: Sequence[tuple[int, int, Ending]], *, consumer: str
-    ) -> Written:
-        """End ranges that do not overlap, first to last; gives what is to be made `durable`.
+    ) -> list[Waiting]:
+        """End ranges that do not overlap, first to last; gives what is to be made durable.
 
         Raises `ReceiptExpired`, and ends nothing, unless `consumer` holds all.
         """
         found: list[tuple[Claims, int, Ending]] = []
         for first, last, ending in endings:
             check(ending)
-            claims = self.machine.in_flight(where, first, last, consumer)
+            claims = self.leased(where, first, last, consumer)
             count = _count(claims)
             if count != last - first + 1:
                 raise ReceiptExpired(f"{consumer!r} does not hold all of {first} to {last}")
             found.append((claims, count, ending))
-        written: Written = None
+        waiting: list[Waiting] = []
         for each in found:
-            outcomes, written = self._settle_now(*each)
+            outcomes, waiting = self._settle_now(*each)
             assert set(map(type, outcomes)) == {Verdict}, "all were in flight"
-        return written  # with it, those before it
+        return waiting  # with the last one, those before it: they are of one ledger
 
     async def remove_consumer(
         self, group: str, consumer: str, *, failed: bool, deliveries_max: int | None = None
@@ -545,16 +624,30 @@ class Queues:
 
         Messages that were delivered `deliveries_max` times die; None: the group's setting.
         """
-        group_id, now = _group_id(group), self._clock.steady()
+        group_id = _group_id(group)
         self.forget_consumer(group_id, consumer)
-        count = await self.host.submit(
-            lambda machine: machine.remove_consumer(
-                now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
-            )
-        )
+        limit = deliveries_max
+        decided = self._release_leases(group_id, consumer, failed=failed, deliveries_max=limit)
+        for _, committed in decided:
+            if committed is not None:
+                await committed
         self._notify(group_id)
         self._write_dead_letters()
-        return count
+        return sum(count for count, _ in decided)
+
+    def _release_leases(
+        self, group_id: GroupId, consumer: str, *, failed: bool, deliveries_max: int | None
+    ) -> list[tuple[int, Committed]]:
+        now = self._clock.steady()
+        return [
+            ledger.submit_now(
+                lambda machine: machine.release_consumer(
+                    now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
+                )
+            )
+            for ledger in self._state.ledgers_of(self._group(group_id).group_id)
+            if any(each.consumer == consumer for each in ledger.ahead.states[group_id].leases)
+        ]
 
     def release_consumer(
         self,
@@ -565,16 +658,11 @@ class Queues:
         deliveries_max: int | None = None,
     ) -> None:
         """The consumer was lost: take back what it holds, without waiting for that."""
-        if group_id not in self.machine.groups or self._stopping:
+        if group_id not in self.groups or self._stopping:
             return
-        now = self._clock.steady()
         self.forget_consumer(group_id, consumer)
         try:
-            self.host.submit_now(
-                lambda machine: machine.remove_consumer(
-                    now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
-                )
-            )
+            self._release_leases(group_id, consumer, failed=failed, deliveries_max=deliveries_max)
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost consumer not released", problem=str(error))
         self._notify(group_id)
@@ -582,18 +670,43 @@ class Queues:
 
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
-        outcomes, written = self._settle_now(claims, count, ending)
-        results = told(self.machine, claims, outcomes)
-        await self.host.durable(written)
+        outcomes, waiting = self._settle_now(claims, count, ending)
+        results = told(self._state.table, claims, outcomes)
+        await wait_durable(waiting)
         return results
 
-    def _settle_now(self, claims: Claims, count: int, ending: Ending) -> tuple[Outcomes, Written]:
+    def _settle_now(
+        self, claims: Claims, count: int, ending: Ending
+    ) -> tuple[Outcomes, list[Waiting]]:
+        """A decision for each ledger; a ledger that cannot be written refuses its receipts.
+
+        Raises that when it is the only one.
+        """
         now = self._clock.steady()
-        outcomes, written = self.host.write(
-            lambda machine: decide(machine, ending, now, claims, count)
-        )
+        outcomes: Outcomes = [UNKNOWN] * count
+        waiting: list[Waiting] = []
+        by_ledger = self._by_ledger(claims)
+        for ledger, mine in by_ledger.items():
+            try:
+                _, written = ledger.write(
+                    lambda machine, mine=mine: decide(machine, ending, now, mine, outcomes)  # type: ignore[misc]
+                )
+            except GoQueueError as error:
+                if len(by_ledger) == 1:
+                    raise
+                _refuse(mine, outcomes, error)
+            else:
+                waiting.append(Waiting(ledger, written))
         self._tell_others(claims, ending)
-        return outcomes, written
+        return outcomes, waiting
+
+    def _by_ledger(self, claims: Claims) -> dict[Ledger, Claims]:
+        found: dict[Ledger, Claims] = {}
+        for key, some in claims.items():
+            ledger = self._state.ledgers.find(key[0].topic, key[0].partition)
+            if ledger is not None:
+                found.setdefault(ledger, {})[key] = some
+        return found
 
     def _tell_others(self, claims: Claims, ending: Ending) -> None:
         """Somebody may wait for what came back, or for room."""
@@ -608,6 +721,34 @@ class Queues:
         if isinstance(ending, Nack | Reject | Release):
             self._write_dead_letters()
 
+    # --- transactions -----------------------------------------------------------------------------
+
+    @property
+    def reservations(self) -> Mapping[str, Mapping[PartitionState, None]]:
+        """Transactional ids to where they have, or had until lately, messages reserved."""
+        return self._state.table.reservations
+
+    def ledgers_with_reserved(self, transactional_id: str) -> list[Ledger]:
+        """Where the transaction's end is to be told."""
+        found = map(self._state.ledger_of, self.reservations.get(transactional_id, ()))
+        return list({ledger: None for ledger in found if ledger is not None})
+
+    def reserve(
+        self, claims: Claims, count: int, transactional_id: str
+    ) -> tuple[Outcomes, list[Waiting]]:
+        """Let messages in flight be acked by the end of a transaction; all of them or none."""
+        outcomes: Outcomes = [UNKNOWN] * count
+        decided = [
+            (ledger, ledger.ahead.reserve_for_transaction(mine, outcomes, transactional_id))
+            for ledger, mine in self._by_ledger(claims).items()
+        ]
+        if any(isinstance(outcome, GoQueueError) for outcome in outcomes):
+            return outcomes, []
+        return outcomes, [
+            Waiting(ledger, ledger.write(lambda _, decision=decision: decision)[1])  # type: ignore[misc]
+            for ledger, decision in decided
+        ]
+
     # --- asking -----------------------------------------------------------------------------------
 
     def in_flight(
@@ -619,7 +760,7 @@ class Queues:
 
     async def stats(self, group: str | None = None) -> list[GroupStats]:
         """Of one group, or of all."""
-        groups = list(self.machine.groups.values())
+        groups = list(self.groups.values())
         if group is not None:
             groups = [self._group(GroupId(group))]
         now = self._clock.steady()
@@ -628,7 +769,7 @@ class Queues:
 
     def consumers(self, group_id: GroupId) -> dict[str, tuple[str, ...]]:
         """Who is at work in the group, joined or not, and for which topics it asked last."""
-        if group_id not in self.machine.groups:
+        if group_id not in self.groups:
             return {}
         dispatcher = self._dispatcher(group_id)
         return dispatcher.consumers.at_work(dispatcher.group.book, self._clock.instant())
@@ -643,18 +784,18 @@ class Queues:
 
     def is_known(self, group_id: GroupId) -> bool:
         """Whether the group has begun in a topic, or something is set for its queues."""
-        return group_id in self.machine.groups or self._configs.has_queue_settings(group_id)
+        return group_id in self.groups or self._configs.has_queue_settings(group_id)
 
     def _group(self, group_id: GroupId) -> QueueGroup:
-        if group_id not in self.machine.groups and self._configs.has_queue_settings(group_id):
+        if group_id not in self.groups and self._configs.has_queue_settings(group_id):
             return QueueGroup(group_id, self._configs.queue_settings)  # it has not begun
-        return self.machine.group(group_id)
+        return self._state.table.group(group_id)
 
     def _dispatcher(self, group_id: GroupId) -> Dispatcher:
         group = self._group(group_id)
         dispatcher = self._dispatchers.get(group_id)
         if dispatcher is None or dispatcher.group is not group:
-            dispatcher = self._dispatchers[group_id] = Dispatcher(self._clock, self.host, group)
+            dispatcher = self._dispatchers[group_id] = Dispatcher(self._clock, group)
         return dispatcher
 
     def _notify(self, group_id: GroupId) -> None:
@@ -669,7 +810,7 @@ class Queues:
             dispatcher.notify_room()
 
     def _write_dead_letters(self) -> None:
-        if self.machine.has_dead:
+        if self._state.table.has_dead:
             self._dead_letter_writer.wake()
 
 
@@ -681,6 +822,12 @@ def _group_id(name: str) -> GroupId:
 def _check_name(name: str, what: str) -> None:
     if not 0 < len(name) <= NAME_LENGTH_MAX:
         raise InvalidName(f"a {what} has a name of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _refuse(claims: Claims, outcomes: Outcomes, error: GoQueueError) -> None:
+    for some in claims.values():
+        for claim in some:
+            outcomes[claim.places] = [error] * claim.size
 
 
 def _count(claims: Claims) -> int:

@@ -1,23 +1,63 @@
-"""The queue machine and its host: what the parts of queues and dead letters share."""
+"""Queue groups and the ledgers of their partitions: what queues and dead letters share."""
 
 from goqueue.broker.machine_host import MachineHost
-from goqueue.queue import QueueMachine
+from goqueue.broker.queues.ledgers import Ledger, Ledgers, OnDeadline
+from goqueue.broker.services import BrokerServices
+from goqueue.cluster import Topic
+from goqueue.model.ids import GroupId
+from goqueue.queue import GroupTable, QueueGroup, QueueRegistry, Where
+from goqueue.queue.dead_letter import DeadLetterIndex
+from goqueue.queue.partition_state import PartitionState
+
+NO_DEAD_LETTERS = DeadLetterIndex()
 
 
 class QueueState:
-    """Made before the machine is replayed, so that its users can be made too."""
+    """Made before anything is replayed, so that its users can be made too."""
 
-    def __init__(self) -> None:
-        self._host: MachineHost[QueueMachine] | None = None
+    def __init__(self, services: BrokerServices, on_deadline: OnDeadline) -> None:
+        self._services = services
+        disk, clock = services.doors.disk, services.doors.clock
+        self.table = GroupTable(services.group_configs.queue_settings)
+        self.ledgers = Ledgers(disk, clock, services.partitions, self.table, on_deadline)
+        self._registry: MachineHost[QueueRegistry] | None = None
 
-    def attach(self, host: MachineHost[QueueMachine]) -> None:
-        self._host = host
+    def attach(self, registry: MachineHost[QueueRegistry]) -> None:
+        self._registry = registry
 
     @property
-    def host(self) -> MachineHost[QueueMachine]:
-        assert self._host is not None, "the broker is not open"
-        return self._host
+    def registry(self) -> MachineHost[QueueRegistry]:
+        assert self._registry is not None, "the broker is not open"
+        return self._registry
 
     @property
-    def machine(self) -> QueueMachine:
-        return self.host.machine
+    def groups(self) -> dict[GroupId, QueueGroup]:
+        return self.table.groups
+
+    def state(self, where: Where) -> PartitionState | None:
+        return self.table.state(where)
+
+    def ledger_of(self, state: PartitionState) -> Ledger | None:
+        """The ledger that the state is in; None when it is in none any more."""
+        ledger = self.ledgers.find(state.where.topic, state.where.partition)
+        if ledger is None or ledger.ahead.states.get(state.where.group_id) is not state:
+            return None
+        return ledger
+
+    def ledgers_of(self, group_id: GroupId, topic: str | None = None) -> list[Ledger]:
+        """Those that the group has begun in, of one topic if it is given."""
+        group = self.groups.get(group_id)
+        found = [
+            self.ledgers.find(*place)
+            for place in (() if group is None else group.states)
+            if topic in (None, place.topic)
+        ]
+        return [ledger for ledger in found if ledger is not None]
+
+    async def ledger(self, topic: Topic, partition: int) -> Ledger:
+        return await self.ledgers.get(topic, partition)
+
+    def dead_letters(self, topic: str, partition: int) -> DeadLetterIndex:
+        """Of a partition of dead letters."""
+        ledger = self.ledgers.find(topic, partition)
+        return NO_DEAD_LETTERS if ledger is None else ledger.ahead.dead_letters

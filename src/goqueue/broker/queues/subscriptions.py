@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from goqueue.broker.queues.dispatcher import Dispatcher, Source
+from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.rates import Rates
@@ -56,7 +57,7 @@ class Subscriptions:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[group_id, *topics] = found, sources
-        await self._offset_sync.adopt_commits(group_id, [state for state, _ in sources])
+        await self._offset_sync.adopt_commits(group_id, [state for state, *_ in sources])
         return sources
 
     def _still(self, known: Known, topics: list[Topic], group_id: GroupId) -> list[Source] | None:
@@ -64,11 +65,11 @@ class Subscriptions:
         before, sources = known
         if any(old is not new for old, new in zip(before, topics, strict=True)):
             return None
-        group = self._queues.machine.groups.get(group_id)
+        group = self._queues.groups.get(group_id)
         if group is None:
             return None
         now, committed_only = self._clock.instant(), _committed_only(group.settings)
-        for state, reader in sources:
+        for state, reader, _ in sources:
             where = state.where
             topic, partition = where.topic, where.partition
             if group.states.get(TopicPartition(topic, partition)) is not state:
@@ -85,11 +86,11 @@ class Subscriptions:
         sources: list[Source] = []
         for index in range(topic.partitions):
             partition = await self._services.partition(topic.name, index)
-            where = Where(group_id, topic.name, index)
-            state = self._queues.machine.state(where)
+            ledger = await self._queues.ledger(topic, index)
+            state = ledger.ahead.states.get(group_id)
             if state is None or state.topic_id != topic.topic_id:
-                state = await self._begin(where, topic, partition)
-            sources.append((state, self._reader(partition, group_id)))
+                state = await self._begin(ledger, group_id, topic, partition)
+            sources.append((state, self._reader(partition, group_id), ledger))
         return sources
 
     async def peek(self, topic: Topic, group_id: GroupId) -> list[Source]:
@@ -98,21 +99,25 @@ class Subscriptions:
         for index in range(topic.partitions):
             partition = await self._services.partition(topic.name, index)
             where = Where(group_id, topic.name, index)
-            state = self._queues.machine.state(where)
+            state = self._queues.state(where)
             if state is None or state.topic_id != topic.topic_id:
                 floor, _ = await self._start(where, partition)
                 state = PartitionState(where, topic.topic_id, floor, LeaseBook())
-            sources.append((state, self._reader(partition, group_id)))
+            ledger = self._queues.ledger_of(state)
+            sources.append((state, self._reader(partition, group_id), ledger))
         return sources
 
-    async def _begin(self, where: Where, topic: Topic, partition: Partition) -> PartitionState:
+    async def _begin(
+        self, ledger: Ledger, group_id: GroupId, topic: Topic, partition: Partition
+    ) -> PartitionState:
+        where = Where(group_id, topic.name, partition.index)
         floor, adopted_at = await self._start(where, partition)
-        self._queues.host.submit_now(
-            lambda machine: machine.open(where, topic.topic_id, floor, adopted_at)
+        now = self._clock.steady()
+        self._queues.registry.submit_now(lambda registry: registry.begin(group_id))
+        ledger.submit_now(
+            lambda machine: machine.open(now, group_id, topic.topic_id, floor, adopted_at)
         )
-        state = self._queues.machine.state(where)
-        assert state is not None
-        return state
+        return ledger.ahead.states[group_id]
 
     async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
         """Where the group's committed offset says, and when that was made, if there is one."""
@@ -184,7 +189,7 @@ class Subscriptions:
         return self._delivered.get(state) or Rates()
 
     def _look_at_rates(self, now: int) -> None:
-        known = {state for state in self._queues.machine.states() if any(state.delivered)}
+        known = {state for state in self._queues.table.states() if any(state.delivered)}
         self._delivered = {state: self._delivered.get(state) or _from_zero(now) for state in known}
         for state, rates in self._delivered.items():
             rates.observe(state.delivered, now)
@@ -199,7 +204,7 @@ class Subscriptions:
             reader.evict()
         floors = [
             state.ack_floor
-            for group in self._queues.machine.groups.values()
+            for group in self._queues.groups.values()
             for state in (group.states.get(_place(partition)),)
             if state is not None
         ]

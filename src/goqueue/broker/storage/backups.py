@@ -3,7 +3,7 @@
 All logs are cut at one and the same moment, between two steps of the event loop, which is where
 everything is appended.  So the copy is what a kill at that moment would have left on disk, and the
 start that opens it is the one that is proven for kills: an offset that `__groups` or an ack that
-`__ledgers` knows lies inside its log; a transaction is decided in `__transactions`, or times out.
+a ledger knows lies inside its log; a transaction is decided in `__transactions`, or times out.
 
     hold       no file is removed or replaced until the end (see `file_hold`)
     checkpoint each log, so that what was sealed before never changes again
@@ -45,6 +45,7 @@ from goqueue.runtime import Clock, Disk, Doors
 
 COPY_BYTES: Final = 1024 * 1024
 BACKUPS: Final = "backups"
+SNAPSHOTS: Final = "snapshots"
 
 _log = structlog.get_logger("goqueue.backups")
 
@@ -71,6 +72,7 @@ class LogAt(msgspec.Struct, frozen=True):
 
     topic: str
     index: int
+    kind: str  # of a log beside the partition's data
     directory: str
     end_offset: Offset
     files: list[FileAt]
@@ -124,7 +126,7 @@ class Backups:
                 backup_id,
                 path,
                 topics=len({each.topic for each in logs if not is_internal(each.topic)}),
-                partitions=len(logs),
+                partitions=sum(not each.kind for each in logs),
                 log_bytes=sum(f.size for each in logs for f in each.files if _is_log(f.name)),
                 seconds=(self._clock.instant() - started) / 1e9,
             )
@@ -134,7 +136,7 @@ class Backups:
     async def _copy(self, path: str) -> list[LogAt]:
         async with self._partitions.files.held():
             await self._open_all()
-            for partition in self._partitions:
+            for partition in self._partitions.logs():
                 if partition.log.needs_checkpoint and partition.log.failed is None:
                     await _checkpointed(partition)
             logs = self._moment()
@@ -180,7 +182,7 @@ class Backups:
         for host in self._hosts():
             if host.failed is None:
                 host.write_deferred()
-        return [_log_at(each) for each in self._partitions if not each.log.abandoned]
+        return [_log_at(each) for each in self._partitions.logs() if not each.log.abandoned]
 
     async def remove(self, backup_id: str) -> None:
         if not (backup_id.isascii() and backup_id.isdigit()):
@@ -215,6 +217,7 @@ def _log_at(partition: Partition) -> LogAt:
     return LogAt(
         partition.topic,
         partition.index,
+        partition.kind,
         log.directory,
         log.end_offset,
         files,
@@ -225,15 +228,18 @@ def _log_at(partition: Partition) -> LogAt:
 
 def _write_log(disk: Disk, data_dir: str, path: str, log: LogAt) -> None:
     """Blocking."""
-    target = f"{path}/logs/{log.topic}/{log.index}"
+    target = path + log.directory.removeprefix(data_dir)
     disk.make_directory(target)
     for file in log.files:
         _link_or_copy(disk, f"{log.directory}/{file.name}", f"{target}/{file.name}", file)
     if log.epochs:
         epoch_file.store(disk, target, log.epochs)
     checkpoints.store(disk, target, log.checkpoint)
-    if is_internal(log.topic):
-        _copy_snapshots(disk, data_dir, path, log)
+    if log.kind:
+        _copy_snapshots(disk, f"{log.directory}/{SNAPSHOTS}", f"{target}/{SNAPSHOTS}", log)
+    elif is_internal(log.topic):
+        snapshots = f"{SNAPSHOTS}/{log.topic}"
+        _copy_snapshots(disk, f"{data_dir}/{snapshots}", f"{path}/{snapshots}", log)
     else:
         _copy_owner(disk, f"{data_dir}/logs/{log.topic}", f"{path}/logs/{log.topic}")
 
@@ -267,9 +273,8 @@ def _copy_owner(disk: Disk, source: str, target: str) -> None:
         disk.replace_file(f"{target}/{TOPIC_FILE}", owner)
 
 
-def _copy_snapshots(disk: Disk, data_dir: str, path: str, log: LogAt) -> None:
+def _copy_snapshots(disk: Disk, source: str, target: str, log: LogAt) -> None:
     """Those of states before the moment; the oldest may be removed meanwhile."""
-    source, target = f"{data_dir}/snapshots/{log.topic}", f"{path}/snapshots/{log.topic}"
     for name in disk.list_directory(source):
         number = name.removesuffix(".snapshot")
         if not name.endswith(".snapshot") or not number.isdigit() or int(number) > log.end_offset:

@@ -86,7 +86,9 @@ class Partition:
         on_flush: Callable[["Partition", float, GoQueueError | None], None],
         on_wait: Callable[["Partition"], None],
         files: FileHold | None = None,
+        kind: str = "",
     ) -> None:
+        self.kind = kind  # of a log beside the partition's data; empty: the data itself
         self.topic = topic
         self.topic_id = topic_id  # None for the broker's own
         self.index = index
@@ -115,7 +117,7 @@ class Partition:
         self._failure_told = False
 
     def __repr__(self) -> str:
-        return f"{self.topic}-{self.index}"
+        return f"{self.topic}-{self.index}{self.kind and f' ({self.kind})'}"
 
     # --- role -------------------------------------------------------------------------------------
 
@@ -337,7 +339,10 @@ class Partition:
         """Run blocking work on the log; one at a time, or a sync could be believed too early."""
         assert self._work is None
         started = asyncio.get_running_loop().time()
-        self._work = self._disk.in_background(work)
+        # Ledgers write little, and many of them at the same time.
+        is_short = bool(self.kind) and isinstance(point, SyncPoint)
+        run = self._disk.in_shared_turn if is_short else self._disk.in_background
+        self._work = run(work)
         self._work.add_done_callback(lambda done: self._done(done, point, started))
 
     def _done(

@@ -12,6 +12,7 @@ from goqueue.broker.storage.snapshot_file import SnapshotWriter
 from goqueue.model import batch as batches
 from goqueue.model.errors import CorruptData, GoQueueError
 from goqueue.model.ids import Epoch, Offset
+from goqueue.model.names import is_internal
 from goqueue.model.record import Record
 from goqueue.runtime import Clock, Disk
 
@@ -31,7 +32,7 @@ class PartitionJournal:
 
     @property
     def name(self) -> str:
-        return self._partition.topic
+        return self._partition.topic if is_internal(self._partition.topic) else str(self._partition)
 
     @property
     def end_offset(self) -> Offset:

@@ -5,6 +5,8 @@ its old segments are removed and compacted in the background, one log at a time.
 
     logs/{topic}/topic              which topic the directory belongs to, by its id
     logs/{topic}/{partition}/…      see `goqueue.log`
+    logs/{topic}/{partition}/ledger/…   the partition's queue ledger, a log of its own; with a topic
+                                    that no queue group works off there is none
     deleted/{topic id}/             on its way out; removed in the background and at start-up
     orphaned/{topic}.{topic id}/    see `orphans.py`; never removed
 
@@ -16,8 +18,8 @@ opened or moved away only for the id that is written in it.
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
+from typing import Any, Final
 
 import structlog
 
@@ -47,12 +49,14 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, TopicId, TopicName
 from goqueue.model.names import is_internal
-from goqueue.model.settings import TopicSettings
+from goqueue.model.settings import TopicSettings, topic_settings
 from goqueue.runtime import Clock, Disk, Doors
 
 FLUSH_CHECK_SECONDS: Final = 0.1
 WATERMARK_SECONDS: Final = 1.0
 FIRST_EPOCH: Final = Epoch(0)  # of a partition's first leader
+INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
+LEDGER: Final = "ledger"  # the directory of a partition's queue ledger
 
 Key = tuple[str, int]  # a TopicPartition; the plain pair, as each request looks it up
 OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
@@ -83,7 +87,8 @@ class Partitions:
         self._deleted = f"{data_dir}/deleted"
         self._orphaned = f"{data_dir}/orphaned"
         self._open: dict[Key, Partition] = {}
-        self._opening: dict[tuple[Key, TopicId | None], asyncio.Future[Partition]] = {}
+        self._ledgers: dict[Key, Partition] = {}
+        self._opening: dict[tuple[Key, TopicId | None, str], asyncio.Future[Partition]] = {}
         self._abandoned: dict[TopicId, list[Partition]] = {}  # of topics that are being deleted
         self._directories = threading.Lock()  # held while a topic's directory changes hands
         self._removing = threading.Lock()
@@ -109,6 +114,10 @@ class Partitions:
         """Those that are open."""
         return iter(list(self._open.values()))
 
+    def logs(self) -> list[Partition]:
+        """Those that are open, and the ledgers beside them."""
+        return [*self._open.values(), *self._ledgers.values()]
+
     def opened(self, topic: str, index: int) -> Partition | None:
         return self._open.get((topic, index))
 
@@ -118,7 +127,9 @@ class Partitions:
         if partition is not None and partition.topic_id == topic.topic_id:
             return partition
         topic.check_partition(index)
-        return await self._opened_once(topic.name, index, topic.settings, topic.topic_id)
+        key = (topic.name, index)
+        work = functools.partial(self._open_partition, key, topic.settings, topic.topic_id)
+        return await self._opened_once(key, topic.topic_id, work)
 
     @property
     def opening_count(self) -> int:
@@ -144,18 +155,80 @@ class Partitions:
 
     async def internal(self, name: str, settings: TopicSettings) -> Partition:
         """The one partition of a log that must be there before there is any metadata."""
-        return await self._opened_once(name, 0, settings, None)
+        key = (name, 0)
+        return await self._opened_once(key, None, lambda: self._open_partition(key, settings, None))
+
+    # --- ledgers ----------------------------------------------------------------------------------
+
+    async def ledger(self, topic: Topic, index: int) -> Partition:
+        """The log of the partition's queue ledger; it begins when it is first asked for."""
+        found = self._ledgers.get((topic.name, index))
+        if found is not None and found.topic_id == topic.topic_id:
+            return found
+        topic.check_partition(index)
+        key = (topic.name, index)
+        work = functools.partial(self._open_ledger, key, topic.topic_id)
+        return await self._opened_once(key, topic.topic_id, work, LEDGER)
+
+    def ledger_directory(self, topic: str, index: int) -> str:
+        return f"{self._logs}/{topic}/{index}/{LEDGER}"
+
+    def make_ledger_directory(self, topic: Topic, index: int) -> str:
+        """Blocking.  In the topic's own directory, whatever was there before."""
+        with self._directories:
+            self._claim_directory(topic.name, topic.topic_id)
+        directory = self.ledger_directory(topic.name, index)
+        self._disk.make_directory(directory)
+        return directory
+
+    def stored_ledgers(self, topics: Iterable[Topic]) -> list[tuple[Topic, int]]:
+        """Blocking.  The partitions that have one."""
+        return [
+            (topic, index)
+            for topic in topics
+            for index in self._stored_indexes(topic)
+            if self._disk.exists(self.ledger_directory(topic.name, index))
+        ]
+
+    def _stored_indexes(self, topic: Topic) -> list[int]:
+        names = self._disk.list_directory(f"{self._logs}/{topic.name}")
+        found = sorted(int(name) for name in names if name.isdigit())
+        try:
+            is_mine = bool(found) and self._owner(topic.name) == topic.topic_id
+        except CorruptData:  # whoever opens a partition of it is told
+            is_mine = False
+        if not is_mine:
+            return []
+        return [index for index in found if topic.has_partition(index)]
+
+    async def _open_ledger(self, key: Key, topic_id: TopicId) -> Partition:
+        topic, index = key
+        settings = topic_settings(INTERNAL_SETTINGS)
+        log, recovery = await self._disk.in_background(
+            lambda: self._open_log(topic, index, settings, topic_id, f"/{LEDGER}")
+        )
+        self._tell_recovery(topic, index, recovery)
+        log.close()
+        ledger = self._made(key, topic_id, log, LEDGER)
+        await self._refuse_deleted(ledger)
+        self._ledgers[key] = ledger
+        return ledger
+
+    # --- opening ----------------------------------------------------------------------------------
 
     async def _opened_once(
-        self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
+        self,
+        key: Key,
+        topic_id: TopicId | None,
+        work: Callable[[], Coroutine[Any, Any, Partition]],
+        kind: str = "",
     ) -> Partition:
-        key = (topic, index)
-        waiting = self._opening.get((key, topic_id))
+        opening = key, topic_id, kind
+        waiting = self._opening.get(opening)
         if waiting is None:
-            work = self._open_partition(key, settings, topic_id)
-            waiting = asyncio.ensure_future(work)  # rule-ok: `close` waits for it
-            self._opening[key, topic_id] = waiting
-            waiting.add_done_callback(lambda _: self._opening.pop((key, topic_id), None))
+            waiting = asyncio.ensure_future(work())  # rule-ok: `close` waits for it
+            self._opening[opening] = waiting
+            waiting.add_done_callback(lambda _: self._opening.pop(opening, None))
         return await asyncio.shield(waiting)
 
     async def _open_partition(
@@ -169,7 +242,16 @@ class Partitions:
         log.close()  # until it is used: whoever opens ten thousand needs few handles
         if topic_id is not None:
             await self.on_recovered(TopicName(topic), index, topic_id, log.end_offset)
-        partition = Partition(
+        partition = self._made(key, topic_id, log)
+        if topic_id is not None:
+            await self._on_opened(partition)
+        await self._refuse_deleted(partition)
+        self._open[key] = partition
+        return partition
+
+    def _made(self, key: Key, topic_id: TopicId | None, log: Log, kind: str = "") -> Partition:
+        topic, index = key
+        return Partition(
             topic,
             topic_id,
             PartitionId(index),
@@ -180,16 +262,17 @@ class Partitions:
             self._note_flush,
             self._note_wait,
             self.files,
+            kind,
         )
-        if topic_id is not None:
-            await self._on_opened(partition)
+
+    async def _refuse_deleted(self, partition: Partition) -> None:
+        """The topic may have been deleted while its log was opened."""
+        topic_id = partition.topic_id
         if topic_id is not None and not self.topic_exists(topic_id):
             self._dirty.pop(partition, None)
             partition.abandon()
             await partition.wait_idle()
-            raise TopicNotFound(f"topic {topic!r} was deleted")
-        self._open[key] = partition
-        return partition
+            raise TopicNotFound(f"topic {partition.topic!r} was deleted")
 
     def _role(self, topic_id: TopicId | None, index: int, log: Log) -> Role:
         role = self.role_of(topic_id, index)
@@ -204,14 +287,19 @@ class Partitions:
         return FIRST_EPOCH if partition is None else partition.leader_epoch
 
     def _open_log(
-        self, topic: str, index: int, settings: TopicSettings, topic_id: TopicId | None
+        self,
+        topic: str,
+        index: int,
+        settings: TopicSettings,
+        topic_id: TopicId | None,
+        beside: str = "",
     ) -> tuple[Log, Recovery]:
         """Blocking."""
         if topic_id is not None:
             with self._directories:
                 self._claim_directory(topic, topic_id)
         replica = self.replica_of(topic_id, index)
-        return open_log(self._disk, f"{self._logs}/{topic}/{index}", settings, replica)
+        return open_log(self._disk, f"{self._logs}/{topic}/{index}{beside}", settings, replica)
 
     def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
         """Blocking.  A directory left by another topic of the same name is moved away first.
@@ -265,12 +353,14 @@ class Partitions:
     def abandon(self, topic: Topic) -> None:
         """Let nobody find or use the topic's partitions any more; `delete` follows."""
         keys = [(topic.name, index) for index in range(topic.partitions)]
-        found = [self._open[key] for key in keys if key in self._open]
-        self._abandoned[topic.topic_id] = [
-            each for each in found if each.topic_id == topic.topic_id
-        ]
+        self._abandoned[topic.topic_id] = []
+        for known in (self._open, self._ledgers):
+            found = [known[key] for key in keys if key in known]
+            mine = [each for each in found if each.topic_id == topic.topic_id]
+            self._abandoned[topic.topic_id] += mine
+            for partition in mine:
+                del known[partition.topic, partition.index]
         for partition in self._abandoned[topic.topic_id]:
-            del self._open[partition.topic, partition.index]
             self._dirty.pop(partition, None)
             partition.abandon()
 
@@ -281,7 +371,7 @@ class Partitions:
         """
         for partition in self._abandoned.pop(topic.topic_id, ()):
             await partition.wait_idle()
-        opening = [work for (_, owner), work in self._opening.items() if owner == topic.topic_id]
+        opening = [work for (_, owner, _), work in self._opening.items() if owner == topic.topic_id]
         if opening:
             await asyncio.wait(opening)
         try:
@@ -410,7 +500,7 @@ class Partitions:
         while True:
             await self._clock.sleep(self._config.checkpoint_ms / 1000)
             await self.room.look()
-            for partition in self:
+            for partition in self.logs():
                 if partition.log.needs_checkpoint and partition.log.failed is None:
                     await _guarded("checkpoint", partition, partition.checkpoint)
 
@@ -501,10 +591,11 @@ class Partitions:
         if self._opening:
             await asyncio.wait(self._opening.values())
         closed = await asyncio.gather(
-            *(_guarded("closing", partition, partition.close) for partition in self)
+            *(_guarded("closing", partition, partition.close) for partition in self.logs())
         )
         self.closed_cleanly = all(closed) and not self.read_only()
         self._open.clear()
+        self._ledgers.clear()
 
     def reconfigure(self, config: StorageConfig) -> None:
         self._config = config
@@ -512,7 +603,7 @@ class Partitions:
 
     def read_only(self) -> list[Partition]:
         """Those open ones whose disk failed: they are read, and take no writes."""
-        return [partition for partition in self if partition.log.failed is not None]
+        return [partition for partition in self.logs() if partition.log.failed is not None]
 
 
 async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]) -> bool:

@@ -14,14 +14,14 @@ it.
 import asyncio
 from collections.abc import Collection, Sequence
 
-from goqueue.broker.machine_host import Committed
+from goqueue.broker.queues.ledgers import Waiting, settle_all
 from goqueue.broker.queues.service import Queues
-from goqueue.queue import QueueError
+from goqueue.model.errors import GoQueueError
 from goqueue.queue.receipts import read_receipts
 from goqueue.runtime import Clock
 from goqueue.txn import QueueAcks
 
-Refused = dict[int, QueueError]  # by the receipt's index in the request
+Refused = dict[int, GoQueueError]  # by the receipt's index in the request
 
 
 class TransactionAcks:
@@ -32,48 +32,54 @@ class TransactionAcks:
     @property
     def transactional_ids(self) -> Collection[str]:
         """Transactional ids that have, or had until lately, messages reserved."""
-        return self._queues.machine.reservations.keys()
+        return self._queues.reservations.keys()
 
     def count(self, transactional_id: str) -> int:
         """How many messages the transaction acks."""
-        states = self._queues.machine.reservations.get(transactional_id, {})
+        states = self._queues.reservations.get(transactional_id, {})
         return sum(
             lease.remaining
             for state in states
             for lease in state.reserved.get(transactional_id, {})
         )
 
-    def reserve(self, transactional_id: str, receipts: Sequence[str]) -> tuple[Refused, Committed]:
+    def reserve(
+        self, transactional_id: str, receipts: Sequence[str]
+    ) -> tuple[Refused, list[Waiting]]:
         """Let the transaction ack these messages; none of them if one receipt is refused."""
         claims, malformed = read_receipts(receipts)
         if malformed:
-            return dict(malformed), None
-        outcomes, committed = self._queues.host.submit_now(
-            lambda machine: machine.reserve_for_transaction(claims, len(receipts), transactional_id)
-        )
+            return dict(malformed), []
+        outcomes, waiting = self._queues.reserve(claims, len(receipts), transactional_id)
         refused = {
             index: outcome
             for index, outcome in enumerate(outcomes)
-            if isinstance(outcome, QueueError)
+            if isinstance(outcome, GoQueueError)
         }
-        return refused, committed
+        return refused, waiting
 
     async def wait_durable(self, transactional_id: str) -> None:
         """Return when the messages that the transaction reserved are on disk."""
-        if transactional_id in self._queues.machine.reservations:
-            await self._queues.host.settled()
+        await settle_all(self._queues.ledgers_with_reserved(transactional_id))
 
     def participants(self, transactional_id: str) -> list[QueueAcks]:
-        is_part = transactional_id in self._queues.machine.reservations
-        return [QueueAcks(transactional_id)] if is_part else []
+        """The ledgers that have messages reserved for the transaction."""
+        return [
+            QueueAcks(transactional_id, ledger.ahead.topic, ledger.ahead.partition)
+            for ledger in self._queues.ledgers_with_reserved(transactional_id)
+        ]
 
-    def end(self, transactional_id: str, *, commits: bool) -> asyncio.Future[None]:
-        """Ack or release what the ended transaction reserved; done when that is durable."""
-        group_ids, committed = self._queues.host.submit_now(
-            lambda machine: machine.end_reservations(
-                self._clock.steady(), transactional_id, commits=commits
-            )
+    def end(self, at: QueueAcks, *, commits: bool) -> asyncio.Future[None]:
+        """Ack or release what the ended transaction reserved there; done when that is durable."""
+        ledger = self._queues.ledgers.find(at.topic, at.partition)
+        if ledger is None:  # the topic is deleted
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+            return done
+        now = self._clock.steady()
+        group_ids, committed = ledger.submit_now(
+            lambda machine: machine.end_reservations(now, at.transactional_id, commits=commits)
         )
         for group_id in group_ids:
             self._queues.notify_room(group_id)
-        return committed or self._queues.host.all_committed()
+        return committed or ledger.all_committed()

@@ -25,6 +25,7 @@ import structlog
 from goqueue.broker.barrier import Barrier, settle_refusals
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.machine_host import Committed, MachineHost
+from goqueue.broker.queues.ledgers import wait_durable
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks
@@ -123,7 +124,8 @@ class Transactions:
         for transactional_id in list(self.acks.transactional_ids):
             found = self.ahead.find(transactional_id)
             if found is None or not found.is_open:
-                await self.acks.end(transactional_id, commits=False)
+                for ledger in self.acks.participants(transactional_id):
+                    await self.acks.end(ledger, commits=False)
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """Complete the transactions that the machine aborted because they took too long."""
@@ -313,9 +315,8 @@ class Transactions:
         transaction = self.ahead.check(transactional_id, who)
         if transaction.state is not State.ONGOING:
             raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
-        refused, committed = self.acks.reserve(transactional_id, receipts)
-        if committed is not None:
-            await asyncio.shield(committed)
+        refused, waiting = self.acks.reserve(transactional_id, receipts)
+        await wait_durable(waiting)
         await self.wait_durable(transactional_id)
         return refused
 

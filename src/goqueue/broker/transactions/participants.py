@@ -2,7 +2,7 @@
 
     partition       the records written to it         a control batch ends them
     group           the offsets that wait in it       its state machine commits or drops them
-    queue           the acks that wait in it          its state machine acks or releases them
+    queue ledger    the acks that wait in it          its state machine acks or releases them
 
 The coordinator knows participants by name, and sends each the same marker.  Here they are all on
 this node.  A marker may come any number of times: the second one changes nothing.
@@ -57,7 +57,7 @@ class LocalParticipants:
         if isinstance(participant, GroupOffsets):
             return self._groups.end_transaction(GroupId(participant.group_id), marker)
         if isinstance(participant, QueueAcks):
-            return self._acks.end(participant.transactional_id, commits=marker.commits)
+            return self._acks.end(participant, commits=marker.commits)
         partition = self._opened(*participant)
         if partition is not None:
             return end_in_partition(partition, marker, self._clock)

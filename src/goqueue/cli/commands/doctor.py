@@ -116,7 +116,7 @@ def _result(data_dir: str, examined: "Examination", aside: str | None) -> dict[s
 
 
 def _log_bytes(data_dir: str) -> int:
-    return sum(path.stat().st_size for path in Path(data_dir, "logs").glob("*/*/*.log"))
+    return sum(path.stat().st_size for path in Path(data_dir, "logs").rglob("*.log"))
 
 
 def _machine_findings(config: "Config") -> "list[Finding]":

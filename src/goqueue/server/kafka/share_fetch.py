@@ -10,6 +10,7 @@
 The acknowledgements of a partition hold all or none: a client is told whether they did, not which.
 """
 
+import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
@@ -32,8 +33,8 @@ from kio.schema.share_fetch.v2.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.broker.machine_host import Written
 from goqueue.broker.queues.acknowledgement import Ack, Ending, Extend, Reject, Release
+from goqueue.broker.queues.ledgers import Waiting, demand_sync, wait_durable
 from goqueue.broker.queues.members import SHARE_DEFAULTS
 from goqueue.broker.shares.acquire import Acquired, acquire
 from goqueue.broker.shares.sessions import (
@@ -61,7 +62,7 @@ NO_TOPIC: Final = UUID(int=0)
 REASON: Final = "rejected by a share consumer"
 
 Batches = Collection[Any]  # AcknowledgementBatch of either API: they are alike
-Settled = list[tuple[Key, Written]]
+Settled = list[tuple[Key, list[Waiting]]]
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -87,13 +88,14 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
         member = _member(request)
         session = await _fetch_session(context, member, request)
         settled = _acknowledge(broker, member, request, told)
-        if settled and broker.queues.settings(member.group_id).delivery_durability == "async":
-            broker.queues.host.demand_sync()  # at once, for no delivery is going to
+        # As soon as this waits for anything: by then the fetch may have written to the same ledger,
+        # and one sync is for both; other ledgers sync at the same time.
+        asyncio.get_running_loop().call_soon(_demand_sync, settled)
         if request.share_session_epoch == FINAL_EPOCH:
             await broker.queue_members.release(member.group_id, member.member_id)
         else:
             await _fetch(broker, member, session, request, told)
-        await _be_durable(broker, settled, told)  # by one sync with what was fetched
+        await _be_durable(settled, told)
     except GoQueueError as error:
         return build(ShareFetchResponse, error_code=kafka_code(error), error_message=str(error))
     return build(
@@ -229,7 +231,7 @@ async def handle_share_acknowledge(
         settled = _acknowledge(broker, member, request, told)
         if epoch == FINAL_EPOCH:
             await broker.queue_members.release(member.group_id, member.member_id)
-        await _be_durable(broker, settled, told)
+        await _be_durable(settled, told)
     except GoQueueError as error:
         return build(
             ShareAcknowledgeResponse, error_code=kafka_code(error), error_message=str(error)
@@ -274,17 +276,23 @@ def _acknowledge(
         try:
             where = Where(member.group_id, *_place(broker.topic_by_id(key[0]), key[1]))
             endings = list(_endings(broker, where, member, batches))
-            written = broker.queues.settle_ranges(where, endings, consumer=member.member_id)
-            settled.append((key, written))
+            waiting = broker.queues.settle_ranges(where, endings, consumer=member.member_id)
+            settled.append((key, waiting))
         except GoQueueError as error:
             told[key].acknowledge_error = error
     return settled
 
 
-async def _be_durable(broker: Broker, settled: Settled, told: dict[Key, Told]) -> None:
-    for key, written in settled:
+def _demand_sync(settled: Settled) -> None:
+    for _, waiting in settled:
+        demand_sync(waiting)
+
+
+async def _be_durable(settled: Settled, told: dict[Key, Told]) -> None:
+    _demand_sync(settled)
+    for key, waiting in settled:
         try:
-            await broker.queues.host.durable(written)
+            await wait_durable(waiting)
         except GoQueueError as error:
             told[key].acknowledge_error = error
 
@@ -302,7 +310,7 @@ def _endings(
         behind = last + 1
         match kind:
             case 0:
-                claims = broker.queues.machine.in_flight(where, first, last, member.member_id)
+                claims = broker.queues.leased(where, first, last, member.member_id)
                 leased = ((claim.first, claim.last) for some in claims.values() for claim in some)
                 yield from ((*each, Ack()) for each in joined(leased))
             case 1:

@@ -177,7 +177,9 @@ def test_who_asked_may_leave_meanwhile():
         await bench.publish("jobs", *numbered(10))
         await reject_all(bench)
         asking = asyncio.create_task(letters.redrive("jobs"))  # rule-ok: who leaves
-        while not any(box.moves for box in bench.queues.machine.dead_letter_indexes.values()):
+        while not any(
+            box.moves for box in [each.ahead.dead_letters for each in bench.queues.ledgers]
+        ):
             await bench.sleep(0.0001)
         asking.cancel()
         await bench.sleep(1)

@@ -221,7 +221,7 @@ def test_topics_are_not_compared_with_metadata_that_is_in_etcd(data: Path):
 async def test_a_damaged_snapshot_gives_way_to_an_older_one(data: Path):
     async with broker(data) as started:
         for _ in range(2):
-            await started.queues.host.take_snapshot()
+            await started.queues.registry.take_snapshot()
             await publish(started, "t0", "more")
     newest = max((data / "snapshots" / "__ledgers").glob("*.snapshot"))
     flip(newest)
@@ -230,6 +230,26 @@ async def test_a_damaged_snapshot_gives_way_to_an_older_one(data: Path):
     assert any(each.status == "warning" and str(newest) in each.text for each in found.findings)
     async with broker(data):
         pass
+
+
+async def test_a_damaged_ledger_is_mended_and_what_is_lost_is_named(data: Path):
+    async with broker(data) as started:
+        for _ in range(3):
+            (message,) = await started.queues.receive(["t0"], "late", "ann", max_messages=1)
+            await started.queues.ack([message.receipt])
+    flip(data / "logs" / "t0" / "0" / "ledger" / "00000000000000000000.log", 0.9)
+    found = examined(data)
+    (problem,) = (each for each in found.findings if each.status == "problem")
+    assert problem.subject == "t0-0 (ledger)"
+    assert "those messages are delivered again" in problem.text
+    mended = examined(data, mend=True)
+    assert not mended.has_problems
+    assert not examined(data).has_problems
+    async with broker(data) as started:
+        states = started.queues.groups[GroupId("late")].states
+        floor = states[TopicPartition(TopicName("t0"), 0)].ack_floor
+        assert 0 < floor < 3, "what was acked before the damage stays so"
+        assert await started.queues.receive(["t0"], "late", "bob", max_messages=1)
 
 
 def test_damaged_messages_are_a_problem_that_repair_leaves_alone(data: Path):

@@ -55,7 +55,7 @@ async def write_as_before(broker: Broker) -> None:
     await broker.groups.host.submit(lambda _: Decision(groups, None))
     queues = [GroupCreated(G, DIFFERENT), GroupCreated(G, ALL_CHANGED), GroupCreated(H, DIFFERENT)]
     queues.append(GroupCreated(H, QueueSettings()))
-    await broker.queues.host.submit(lambda _: Decision(queues, None))
+    await broker.queues.registry.submit(lambda _: Decision(queues, None))
 
 
 def test_every_setting_is_kept_and_what_is_unset_has_its_default() -> None:
@@ -107,7 +107,7 @@ def test_settings_of_older_logs_are_taken_over_once(snapshot: bool) -> None:
             await write_as_before(broker)
             if snapshot:
                 await broker.groups.host.take_snapshot()
-                await broker.queues.host.take_snapshot()
+                await broker.queues.registry.take_snapshot()
 
     async def upgrade(doors: Doors) -> None:
         async with broker_of(doors) as broker:

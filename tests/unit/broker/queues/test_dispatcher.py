@@ -187,7 +187,7 @@ def test_the_key_of_the_order_may_be_a_header_and_the_window_is_bounded():
         ]
         await bench.publish("jobs", *same, OutgoingMessage(b"free", key=b"free"))
         (first,) = await bench.receive(max_messages=100)
-        state = next(iter(bench.queues.machine.group(first.group_id).states.values()))
+        state = next(iter(bench.queues.groups[first.group_id].states.values()))
         assert state.deferred_count == 10
         await bench.ack([first])
         seen = [first.record.value]

@@ -66,7 +66,7 @@ def test_who_leaves_gives_back_without_a_failure():
         await bench.broker.queue_members.leave(GROUP, "ann")
         (again,) = await poll(bench, "bob")
         assert again.attempt == 2
-        state = bench.queues.machine.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
+        state = bench.queues.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
         assert state.failures(0) == 0
         with pytest.raises(UnknownMember):
             await poll(bench, "ann")
@@ -85,7 +85,7 @@ def test_the_messages_of_a_dead_member_come_back_as_time_outs():
         assert bench.broker.queue_members.is_worker(GROUP, "ann")
         (again,) = await waiting
         assert (again.attempt, bench.broker.queue_members.is_worker(GROUP, "ann")) == (2, False)
-        state = bench.queues.machine.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
+        state = bench.queues.groups[GROUP].states[TopicPartition(TopicName("jobs"), 0)]
         assert (state.failures(0), state.timeouts(0)) == (0, 1)
         with pytest.raises(UnknownMember):
             await bench.broker.queue_members.heartbeat(GROUP, "ann")
@@ -245,7 +245,7 @@ def test_members_that_the_log_of_queues_kept_are_taken_over_once():
             await bench.broker.create_topic("jobs", partitions=1)
             joined = [MemberJoined(GROUP, former(*each)) for each in (("ann", 1), ("bob", 2))]
             records = [GroupCreated(GROUP), *joined, MemberLeft(GROUP, "ann")]
-            await bench.queues.host.submit(lambda _: Decision(records, None))
+            await bench.queues.registry.submit(lambda _: Decision(records, None))
 
     async def upgrade(doors: Doors) -> None:
         async with running(doors) as bench:

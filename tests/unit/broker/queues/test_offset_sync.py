@@ -217,6 +217,8 @@ def lose_end(world: World, directory: str, kept: int) -> None:
         position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
     log.truncate(position)
     for name in disk.list_directory(directory):
+        if name == "ledger":
+            continue
         if not name.endswith(".log"):
             disk.remove(f"{directory}/{name}")
 
@@ -237,7 +239,7 @@ def committed(bench: Bench) -> int:
 
 
 def floor(bench: Bench) -> int:
-    found: PartitionState | None = bench.queues.machine.state(
+    found: PartitionState | None = bench.queues.state(
         Where(GroupId("workers"), TopicName("jobs"), 0)
     )
     assert found is not None

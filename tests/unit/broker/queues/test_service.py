@@ -138,7 +138,7 @@ def test_receipts_are_fenced_and_acks_may_be_repeated():
         await bench.ack([new])
         await bench.ack([new])
         outcomes = await bench.queues.ack(
-            [old.receipt, "rubbish", "jobs:0:0:1:ffff.workers", "other:0:0:1:1.workers"]
+            [old.receipt, "rubbish", "jobs:0:0:1:fffffffffffffff.workers", "other:0:0:1:1.workers"]
         )
         kinds = [type(each) for each in outcomes]
         assert kinds == [ReceiptExpired, ReceiptMalformed, ReceiptUnknown, ReceiptUnknown]
@@ -363,7 +363,7 @@ def test_who_peeks_leaves_no_trace():
         seen = await bench.queues.peek("strangers", "jobs", 10)
         assert [each.record.value for each in seen] == numbered(3)
         assert await bench.queues.peek("others", "jobs", 10) == []
-        groups = bench.queues.machine.groups
+        groups = bench.queues.groups
         assert "strangers" not in groups
         assert "others" not in groups
         assert await bench.broker.queue_groups.listed() == ()
@@ -470,7 +470,7 @@ def committed(bench: Bench) -> int | None:
 
 
 def state(bench: Bench) -> PartitionState:
-    found = bench.queues.machine.state(Where(GroupId("workers"), TopicName("jobs"), 0))
+    found = bench.queues.state(Where(GroupId("workers"), TopicName("jobs"), 0))
     assert found is not None
     return found
 

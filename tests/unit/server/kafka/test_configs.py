@@ -189,7 +189,7 @@ async def test_a_consumer_groups_sessions_and_heartbeats_are_set_by_kafkas_names
     assert await alter_group(consumer_session_timeout_ms="5") is ErrorCode.invalid_config
     assert await alter_group(consumer_session_timeout_ms=None) is ErrorCode.none
     assert broker.group_configs.consumer_settings(GroupId("readers")) == GroupSettings(None, 5_000)
-    assert not broker.queues.machine.groups, "no queue group is made of it"
+    assert not broker.queues.groups, "no queue group is made of it"
 
 
 # --- DescribeConfigs --------------------------------------------------------------------------

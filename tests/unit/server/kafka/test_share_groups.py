@@ -547,7 +547,7 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     broker.queue_members.disconnected(PEER)
     held = broker.queues.in_flight(GROUP)
     assert [(each.consumer, each.offset) for each in held] == [("bob", 2)]
-    state = broker.queues.machine.groups[GROUP].states["orders", 0]
+    state = broker.queues.groups[GROUP].states["orders", 0]
     assert (state.failures(0), state.attempts_so_far(0)) == (0, 1)
     assert (await ann.fetch()).error_code is ErrorCode.share_session_not_found
     bob.peer = PEER  # it has connected again, and goes on

@@ -31,10 +31,10 @@ from goqueue.api.queues import (
 from goqueue.broker.queues import acknowledgement as endings
 from goqueue.broker.queues.acknowledgement import Ending
 from goqueue.broker.queues.service import Queues
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
-from goqueue.queue import QueueError, Settled, SettleOutcome
+from goqueue.queue import Settled, SettleOutcome
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls, Receive
@@ -207,7 +207,7 @@ async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer
     handles = _handles(data)
     if data.receipt_handle is not None or data.receipt is not None:
         (outcome,) = await queues.settle(handles, ending)
-        return refusal(outcome) if isinstance(outcome, QueueError) else _one(outcome)
+        return refusal(outcome) if isinstance(outcome, GoQueueError) else _one(outcome)
     if data.quiet:
         return _quiet_answer(len(handles), await queues.refusals(handles, ending))
     return many_answer(await queues.settle(handles, ending))
@@ -218,22 +218,24 @@ def _one(settled: Settled) -> Response[SettledBody]:
 
 
 def many_answer(outcomes: Sequence[SettleOutcome]) -> ManyAnswer:
-    refused = [each for each in outcomes if isinstance(each, QueueError)]
+    refused = [each for each in outcomes if isinstance(each, GoQueueError)]
     results = [
-        RefusedBody(index, problem_of(each)) if isinstance(each, QueueError) else settled_body(each)
+        RefusedBody(index, problem_of(each))
+        if isinstance(each, GoQueueError)
+        else settled_body(each)
         for index, each in enumerate(outcomes)
     ]
     return _answer(len(outcomes), refused, results)
 
 
-def _quiet_answer(count: int, refused: dict[int, QueueError]) -> ManyAnswer:
+def _quiet_answer(count: int, refused: dict[int, GoQueueError]) -> ManyAnswer:
     places = sorted(refused)
     results = [RefusedBody(place, problem_of(refused[place])) for place in places]
     return _answer(count, [refused[place] for place in places], results)
 
 
 def _answer(
-    count: int, refused: Sequence[QueueError], results: Sequence[SettledBody | RefusedBody]
+    count: int, refused: Sequence[GoQueueError], results: Sequence[SettledBody | RefusedBody]
 ) -> ManyAnswer:
     body = SettledManyBody(count - len(refused), len(refused), list(results))
     return answer_in_part(body, count, refused)

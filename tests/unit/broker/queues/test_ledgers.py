@@ -1,0 +1,206 @@
+"""A ledger for each partition: when it is there, what it decides alone, and how long it stays."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.queues.acknowledgement import Ack
+from goqueue.model.errors import CorruptData, StorageFailed
+from goqueue.model.ids import GroupId, TopicName
+from goqueue.queue import ReceiptExpired, ReceiptUnknown, Settled, Where
+from goqueue.runtime import Doors
+from goqueue.testing.sim.world import World
+from tests.unit.broker.queue_world import Bench, numbered, play, running, values
+
+GROUP = GroupId("workers")
+
+
+def directory(partition: int, topic: str = "jobs") -> str:
+    return f"/data/logs/{topic}/{partition}/ledger"
+
+
+async def publish_to_each(bench: Bench, partitions: int, *each: bytes) -> None:
+    messages = [OutgoingMessage(value, partition=n) for n in range(partitions) for value in each]
+    await bench.publish("jobs", *messages)
+
+
+async def groups_of(bench: Bench) -> list[str]:
+    return [each.group_id for each in await bench.broker.queue_groups.listed()]
+
+
+def test_a_partition_has_a_ledger_once_a_group_begins_in_it():
+    async def scenario(bench: Bench) -> None:
+        disk = bench.broker.doors.disk
+        await publish_to_each(bench, 2, b"x")
+        await bench.queues.peek("strangers", "jobs", 10)
+        assert not disk.exists(directory(0))
+        await bench.receive()
+        assert [disk.exists(directory(partition)) for partition in (0, 1)] == [True, True]
+
+    play(scenario, partitions=2)
+
+
+def test_deliveries_are_numbered_by_each_ledger():
+    async def scenario(bench: Bench) -> None:
+        await publish_to_each(bench, 2, b"x")
+        one, other = await bench.receive(max_messages=10)
+        assert one.partition != other.partition
+        assert len({one.receipt, other.receipt}) == 2
+        outcomes = await bench.queues.ack([one.receipt, other.receipt])
+        assert [type(each) for each in outcomes] == [Settled, Settled]
+        swapped = one.receipt.replace(f"jobs:{one.partition}:", "jobs:7:")
+        assert isinstance((await bench.queues.ack([swapped]))[0], ReceiptUnknown)
+
+    play(scenario, partitions=2)
+
+
+def test_a_ledger_that_cannot_be_written_refuses_its_receipts_and_no_others():
+    async def scenario(bench: Bench) -> None:
+        await publish_to_each(bench, 3, b"x", b"y")
+        some = await bench.receive(max_messages=10)
+        assert len(some) == 6
+        topic = bench.broker.topic("jobs")
+        (await bench.broker.partitions.ledger(topic, 1)).log.fail("a broken disk")
+        outcomes = await bench.queues.ack([each.receipt for each in some])
+        kinds = {(each.partition, type(out)) for each, out in zip(some, outcomes, strict=True)}
+        assert kinds == {(0, Settled), (1, StorageFailed), (2, Settled)}
+        refused = await bench.queues.refusals([each.receipt for each in some], Ack())
+        assert {some[place].partition for place in refused} == {1}
+
+    play(scenario, partitions=3)
+
+
+def test_messages_of_ledgers_that_can_be_written_are_handed_out():
+    async def scenario(bench: Bench) -> None:
+        await publish_to_each(bench, 3, b"x")
+        (first,) = await bench.receive(group="others", max_messages=1)
+        topic, broken = bench.broker.topic("jobs"), (first.partition + 1) % 3
+        (await bench.broker.partitions.ledger(topic, broken)).log.fail("a broken disk")
+        some = await bench.receive(group="others", max_messages=10)
+        assert len(some) == 1, "of the two that are left, one is in the partition that is broken"
+
+    play(scenario, partitions=3)
+
+
+def test_the_ledgers_of_one_request_sync_at_the_same_time():
+    async def took(bench: Bench, partitions: int) -> int:
+        await publish_to_each(bench, partitions, b"x")
+        some = await bench.receive(max_messages=100)
+        assert len(some) == partitions
+        before = bench.broker.doors.clock.instant()
+        await bench.ack(some)
+        return bench.broker.doors.clock.instant() - before
+
+    async def scenario(bench: Bench) -> None:
+        await took(bench, 8)  # the first syncs make names durable, too
+        alone = max([await took(bench, 1) for _ in range(5)])
+        together = max([await took(bench, 8) for _ in range(5)])
+        assert together < 3 * alone
+
+    play(scenario, partitions=8)
+
+
+def test_a_topic_takes_its_ledgers_along_and_the_next_of_its_name_begins_anew():
+    async def scenario(bench: Bench) -> None:
+        await publish_to_each(bench, 2, *numbered(3))
+        old = await bench.receive(max_messages=100)
+        await bench.broker.delete_topic("jobs")
+        assert not list(bench.queues.ledgers)
+        assert bench.queues.in_flight(GROUP) == []
+        assert bench.queues.groups[GROUP].book.in_flight == 0
+        await bench.broker.create_topic("jobs", partitions=2)
+        await publish_to_each(bench, 2, *numbered(3))
+        new = await bench.receive(max_messages=100)
+        assert len(new) == 6
+        outcomes = await bench.queues.ack([each.receipt for each in old])
+        assert {type(each) for each in outcomes} == {ReceiptExpired}
+        await bench.ack(new)
+
+    play(scenario, partitions=2)
+
+
+def test_a_deleted_group_is_gone_from_every_ledger_also_after_a_restart():
+    async def before(doors: Doors) -> None:
+        async with running(doors) as bench:
+            await bench.broker.create_topic("jobs", partitions=3)
+            await publish_to_each(bench, 3, *numbered(2))
+            await bench.receive(max_messages=4)
+            await bench.receive(group="others", max_messages=4)
+            await bench.broker.queue_groups.delete(GROUP)
+            assert [each.group_id for each in await bench.broker.queue_groups.listed()] == [
+                "others"
+            ]
+
+    async def after(doors: Doors) -> None:
+        async with running(doors) as bench:
+            assert [each.group_id for each in await bench.broker.queue_groups.listed()] == [
+                "others"
+            ]
+            assert {group for each in bench.queues.ledgers for group in each.ahead.states} == {
+                "others"
+            }
+
+    with World(seed=1) as world:
+        world.run(before(world.doors("a")))
+        world.run(after(world.doors("a")))
+
+
+def test_everything_in_flight_is_known_after_a_restart():
+    async def before(doors: Doors) -> None:
+        async with running(doors) as bench:
+            await bench.broker.create_topic("jobs", partitions=3)
+            await publish_to_each(bench, 3, *numbered(4))
+            some = await bench.receive(max_messages=100)
+            await bench.ack(some[:5])
+
+    async def after(doors: Doors) -> None:
+        async with running(doors) as bench:
+            held = bench.queues.in_flight(GROUP)
+            assert len(held) == 7
+            assert bench.queues.groups[GROUP].book.consumers == {"ann": 7}
+            outcomes = await bench.queues.ack([each.receipt for each in held])
+            assert {type(each) for each in outcomes} == {Settled}
+            assert await bench.receive(max_messages=100) == []
+
+    with World(seed=1) as world:
+        world.run(before(world.doors("a")))
+        world.run(after(world.doors("a")))
+
+
+def test_a_damaged_ledger_is_refused_by_name_and_the_other_topics_go_on():
+    async def before(doors: Doors) -> None:
+        async with running(doors) as bench:
+            for topic in ("jobs", "tasks"):
+                await bench.broker.create_topic(topic, partitions=1)
+                await bench.publish(topic, *numbered(2))
+                await bench.receive(topic, max_messages=1)
+
+    async def after(doors: Doors) -> None:
+        async with running(doors) as bench:
+            with pytest.raises(CorruptData, match=r"ledger of jobs-0 is damaged.*doctor"):
+                await bench.receive()
+            assert len(await bench.receive("tasks", consumer="bob")) == 1
+
+    with World(seed=1) as world:
+        world.run(before(world.doors("a")))
+        log = world.disk("a").open(f"{directory(0)}/00000000000000000000.log")
+        log.overwrite(70, b"\xff" * 8)
+        world.run(after(world.doors("a")))
+
+
+def test_leases_of_many_partitions_run_out_each_in_its_time():
+    async def scenario(bench: Bench) -> None:
+        await publish_to_each(bench, 8, b"x")
+        for number in range(8):
+            await bench.receive(max_messages=1, visibility_ms=1_000 * (number + 1))
+        await bench.sleep(4.5)
+        assert len(bench.queues.in_flight(GROUP)) == 4
+        waiting = asyncio.ensure_future(  # rule-ok: a consumer
+            bench.receive(consumer="bob", max_messages=100, wait_ms=60_000)
+        )
+        assert values(await waiting)
+        state = bench.queues.state(Where(GROUP, TopicName("jobs"), 0))
+        assert state is not None
+
+    play(scenario, partitions=8)
