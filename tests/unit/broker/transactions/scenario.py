@@ -179,7 +179,7 @@ class ScenarioWorld:
             bumps_epoch=not client.is_old,
             waits_for_markers=False,
         )
-        await asyncio.sleep(0.001)  # as long as it takes to hear the answer
+        await asyncio.sleep(0.5)  # for the markers, however long a sync takes here
         if after != client.who:
             client.sequences = {}
         client.who = after
