@@ -117,7 +117,7 @@ def stuck_broker(story: Callable[[Broker, StuckDisk], Awaitable[None]]) -> None:
             await broker.create_topic("t", partitions=1)
             await produce(broker, "t")
             try:
-                await story(broker, disk)
+                await asyncio.wait_for(story(broker, disk), 60)
             finally:
                 disk.free()
 
