@@ -107,6 +107,7 @@ class Log(ReadableLog):
         self.high_watermark = self.end_offset if high_watermark is None else high_watermark
         self.failed: str | None = None  # why the log is read-only
         self.rewriting = False  # compaction reads and replaces segments: none may be removed
+        self.cut_waits = False  # for compaction to stop: what it reads may go
         self._disk = disk
         self.mark = MarkFile(disk, directory)
         self.replica = replica  # None: the log has one replica

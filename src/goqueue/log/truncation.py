@@ -17,7 +17,7 @@ so nothing is derived again after a crash, and no mixture of before and after ca
     mark          `synced` may speak of more than is left, and it is not synced itself: it is
                   removed before the last checkpoint, and not believed before that
 
-Steps 1 and 3 block, step 2 is the loop's.  Nobody may write to the log between them.
+Steps 1 and 3 block, step 2 is the loop's.  Nobody may write to the log between them, or compact it.
 """
 
 import msgspec
@@ -172,7 +172,6 @@ def _take_in(
 def cut(disk: Disk, log: Log, announced: Cut) -> tuple[Segment, ...]:
     """Serve what is left; gives the segments that `finish` removes."""
     saved = announced.checkpoint
-    assert not log.rewriting or saved.tail.next_offset >= log.high_watermark
     kept = [each for each in log.segments if not _goes(each.base_offset, saved)]
     active = _cut_segment(disk, log.directory, saved)
     kept = [each for each in kept if each.base_offset != active.base_offset]

@@ -95,7 +95,7 @@ class Cleaner:
                     plan,
                     memory_bytes_max=self._config.compaction_memory_bytes,
                     free_bytes_min=self._config.free_bytes_min,
-                    should_stop=lambda: self._stopping or log.abandoned,
+                    should_stop=lambda: self._stopping or log.abandoned or log.cut_waits,
                     dry_run=dry_run,
                     superseded=superseded,
                 )

@@ -15,7 +15,7 @@ second at the partitions that said `on_wait`, and calls `end_overdue`.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -472,16 +472,35 @@ class Partition:
     async def _cut(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
         """All steps in one turn: a checkpoint between two of them would undo the first."""
         assert self._replicas is None, f"{self}: what a leader has is only added to"
-        async with self._files.removing():
-            await self._ready_for_work()
-            self._work = turn = asyncio.get_running_loop().create_future()
-            try:
-                await self._cut_in_turn(announce)
-            finally:
-                self._work = None
-                turn.set_result(None)
-                self._tell_if_failed()
+        await self._stop_compaction()
+        self.log.rewriting = True
+        try:
+            async with self._files.removing():
+                await self._take_turn(lambda: self._cut_in_turn(announce))
+        finally:
+            self.log.rewriting = False
         self._wake_readers()
+
+    async def _stop_compaction(self) -> None:
+        self.log.cut_waits = True
+        try:
+            while True:
+                if not self.log.rewriting:
+                    return
+                await asyncio.sleep(HANDLE_RETRY_SECONDS)
+        finally:
+            self.log.cut_waits = False
+
+    async def _take_turn(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do several things on disk threads with nobody else's in between."""
+        await self._ready_for_work()
+        self._work = turn = asyncio.get_running_loop().create_future()
+        try:
+            await work()
+        finally:
+            self._work = None
+            turn.set_result(None)
+            self._tell_if_failed()
 
     async def _cut_in_turn(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
         point = self.log.checkpoint_point()

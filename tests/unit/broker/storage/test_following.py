@@ -170,6 +170,28 @@ def test_a_truncation_that_is_given_up_is_finished_by_the_next_opening(step: int
     told(story, step)
 
 
+def test_a_cut_has_compaction_stop_and_none_begins_meanwhile():
+    async def story(disk: SimDisk) -> None:
+        partition = following(disk)
+        await synced(partition)
+        partition.log.rewriting = True
+        cutting = asyncio.ensure_future(partition.reset_to(Offset(100)))
+        await asyncio.sleep(1)
+        assert partition.log.cut_waits
+        assert partition.log.end_offset == 30
+        partition.log.rewriting = False  # it has stopped
+        begun: list[bool] = []
+        disk.watch(lambda _number, _operation, _path: begun.append(partition.log.rewriting))
+        await cutting
+        assert begun
+        assert all(begun)
+        assert not partition.log.cut_waits
+        assert not partition.log.rewriting
+        assert partition.log.start_offset == 100
+
+    told(story)
+
+
 def test_a_follower_begins_where_its_leader_does():
     async def story(disk: SimDisk) -> None:
         partition = following(disk)
