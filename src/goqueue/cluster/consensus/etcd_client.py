@@ -18,6 +18,8 @@ from goqueue.cluster.consensus.consensus_log import Member
 from goqueue.model.errors import InvalidSetting, QuorumUnavailable, Uncertain
 from goqueue.runtime import Clock
 
+# httpx lets errors of TLS through that come after the handshake, such as a certificate refused.
+BROKEN: Final = (httpx.TransportError, OSError)
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 AUTHENTICATION: Final = 16  # gRPC's UNAUTHENTICATED: the token is missing or too old
 TRY_ELSEWHERE: Final = {
@@ -95,7 +97,7 @@ class EtcdClient:
                 return await self._ask_one(path, request)
             except NOT_SENT as error:
                 problem = f"{self._endpoint}: {str(error) or type(error).__name__}"
-            except (httpx.TransportError, _TryElsewhere) as error:
+            except (*BROKEN, _TryElsewhere) as error:
                 problem = f"{self._endpoint}: {str(error) or type(error).__name__}"
                 was_sent = True
             except EtcdRefusal as refusal:
@@ -163,7 +165,7 @@ class EtcdClient:
                         for event in result.get("events", ())
                         if event.get("type", "PUT") == "PUT"
                     ]
-        except (httpx.TransportError, msgspec.DecodeError):
+        except (*BROKEN, msgspec.DecodeError):
             self._turn()
 
     # --- members ----------------------------------------------------------------------------------
