@@ -9,11 +9,12 @@ import pytest_asyncio
 
 Client = httpx.AsyncClient
 PATH = "/topics/t/partitions/0/messages"
+KEPT = {"retention.ms": -1}  # some messages claim to be years old
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
 async def topic(client: Client) -> None:
-    await client.post("/topics", json={"name": "t", "num_partitions": 1})
+    await client.post("/topics", json={"name": "t", "num_partitions": 1, "settings": KEPT})
 
 
 async def publish(client: Client, *messages: Any, topic: str = "t") -> None:
@@ -227,7 +228,7 @@ async def until(holds: Any) -> None:
 
 
 async def test_partitions_are_merged_by_time_and_resumed(client: Client):
-    await client.post("/topics", json={"name": "m", "num_partitions": 3})
+    await client.post("/topics", json={"name": "m", "num_partitions": 3, "settings": KEPT})
     times = [(n, (n * 7) % 3) for n in range(120)]
     for time, partition in times:
         message = {"value": str(time), "partition": partition, "timestamp": 1_000_000 + time}
@@ -248,7 +249,7 @@ async def test_partitions_are_merged_by_time_and_resumed(client: Client):
 
 
 async def test_a_merged_range_of_times_ends(client: Client):
-    await client.post("/topics", json={"name": "m", "num_partitions": 2})
+    await client.post("/topics", json={"name": "m", "num_partitions": 2, "settings": KEPT})
     for time in range(10):
         message = {"value": str(time), "partition": time % 2, "timestamp": 1_000_000 + time}
         await publish(client, message, topic="m")
