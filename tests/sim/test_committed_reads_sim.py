@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from goqueue.broker import Broker
 from goqueue.broker.groups.admin import GroupAdmin
+from goqueue.broker.messages.publish import Messages, OutgoingMessage
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.config import Config
@@ -70,7 +71,15 @@ async def begin(broker: Broker, number: int) -> None:
     await broker.transactions.begin(f"writer-{number % NAMES}", who)
 
 
-WRITERS = (commit, grow, create, configure_topic, configure_group, init_producer, begin)
+async def work(broker: Broker, number: int) -> None:
+    """Publish a message and work it off: the ack floor rises."""
+    await broker.ensure_topic("jobs")
+    await Messages(broker).publish("jobs", [OutgoingMessage(b"job", partition=0)])
+    taken = await broker.queues.receive(["jobs"], "workers", "worker")
+    await broker.queues.ack([each.receipt for each in taken])
+
+
+WRITERS = (work, commit, grow, create, configure_topic, configure_group, init_producer, begin)
 
 
 # --- asking: each gives the newest number that it sees --------------------------------------------
@@ -165,6 +174,14 @@ async def known_writers(broker: Broker) -> int:
     )
 
 
+async def ack_floor(broker: Broker) -> int:
+    try:
+        (stats,) = await broker.queues.stats("workers")
+    except GoQueueError:  # nobody has begun
+        return 0
+    return sum(each.floor for each in stats.partitions)
+
+
 QUESTIONS: tuple[Ask, ...] = (
     fetched_offset,
     committed_offset,
@@ -179,6 +196,7 @@ QUESTIONS: tuple[Ask, ...] = (
     fenced_epochs,
     application_run,
     known_writers,
+    ack_floor,
 )
 
 

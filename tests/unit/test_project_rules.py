@@ -29,6 +29,26 @@ INDEX_CHOICE = re.compile(r"--(extra-)?index-url|--find-links|--trusted-host")
 # Modules whose business it is to make tasks.
 TASK_MAKERS = {ROOT / "src/goqueue/testing/sim/loop.py"}  # an event loop itself
 
+# Who looks at a machine that is ahead of its log (`MachineHost.ahead`), and why that is committed
+# before it reaches a reply.  Folders stand for their files.
+AHEAD = {
+    "broker/broker.py": "the start, before anybody asks",
+    "broker/groups/coordinator.py": "wake-ups and sessions; what it gives on says that it is ahead",
+    "broker/groups/http_members.py": "its verbs end with a barrier",
+    "broker/queues": "what is delivered or settled waits for its own records; admin has a barrier",
+    "broker/dlq": "letters are moved when their ledgers are settled",
+    "broker/transactions": "verbs wait for what is decided about their id; refusals are settled",
+    "broker/messages/transactional_publish.py": "its refusals are settled",
+    "server/kafka/consumer_groups.py": "a barrier around the whole request",
+    "server/kafka/group_admin.py": "a barrier around the whole request",
+    "server/kafka/transaction_admin.py": "a barrier around the whole request",
+    "server/kafka/transactions.py": "what is verified is settled",
+    "server/http/routes/transactions.py": "barriers; the statistics are nobody's state",
+    "server/http/routes/application_transactions.py": "a barrier; the next run is decided again",
+    "server/group_metrics.py": "metrics",
+    "server/metrics.py": "metrics",
+}
+
 # Import cycles that are still there, each as its modules.  The list may only get shorter.
 KNOWN_CYCLES: list[set[str]] = []
 
@@ -116,6 +136,31 @@ def test_only_the_command_line_prints():
         [path for path in python_files("src") if "cli" not in path.parts],
         'return it, or tell it to the log: log.info("leader elected", epoch=epoch)',
     )
+
+
+def test_replies_are_not_read_ahead_of_the_log():
+    """A power cut could take back what was told; see docs/adr/0013."""
+    allowed = [ROOT / "src/goqueue" / each for each in AHEAD]
+    users = [
+        path
+        for path in python_files("src")
+        if any(True for node in ast.walk(parsed(path)) for _ in _look_ahead(path, node))
+    ]
+    assert_nowhere(
+        _look_ahead,
+        [path for path in users if not any(path.is_relative_to(each) for each in allowed)],
+        "`await host.read(look)`, or `async with barrier:`; for what reaches no reply, AHEAD above",
+    )
+    unused = [each for each in allowed if not any(path.is_relative_to(each) for path in users)]
+    assert not unused, f"take from AHEAD who does not look ahead: {unused}"
+
+
+def _look_ahead(path: Path, node: ast.AST) -> Iterator[int]:
+    match node:
+        case ast.Attribute(attr="ahead", ctx=ast.Load()):
+            yield node.lineno
+        case _:
+            pass
 
 
 def _ownerless_task(path: Path, node: ast.AST) -> Iterator[int]:

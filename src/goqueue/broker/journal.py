@@ -50,11 +50,12 @@ class Journal(Protocol):
 
     def is_committed(self, offset: Offset) -> bool: ...
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Asked at every look, so it is quick."""
+
     def committed(self, offset: Offset) -> asyncio.Future[None]:
         """Done when the value there will outlive a power cut; asks for a sync."""
-
-    async def settled(self) -> None:
-        """Return when all that was appended is committed."""
 
     def demand_sync(self) -> None:
         """Sync what was appended, without anybody who waits for it yet."""

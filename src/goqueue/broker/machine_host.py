@@ -145,10 +145,6 @@ class MachineHost(Generic[MachineT]):
         """
         return self._machine
 
-    @property
-    def machine(self) -> MachineT:
-        return self._machine
-
     def keep_image(self, copy: MachineT, apply: Callable[[MachineT, Any], None]) -> Image[MachineT]:
         """An image that follows the log from now on; `copy` is one of the machine as it is."""
         assert not self._deferred, "they would be missing"
@@ -173,11 +169,9 @@ class MachineHost(Generic[MachineT]):
 
     def uncommitted(self) -> Committed:
         """Done when all that is in the log by now is committed; None when it is."""
-        journal = self._journal
-        last = Offset(journal.end_offset - 1)
-        if journal.is_committed(last):
+        if not self._journal.has_uncommitted:
             return None
-        committed = journal.committed(last)
+        committed = self._journal.committed(Offset(self._journal.end_offset - 1))
         if committed.done():
             committed.exception()  # of a log that failed; there may be no waiter
         return committed

@@ -65,7 +65,7 @@ class QueueMetrics:
         """Learn the figures for the next scrape; those of the last one stay if it takes long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS_MAX):
-                self._collector.stats = await self._broker.queues.stats()
+                self._collector.stats = await self._broker.queues.stats_ahead()
                 self._collector.letters = await self._letters()
 
     async def _letters(self) -> dict[str, int]:

@@ -88,7 +88,7 @@ async def add(host: MachineHost[Sum], number: int, due: Timestamp | None = None)
 
 
 async def reopened(disk: SimDisk) -> Sum:
-    return (await opened(disk)).machine
+    return (await opened(disk)).ahead
 
 
 def snapshots_in(disk: SimDisk) -> list[str]:
@@ -115,7 +115,7 @@ def test_what_is_written_is_synced_when_somebody_wants_it_durable():
         done: list[str] = []
         disk.watch(lambda _number, what, _path: done.append(what))
         reply, written = host.write(lambda machine: machine.add(7))
-        assert reply == host.machine.total == 7
+        assert reply == host.ahead.total == 7
         await asyncio.sleep(1)
         assert done
         assert "sync" not in done, "nobody asked"
@@ -272,7 +272,7 @@ def test_what_is_deferred_is_written_with_the_next_and_costs_nothing_before():
         await add(host, 1)
         before = disk.operations
         host.defer(lambda machine: machine.add(10))
-        assert host.machine.total == 11
+        assert host.ahead.total == 11
         assert disk.operations == before
         assert (await reopened(disk.crash(1))).total == 1, "nobody may rely on it"
         await add(host, 100)
@@ -314,7 +314,7 @@ def test_a_full_disk_leaves_the_machine_as_it_was():
         disk.fill_up(0)
         with pytest.raises(DiskFull):
             await add(host, 2)
-        assert host.machine.total == 1
+        assert host.ahead.total == 1
         disk.make_room()
         await add(host, 4)
         assert (await reopened(disk.crash(1))).total == 5
@@ -415,13 +415,13 @@ def test_deadlines_are_met_and_met_again_when_that_failed():
         due = Timestamp(clock().now() + 5000)
         await add(host, 1, due)
         await asyncio.sleep(4.9)
-        assert host.machine.total == 1
+        assert host.ahead.total == 1
         disk.fill_up(0)
         await asyncio.sleep(5)
-        assert host.machine.total == 1
+        assert host.ahead.total == 1
         disk.make_room()
         await asyncio.sleep(2)
-        assert host.machine.total == 1001
+        assert host.ahead.total == 1001
         running.cancel()
 
     run(story())
@@ -508,7 +508,7 @@ def test_a_snapshot_is_written_in_slices_while_others_go_on(monkeypatch):
 
         taking = asyncio.ensure_future(host.take_snapshot())
         monkeypatch.setattr(disk, "in_background", note_slice)
-        monkeypatch.setattr(host.machine, "encode", encode)
+        monkeypatch.setattr(host.ahead, "encode", encode)
         turns = 0
         while not taking.done():
             host.write(counted(1_999 - turns))  # the snapshot is not there yet
@@ -522,7 +522,7 @@ def test_a_snapshot_is_written_in_slices_while_others_go_on(monkeypatch):
         await host.settled()
         for fate in range(3):
             again = await counting(disk.crash(fate))
-            assert again.machine.numbers == host.machine.numbers
+            assert again.ahead.numbers == host.ahead.numbers
 
     run(story())
 
@@ -535,10 +535,10 @@ def test_deadlines_fire_while_a_snapshot_is_written():
         running = asyncio.ensure_future(host.run())
         taking = asyncio.ensure_future(host.take_snapshot())
         await asyncio.sleep(0.1)
-        host.machine.due = clock().steady()
+        host.ahead.due = clock().steady()
         host.notice_deadline()
         await asyncio.sleep(0.1)
-        assert -1 in host.machine.numbers
+        assert -1 in host.ahead.numbers
         assert not taking.done()
         running.cancel()
         await taking
@@ -557,7 +557,7 @@ def test_a_power_cut_while_a_snapshot_is_written_loses_nothing(seed: int):
             taking = asyncio.ensure_future(host.take_snapshot())
             while not taking.done():
                 await host.submit(counted(298, 299))
-                answered.append(host.machine.numbers[299])
+                answered.append(host.ahead.numbers[299])
             await taking
 
     async def count_steps() -> int:
@@ -566,7 +566,7 @@ def test_a_power_cut_while_a_snapshot_is_written_loses_nothing(seed: int):
         return disk.operations
 
     async def check(disk: SimDisk) -> None:
-        again = (await counting(disk)).machine.numbers
+        again = (await counting(disk)).ahead.numbers
         known = max(answered, default=0)
         assert known <= again.get(299, 0) <= known + 1, "all that was answered, and each once"
         assert again.get(298) == again.get(299)
@@ -594,13 +594,13 @@ def test_the_next_snapshot_is_due_when_the_log_has_grown_by_half_the_last(monkey
         await asyncio.sleep(1)
         assert len(snapshots_in(disk)) == 1
         size = disk.size(snapshots_in(disk)[0])
-        before, written = host.machine.numbers.copy(), 0
+        before, written = host.ahead.numbers.copy(), 0
         while len(snapshots_in(disk)) == 1:
             await host.submit(counted(5))
             written += len(msgspec.json.encode(Counted(5, 1)))
             await asyncio.sleep(0.1)
         assert size * 0.4 < written < size * 0.6
-        assert host.machine.numbers.keys() == before.keys()
+        assert host.ahead.numbers.keys() == before.keys()
         await host.submit(counted(5))
         await asyncio.sleep(400)
         assert len(snapshots_in(disk)) == 3, "some time after a change"
@@ -626,7 +626,7 @@ def test_the_broker_is_the_same_after_many_snapshots_and_crashes(seed: int):
     async def second(doors: Doors) -> None:
         async with running(doors) as broker:
             found.append((broker.cluster_id, broker.topics()))
-            assert broker._host.machine.next_producer_id == 0
+            assert broker._host.ahead.next_producer_id == 0
             assert await broker.reserve_producer_id() == 0
 
     async def third(doors: Doors) -> None:

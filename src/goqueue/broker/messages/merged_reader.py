@@ -158,8 +158,8 @@ async def _merge(
     heads: list[tuple[int, int]] = []  # timestamp and partition of each one's next message
     for index, source in enumerate(sources):
         await source.fill(problems)
-        if source.ahead:
-            heads.append((source.ahead[-1].timestamp, index))
+        if source.buffered:
+            heads.append((source.buffered[-1].timestamp, index))
         await asyncio.sleep(0)  # others have their turn
     heapq.heapify(heads)
     taken: list[tuple[int, Record]] = []
@@ -170,8 +170,8 @@ async def _merge(
         taken.append((index, record))
         bytes_max -= len(record.key or b"") + len(record.value or b"")
         await source.fill(problems)
-        if source.ahead:
-            heapq.heapreplace(heads, (source.ahead[-1].timestamp, index))
+        if source.buffered:
+            heapq.heapreplace(heads, (source.buffered[-1].timestamp, index))
         else:
             heapq.heappop(heads)
     offsets: list[int] = [source.offset for source in sources]
@@ -186,20 +186,20 @@ class _Source:
         self._partition = partition
         self._ahead_bytes = ahead_bytes
         self._end = _at(cursor.ends, index) if cursor.ends is not None else None
-        self.ahead: list[Record] = []  # the next one last
+        self.buffered: list[Record] = []  # the next one last
         self.offset = _at(cursor.offsets, index)  # the next one that nobody was given
         self._read_to = self.offset
         self._is_dry = False
 
     def take(self) -> Record:
-        record = self.ahead.pop()
-        self.offset = self._read_to if not self.ahead else Offset(record.offset + 1)
+        record = self.buffered.pop()
+        self.offset = self._read_to if not self.buffered else Offset(record.offset + 1)
         count_read(self._partition, [record])
         return record
 
     async def fill(self, problems: list[str]) -> None:
         """Read ahead when nothing is left."""
-        while not self.ahead and not self._is_dry:
+        while not self.buffered and not self._is_dry:
             if self._end is not None and self._read_to >= self._end:
                 self._is_dry = True
                 return
@@ -219,10 +219,10 @@ class _Source:
                     raise
                 self._skip_to(self._partition.log.start_offset, problems, str(error))
                 continue
-            self.ahead = page.records[::-1]
+            self.buffered = page.records[::-1]
             self._is_dry = page.at_end
             self._read_to = page.next_offset
-            if not self.ahead:
+            if not self.buffered:
                 self.offset = self._read_to
 
     def _skip_to(self, offset: Offset, problems: list[str], problem: str) -> None:

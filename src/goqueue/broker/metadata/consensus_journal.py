@@ -76,6 +76,11 @@ class ConsensusJournal:
         self._advance()  # the callback may come later than whoever waited
         return offset < self._committed
 
+    @property
+    def has_uncommitted(self) -> bool:
+        self._advance()
+        return self._committed < self._end
+
     def committed(self, offset: Offset) -> asyncio.Future[None]:
         """Cancelling it cancels nobody's append."""
         if not self.is_committed(offset):
@@ -92,11 +97,6 @@ class ConsensusJournal:
         else:
             done.set_exception(self._refusal())
         return done
-
-    async def settled(self) -> None:
-        self._advance()
-        if self._committed < self._end:
-            await self.committed(Offset(self._end - 1))
 
     def demand_sync(self) -> None:
         """Everything is on its way already."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from goqueue.broker.barrier import Barrier
 from goqueue.broker.dlq.browse import DeadLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
@@ -171,6 +172,11 @@ class Queues:
         """Return when everything that was decided of queues so far is committed."""
         await settle_all(self._state.ledgers)
         await self._state.registry.settled()
+
+    @property
+    def barrier(self) -> Barrier:
+        """Of verbs that look at queues in several steps."""
+        return Barrier(self)
 
     @property
     def registry(self) -> MachineHost[QueueRegistry]:
@@ -754,12 +760,17 @@ class Queues:
     def in_flight(
         self, group: str, *, which: WhichInFlight | None = None, limit: int = 1000
     ) -> list[InFlight]:
-        """Who holds what, until when."""
+        """Who holds what, until when; ahead of the ledgers, for verbs that end with a barrier."""
         found = self._group(GroupId(group))
         return stats.in_flight(found, which or WhichInFlight(), limit)
 
     async def stats(self, group: str | None = None) -> list[GroupStats]:
         """Of one group, or of all."""
+        async with self.barrier:
+            return await self.stats_ahead(group)
+
+    async def stats_ahead(self, group: str | None = None) -> list[GroupStats]:
+        """As `stats`, for metrics: no sync is asked for."""
         groups = list(self.groups.values())
         if group is not None:
             groups = [self._group(GroupId(group))]

@@ -61,6 +61,11 @@ class PartitionJournal:
     def is_committed(self, offset: Offset) -> bool:
         return offset < self._partition.log.high_watermark
 
+    @property
+    def has_uncommitted(self) -> bool:
+        log = self._partition.log
+        return log.high_watermark < log.end_offset
+
     def committed(self, offset: Offset) -> asyncio.Future[None]:
         return self._partition.committed(offset)
 

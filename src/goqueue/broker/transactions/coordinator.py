@@ -53,7 +53,7 @@ from goqueue.txn import (
     identity_of,
     needs_new_id,
 )
-from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState
+from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState, UnknownProducer
 
 UPKEEP_SECONDS: Final = 60.0
 INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
@@ -152,6 +152,14 @@ class Transactions:
     async def check(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """The transactional id's state, when `who` is its producer; raises when not."""
         return self.ahead.check(transactional_id, who)
+
+    @settle_refusals
+    async def find_id(self, who: ProducerIdentity) -> str:
+        """The transactional id of a producer that does not name it."""
+        for transaction in self.ahead.all():
+            if transaction.producer_id == who.producer_id:
+                return transaction.transactional_id
+        raise UnknownProducer(f"there is no producer {who.producer_id}")
 
     # --- producers --------------------------------------------------------------------------------
 

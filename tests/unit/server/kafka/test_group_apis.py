@@ -149,7 +149,7 @@ async def test_a_waiting_member_whose_connection_ends_is_forgotten_after_its_ses
     assert not waiting.done()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert broker.groups.host.machine.parked_count == 0
+    assert broker.groups.host.ahead.parked_count == 0
     assert not broker.groups._parked
 
 

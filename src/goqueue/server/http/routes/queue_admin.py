@@ -62,7 +62,8 @@ async def in_flight(
 ) -> InFlightBody:
     """Messages in flight: delivered and not yet settled."""
     which = WhichInFlight(topic=topic, consumer=consumer)
-    found = queues.in_flight(group_name(group), which=which, limit=limit)
+    async with queues.barrier:
+        found = queues.in_flight(group_name(group), which=which, limit=limit)
     return InFlightBody(group, [_held(each) for each in found])
 
 

@@ -24,8 +24,7 @@ from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.message_bodies import outgoing
 from goqueue.server.http.routes.transactions import MEANINGS, who
-from goqueue.txn import ProducerIdentity, Transaction
-from goqueue.txn.errors import UnknownProducer
+from goqueue.txn import ProducerIdentity
 
 routes = Routes("transactions", MEANINGS)
 
@@ -37,7 +36,7 @@ async def publish_in_transaction(
     """Durable on return; readers see it when the transaction is committed, or never."""
     who = ProducerIdentity(data.producer_id, data.epoch)
     published = await transaction_messages.publish(
-        data.transactional_id or _name_of(broker.transactions.ahead.all(), who),
+        data.transactional_id or await broker.transactions.find_id(who),
         who,
         topic_name(data.topic),
         _message(data),
@@ -45,13 +44,6 @@ async def publish_in_transaction(
         transaction_id=data.transaction_id,
     )
     return body_of(PublishedInTransaction, published)
-
-
-def _name_of(transactions: list[Transaction], who: ProducerIdentity) -> str:
-    for transaction in transactions:
-        if transaction.producer_id == who.producer_id:
-            return transaction.transactional_id
-    raise UnknownProducer(f"there is no producer {who.producer_id}")
 
 
 def _message(data: PublishBody) -> OutgoingMessage:
