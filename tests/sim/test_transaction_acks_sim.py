@@ -4,13 +4,15 @@ import asyncio
 import itertools
 from typing import Any
 
+import msgspec
 import pytest
 
 from goqueue.broker.transactions.acks import TransactionAcks
 from goqueue.broker.transactions.coordinator import Transactions
+from goqueue.model.markers import Marker
 from goqueue.queue.partition_state import PartitionState
 from goqueue.testing.sim.world import World
-from goqueue.txn import QueueAcks
+from goqueue.txn import QueueLedger
 from tests.sim.ack_world import HOST, Work
 
 LIVES = 4
@@ -119,8 +121,9 @@ def test_it_catches_acks_at_once(monkeypatch):
 
     async def at_once(self: Transactions, name: Any, who: Any, receipts: Any) -> Any:
         refused = await add(self, name, who, receipts)
-        for at in self.acks.participants(name):
-            await self.acks.end(at, commits=not refused)
+        marker = Marker(who.producer_id, who.epoch, self.host.epoch, commits=not refused)
+        for place, _ in list(self.acks.owners()):
+            await self.acks.end(QueueLedger(*place), marker)
         return refused
 
     monkeypatch.setattr(Transactions, "add_acks", at_once)
@@ -130,8 +133,9 @@ def test_it_catches_acks_at_once(monkeypatch):
 def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
     end, turns = TransactionAcks.end, itertools.count()
 
-    def undone(self: TransactionAcks, at: QueueAcks, *, commits: bool) -> asyncio.Future[None]:
-        return end(self, at, commits=commits and next(turns) % 3 > 0)
+    def undone(self: TransactionAcks, at: QueueLedger, marker: Marker) -> asyncio.Future[None]:
+        commits = marker.commits and next(turns) % 3 > 0
+        return end(self, at, msgspec.structs.replace(marker, commits=commits))
 
     monkeypatch.setattr(TransactionAcks, "end", undone)
     assert caught("forgetful")
@@ -141,9 +145,9 @@ def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):
     """The power takes the acks, and nobody carries them out again."""
     end = TransactionAcks.end
 
-    def end_later(self: TransactionAcks, at: QueueAcks, *, commits: bool) -> asyncio.Future[None]:
+    def end_later(self: TransactionAcks, at: QueueLedger, marker: Marker) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
-        loop.call_later(LATE_SECONDS, lambda: end(self, at, commits=commits))
+        loop.call_later(LATE_SECONDS, lambda: end(self, at, marker))
         done: asyncio.Future[None] = loop.create_future()
         done.set_result(None)
         return done

@@ -20,6 +20,7 @@ import msgspec
 
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
+from goqueue.model.markers import Marker
 from goqueue.queue import settling, snapshot
 from goqueue.queue.dead_letter import DeadLetterIndex
 from goqueue.queue.delivery import Selection, decide_lease
@@ -27,6 +28,7 @@ from goqueue.queue.errors import ReceiptUnknown
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.group_table import GroupTable
 from goqueue.queue.lease import Lease
+from goqueue.queue.owners import is_ended
 from goqueue.queue.partition_state import DEAD, PartitionState
 from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
 from goqueue.queue.receipts import Claim, Claims
@@ -354,16 +356,28 @@ class QueueMachine:
                 records.append(Reserved(where, ranges, transactional_id))
         return Decision(records, None)
 
-    def end_reservations(
-        self, now: Timestamp, transactional_id: str, *, commits: bool
+    def end_transaction(
+        self, now: Timestamp, marker: Marker
     ) -> Decision[QueueRecord, frozenset[GroupId]]:
-        """The transaction is over; gives whose messages it had."""
-        reserved = self.table.reservations.get(transactional_id, {})
-        states = [each for each in self.states.values() if each in reserved]
+        """Ack or release what was reserved; gives whose it was.  A second time it is nothing."""
         records = [
-            ReservationsEnded(state.where, transactional_id, commits, now) for state in states
+            ReservationsEnded(state.where, owner, marker.commits, now)
+            for owner, reserved in self.table.reservations.items()
+            if is_ended(owner, marker)
+            for state in self.states.values()
+            if state in reserved
         ]
-        return Decision(records, frozenset(state.where.group_id for state in states))
+        return Decision(records, frozenset(record.where.group_id for record in records))
+
+    def rename_owner(self, now: Timestamp, former: str, owner: str) -> Decision[QueueRecord, None]:
+        """What a former version reserved for a transactional id is reserved for its producer."""
+        records: list[QueueRecord] = []
+        for state in self.states.values():
+            if former in state.reserved:
+                ranges = state.reserved_ranges(former)
+                records.append(ReservationsEnded(state.where, former, commits=False, at=now))
+                records.append(Reserved(state.where, ranges, owner))
+        return Decision(records, None)
 
     # --- dead letters -----------------------------------------------------------------------------
 

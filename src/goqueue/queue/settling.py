@@ -26,6 +26,7 @@ from goqueue.queue.delivery import dead_message
 from goqueue.queue.errors import QueueError, ReceiptExpired, ReceiptInTransaction, ReceiptUnknown
 from goqueue.queue.lease import Lease
 from goqueue.queue.message_states import State, within
+from goqueue.queue.owners import read_owner
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.ranges import joined
 from goqueue.queue.receipts import Claim
@@ -120,7 +121,8 @@ def _refusal(
     lease = state.lease_of(offset)
     if lease is not None and lease.lease_id == lease_id and lease.transactional_id:
         return ReceiptInTransaction(
-            f"{shown}: it is acked by transaction {lease.transactional_id!r}"
+            f"{shown}: it is acked by transaction"
+            f" {read_owner(lease.transactional_id).transactional_id!r}"
         )
     if lease is not None and lease.lease_id == lease_id:
         return ReceiptUnknown(f"{shown}: attempt {claim.attempt} was never made")

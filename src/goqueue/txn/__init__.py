@@ -9,7 +9,7 @@ from goqueue.txn.transaction import (
     MustEnd,
     OpenTransaction,
     Participant,
-    QueueAcks,
+    QueueLedger,
     Transaction,
 )
 
@@ -22,7 +22,7 @@ __all__ = [
     "OpenTransaction",
     "Participant",
     "ProducerIdentity",
-    "QueueAcks",
+    "QueueLedger",
     "RunBegun",
     "State",
     "Transaction",

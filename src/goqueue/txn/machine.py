@@ -44,6 +44,7 @@ from goqueue.txn.records import (
     Forgotten,
     GroupAborted,
     GroupDecided,
+    LedgersAdded,
     OffsetsAdded,
     PartitionsAdded,
     PendingOffset,
@@ -249,6 +250,20 @@ class TransactionMachine:
             )
         return Decision((OffsetsAdded(transactional_id, group_id, (), now),), None)
 
+    def add_ledgers(
+        self,
+        now: Timestamp,
+        transactional_id: str,
+        who: ProducerIdentity,
+        ledgers: Iterable[TopicPartition],
+    ) -> Decision[TransactionRecord, None]:
+        """Messages of these partitions are acked with the transaction, which has begun."""
+        transaction = self._open(transactional_id, who)
+        if transaction.state is not State.ONGOING:
+            raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
+        new = tuple(sorted(set(ledgers) - transaction.ledgers))
+        return Decision((LedgersAdded(transactional_id, new, now),) if new else (), None)
+
     def _open(self, transactional_id: str, who: ProducerIdentity) -> Transaction:
         """As `check`, and something may be added to the transaction."""
         transaction = self.check(transactional_id, who)
@@ -338,6 +353,14 @@ class TransactionMachine:
             return Decision((), identity_of(transaction))
         return Decision((Completed(transactional_id, now),), identity_of(transaction))
 
+    def note_ledger(
+        self, transactional_id: str, ledger: TopicPartition
+    ) -> Decision[TransactionRecord, None]:
+        """A former version did not note the ledgers of an open transaction."""
+        kept = self.get(transactional_id).to_record()
+        ledgers = tuple(sorted({*kept.ledgers, ledger}))
+        return Decision((msgspec.structs.replace(kept, ledgers=ledgers),), None)
+
     def clear_leftovers(
         self, transactional_id: str, partitions: Iterable[TopicPartition]
     ) -> Decision[TransactionRecord, None]:
@@ -362,6 +385,9 @@ class TransactionMachine:
             case OffsetsAdded():
                 transaction = self._begin_if_needed(record.transactional_id, record.at)
                 transaction.add_group(record.group_id, record.offsets)
+            case LedgersAdded():
+                transaction = self._begin_if_needed(record.transactional_id, record.at)
+                transaction.ledgers.update(TopicPartition(*each) for each in record.partitions)
             case Prepared():
                 self._prepare(record)
             case Completed():

@@ -2,7 +2,7 @@
 
 A transaction's life, and the records that move it:
 
-         ProducerRegistered       PartitionsAdded, OffsetsAdded        Prepared, GroupDecided
+         ProducerRegistered       PartitionsAdded, OffsetsAdded …      Prepared, GroupDecided
     ──────────────────────> EMPTY ────────────────────────> ONGOING ──────────────┐
                               ^                                ^                  v
                               └───────── COMPLETE ─────────────┘ <──────────── PREPARED
@@ -71,6 +71,14 @@ class OffsetsAdded(msgspec.Struct, frozen=True, tag="offsets"):
     transactional_id: str
     group_id: str
     offsets: tuple[PendingOffset, ...]  # of a former version: the group keeps them now
+    at: Timestamp
+
+
+class LedgersAdded(msgspec.Struct, frozen=True, tag="ledgers"):
+    """Queue messages of these partitions are acked with the transaction."""
+
+    transactional_id: str
+    partitions: tuple[TopicPartition, ...]
     at: Timestamp
 
 
@@ -174,6 +182,7 @@ class TransactionKept(msgspec.Struct, frozen=True, tag="kept"):
     attempt: Attempt | None = None
     starts: tuple[int, ...] | None = None  # see `Prepared`
     committed: LastCommit | None = None
+    ledgers: tuple[TopicPartition, ...] = ()
 
 
 class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):
@@ -189,6 +198,7 @@ TransactionRecord = (
     ProducerRegistered
     | PartitionsAdded
     | OffsetsAdded
+    | LedgersAdded
     | Prepared
     | Completed
     | Forgotten

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from goqueue.model.ids import Timestamp, TopicPartition
+from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.model.markers import UNDECIDED, Marker
 from goqueue.txn.records import (
     Attempt,
@@ -36,16 +36,15 @@ class GroupOffsets(msgspec.Struct, frozen=True):
     group_id: str
 
 
-class QueueAcks(msgspec.Struct, frozen=True):
-    """Messages of a partition that are acked with the transaction, in its queue ledger."""
+class QueueLedger(msgspec.Struct, frozen=True):
+    """A partition, messages of which are acked with the transaction."""
 
-    transactional_id: str
-    topic: str
+    topic: TopicName
     partition: int
 
 
 # A partition takes part with the records that were written to it.
-Participant = TopicPartition | GroupOffsets | QueueAcks
+Participant = TopicPartition | GroupOffsets | QueueLedger
 
 
 class Leftovers:
@@ -69,6 +68,7 @@ class Transaction:
         "epoch",
         "groups",
         "last_commit",
+        "ledgers",
         "leftovers",
         "marker_epoch",
         "marker_producer_id",
@@ -90,6 +90,7 @@ class Transaction:
         self.state = State.EMPTY
         self.partitions: set[TopicPartition] = set()
         self.groups: set[str] = set()
+        self.ledgers: set[TopicPartition] = set()  # of queues
         self.started_at = Timestamp(-1)
         self.changed_at = Timestamp(-1)
         self.marker_producer_id = -1  # whose markers the prepared transaction needs
@@ -121,7 +122,11 @@ class Transaction:
     @property
     def participants(self) -> list[Participant]:
         """Who gets a marker when it ends."""
-        return [*sorted(self.partitions), *map(GroupOffsets, sorted(self.groups))]
+        return [
+            *sorted(self.partitions),
+            *map(GroupOffsets, sorted(self.groups)),
+            *(QueueLedger(*each) for each in sorted(self.ledgers)),
+        ]
 
     @property
     def open_producer(self) -> tuple[int, int]:
@@ -219,6 +224,7 @@ class Transaction:
         self.state = State.COMPLETE_COMMIT if self.commits else State.COMPLETE_ABORT
         self.partitions = set()
         self.groups = set()
+        self.ledgers = set()
         self.leftovers = None
         self.changed_at = max(self.changed_at, at)
 
@@ -243,6 +249,7 @@ class Transaction:
             self.attempt,
             tuple(left.starts.values()) if left.starts else None,
             self.last_commit,
+            tuple(sorted(self.ledgers)),
         )
 
     @classmethod
@@ -266,4 +273,5 @@ class Transaction:
         transaction.attempt = kept.attempt
         transaction._note_starts(kept.starts)
         transaction.last_commit = kept.committed
+        transaction.ledgers = {TopicPartition(*each) for each in kept.ledgers}
         return transaction

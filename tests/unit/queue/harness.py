@@ -7,12 +7,14 @@ from uuid import UUID
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
+from goqueue.model.markers import Marker
 from goqueue.model.record import Record
 from goqueue.queue import GroupTable, QueueMachine, QueueSettings, Where
 from goqueue.queue.delivery import Selection
 from goqueue.queue.delivery_batch import singles
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.machine import UNKNOWN
+from goqueue.queue.owners import read_owner
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
@@ -137,10 +139,10 @@ class Bench:
             ),
         )
 
-    def end_reservations(self, transactional_id: str, *, commits: bool) -> None:
-        self.submit(
-            lambda machine: machine.end_reservations(self.now, transactional_id, commits=commits)
-        )
+    def end_reservations(self, owner: str, *, commits: bool) -> None:
+        producer_id, epoch, _ = read_owner(owner)
+        marker = Marker(producer_id, epoch, coordinator_epoch=0, commits=commits)
+        self.submit(lambda machine: machine.end_transaction(self.now, marker))
 
     def _settle(
         self,

@@ -39,7 +39,7 @@ from tests.unit.queue.harness import (
 
 CONSUMERS = st.sampled_from(["ann", "bob", "cleo"])
 MIXED = st.lists(st.integers(0, LANES - 1), min_size=1, max_size=8)
-OWNERS = st.sampled_from(["tx", "ty"])
+OWNERS = st.sampled_from(["1:0:tx", "2:0:ty"])
 MAX_FAILURES = 3
 MAX_TIMEOUTS = 4
 

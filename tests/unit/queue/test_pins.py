@@ -2,12 +2,14 @@
 
 import pytest
 
+from goqueue.model.markers import Marker
 from goqueue.queue import (
     QueueSettings,
     ReceiptExpired,
     ReceiptInTransaction,
     ReceiptUnknown,
 )
+from goqueue.queue.owners import Owner, read_owner
 from goqueue.queue.settling import ACKED, Verdict
 from tests.unit.queue.harness import GROUP, Bench, picture
 
@@ -23,12 +25,12 @@ def bench() -> Bench:
 
 def test_pinned_messages_do_not_run_out_and_are_acked_by_the_commit(bench):
     receipts = bench.lease("ann", 10)
-    assert bench.reserve_for_transaction(receipts, "tx") == [ACKED] * 10
+    assert bench.reserve_for_transaction(receipts, "1:0:tx") == [ACKED] * 10
     bench.pass_time(LATER)
     assert bench.machine.next_deadline() is None
     assert sum(bench.state.in_flight) == 10
     assert bench.state.ack_floor == 0
-    bench.end_reservations("tx", commits=True)
+    bench.end_reservations("1:0:tx", commits=True)
     assert bench.state.ack_floor == 10
     assert bench.machine.table.group(GROUP).totals.acked == 10
     assert bench.machine.table.reservations == {}
@@ -37,9 +39,9 @@ def test_pinned_messages_do_not_run_out_and_are_acked_by_the_commit(bench):
 
 def test_after_an_abort_the_receipts_are_good_for_their_whole_time_again(bench):
     receipts = bench.lease("ann", 2)
-    bench.reserve_for_transaction(receipts, "tx")
+    bench.reserve_for_transaction(receipts, "1:0:tx")
     bench.pass_time(LATER)
-    bench.end_reservations("tx", commits=False)
+    bench.end_reservations("1:0:tx", commits=False)
     bench.pass_time(999)
     assert bench.ack(receipts[:1]) == [ACKED]
     bench.pass_time(1)
@@ -49,11 +51,11 @@ def test_after_an_abort_the_receipts_are_good_for_their_whole_time_again(bench):
 
 def test_other_messages_of_the_same_hand_out_run_out(bench):
     receipts = bench.lease("ann", 10)
-    bench.reserve_for_transaction([receipts[3], receipts[7]], "tx")
+    bench.reserve_for_transaction([receipts[3], receipts[7]], "1:0:tx")
     bench.pass_time(1000)
     assert sum(bench.state.in_flight) == 2
     assert [isinstance(bench.ack([each])[0], ReceiptExpired) for each in receipts[:3]] == [True] * 3
-    bench.end_reservations("tx", commits=True)
+    bench.end_reservations("1:0:tx", commits=True)
     assert 3 not in bench.state.messages
     assert 4 in bench.state.messages
 
@@ -61,16 +63,16 @@ def test_other_messages_of_the_same_hand_out_run_out(bench):
 @pytest.mark.parametrize("verb", ["ack", "nack", "reject", "release"])
 def test_no_other_verb_ends_what_a_transaction_acks(bench, verb):
     (receipt,) = bench.lease("ann", 1)
-    bench.reserve_for_transaction([receipt], "tx")
+    bench.reserve_for_transaction([receipt], "1:0:tx")
     (refusal,) = getattr(bench, verb)([receipt])
     assert isinstance(refusal, ReceiptInTransaction)
     assert isinstance(bench.extend([receipt], 5)[0], ReceiptInTransaction)
-    assert isinstance(bench.reserve_for_transaction([receipt], "ty")[0], ReceiptInTransaction)
-    assert bench.reserve_for_transaction([receipt], "tx") == [ACKED], (
+    assert isinstance(bench.reserve_for_transaction([receipt], "2:0:ty")[0], ReceiptInTransaction)
+    assert bench.reserve_for_transaction([receipt], "1:0:tx") == [ACKED], (
         "but the same may be said twice"
     )
     bench.submit(lambda machine: machine.release_consumer(bench.now, GROUP, "ann", failed=True))
-    assert bench.state.reserved_ranges("tx") == ((0, 0),)
+    assert bench.state.reserved_ranges("1:0:tx") == ((0, 0),)
     assert bench.machine.in_flight(GROUP, 0, 100) == {}
 
 
@@ -79,7 +81,7 @@ def test_one_bad_receipt_and_none_is_taken(bench):
     (acked,) = bench.lease("ann", 1)
     bench.ack([acked])
     never = good[0].replace(f"-0.{GROUP}", f"0-0.{GROUP}")  # a lease that nobody had
-    outcomes = bench.reserve_for_transaction([*good, acked, never], "tx")
+    outcomes = bench.reserve_for_transaction([*good, acked, never], "1:0:tx")
     assert [type(each) for each in outcomes] == [Verdict, Verdict, ReceiptExpired, ReceiptUnknown]
     assert bench.machine.table.reservations == {}
     assert bench.ack(good) == [ACKED, ACKED]
@@ -89,38 +91,66 @@ def test_a_pin_of_an_old_delivery_is_refused(bench):
     (old,) = bench.lease("ann", 1)
     bench.nack([old], 0)
     (new,) = bench.lease("bob", 1)
-    assert isinstance(bench.reserve_for_transaction([old], "tx")[0], ReceiptExpired)
-    assert bench.reserve_for_transaction([new], "tx") == [ACKED]
+    assert isinstance(bench.reserve_for_transaction([old], "1:0:tx")[0], ReceiptExpired)
+    assert bench.reserve_for_transaction([new], "1:0:tx") == [ACKED]
 
 
 def test_pins_survive_a_restart_and_a_snapshot(bench):
     receipts = bench.lease("ann", 12)
-    bench.reserve_for_transaction(receipts[:9], "tx")
-    bench.reserve_for_transaction(receipts[10:11], "ty")
+    bench.reserve_for_transaction(receipts[:9], "1:0:tx")
+    bench.reserve_for_transaction(receipts[10:11], "2:0:ty")
     for machine in (bench.replay(), bench.replay_snapshot()):
         assert picture(machine) == picture(bench.machine)
-        assert machine.table.reservations.keys() == {"tx", "ty"}
+        assert machine.table.reservations.keys() == {"1:0:tx", "2:0:ty"}
     bench.machine = bench.replay_snapshot()
     bench.submit(lambda machine: machine.resume(bench.now, skips_leases=False))
     bench.pass_time(LATER)
     assert sum(bench.state.in_flight) == 10
-    bench.end_reservations("tx", commits=True)
+    bench.end_reservations("1:0:tx", commits=True)
     assert bench.state.ack_floor == 9
 
 
 def test_a_topic_or_group_that_goes_takes_its_pins_along(bench):
-    bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
+    bench.reserve_for_transaction(bench.lease("ann", 3), "1:0:tx")
     bench.machine.close()
     assert bench.machine.table.reservations == {}
-    bench.end_reservations("tx", commits=True)
+    bench.end_reservations("1:0:tx", commits=True)
 
 
 def test_a_floor_that_is_moved_by_decree_moves_over_pins(bench):
-    bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
+    bench.reserve_for_transaction(bench.lease("ann", 3), "1:0:tx")
     bench.submit(lambda machine: machine.move_ack_floor(GROUP, 2))
-    assert bench.state.reserved_ranges("tx") == ((2, 2),)
+    assert bench.state.reserved_ranges("1:0:tx") == ((2, 2),)
     bench.submit(lambda machine: machine.move_ack_floor(GROUP, 0))
     assert bench.state.reserved == {}
-    bench.end_reservations("tx", commits=True)
+    bench.end_reservations("1:0:tx", commits=True)
     assert bench.state.ack_floor == 0
     assert bench.machine.table.reservations == {}
+
+
+def test_a_marker_that_is_repeated_leaves_the_next_transaction_alone(bench):
+    first, second = bench.lease("ann", 1), bench.lease("ann", 1)
+    marker = Marker(1, 1, coordinator_epoch=0, commits=True, is_bumped=True)
+    bench.reserve_for_transaction(first, "1:0:tx")
+    bench.submit(lambda machine: machine.end_transaction(bench.now, marker))
+    assert bench.state.ack_floor == 1
+    bench.reserve_for_transaction(second, "1:1:tx")
+    bench.submit(lambda machine: machine.end_transaction(bench.now, marker))
+    assert bench.state.reserved_ranges("1:1:tx") == ((1, 1),)
+
+
+def test_what_a_former_version_reserved_goes_to_the_producer(bench):
+    bench.reserve_for_transaction(bench.lease("ann", 3), "tx")
+    bench.submit(lambda machine: machine.rename_owner(bench.now, "tx", "1:0:tx"))
+    assert bench.machine.table.reservations.keys() == {"1:0:tx"}
+    bench.end_reservations("1:0:tx", commits=True)
+    assert bench.state.ack_floor == 3
+
+
+@pytest.mark.parametrize("text", ["tx", "", "1:x:tx", "1:2", ":::"])
+def test_an_owner_of_a_former_version_is_a_transactional_id(text):
+    assert read_owner(text) == (-1, -1, text)
+
+
+def test_an_owner_is_read_as_it_was_written():
+    assert read_owner(str(Owner(17, 3, "a:b\nc"))) == (17, 3, "a:b\nc")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId
+from goqueue.model.markers import Marker
 from goqueue.queue import QueueMachine, QueueSettings, snapshot
 from goqueue.queue.delivery import Selection
 from goqueue.queue.lanes import NORMAL
@@ -96,7 +97,7 @@ def many_states() -> Bench:
     bench.reject(receipts[3:5])
     bench.dead_letter()
     bench.reject(receipts[5:6])
-    bench.reserve_for_transaction(receipts[6:9], "tx")
+    bench.reserve_for_transaction(receipts[6:9], "1:0:tx")
     return bench
 
 
@@ -112,8 +113,8 @@ FOLLOWERS: dict[str, Callable[[QueueMachine], Any]] = {
     "a group begins": lambda m: m.open(LATER, GroupId("new"), TOPIC_ID, Offset(0)),
     "letters are moved": lambda m: m.start_redrive((MOVE,)),
     "letters are taken": lambda m: m.remove_dead_letters(((0, 0),), Offset(0)),
-    "a transaction commits": lambda m: m.end_reservations(LATER, "tx", commits=True),
-    "a transaction aborts": lambda m: m.end_reservations(LATER, "tx", commits=False),
+    "a transaction commits": lambda m: m.end_transaction(LATER, Marker(1, 0, 0, commits=True)),
+    "a transaction aborts": lambda m: m.end_transaction(LATER, Marker(1, 0, 0, commits=False)),
     "a consumer is gone": lambda m: m.release_consumer(LATER, GROUP, "ann", failed=True),
     "time passes": lambda m: m.on_deadline(LATER),
 }

@@ -43,12 +43,14 @@ def test_a_transaction_in_a_snapshot_keeps_its_names_on_disk():
         None,
         None,
         LastCommit(5, 1, 2, AT, (TopicPartition(TopicName("orders"), 1),)),
+        (TopicPartition(TopicName("jobs"), 2),),
     )
     data = (
         b'{"type":"kept","transactional_id":"tx","producer_id":5,"epoch":4,"timeout_ms":1000,'
         b'"state":"prepare_commit","partitions":[["orders",0]],"offsets":{"billing":[]},'
         b'"started_at":7,"changed_at":7,"marker_producer_id":5,"marker_epoch":3,"previous_producer_id":-1,'
-        b'"previous_epoch":-1,"attempt":null,"starts":null,"committed":[5,1,2,7,[["orders",1]]]}'
+        b'"previous_epoch":-1,"attempt":null,"starts":null,"committed":[5,1,2,7,[["orders",1]]],'
+        b'"ledgers":[["jobs",2]]}'
     )
     assert encode(record) == data
     assert decode(data) == record

@@ -13,6 +13,7 @@ from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.lanes import LANES, NAMES, NORMAL
 from goqueue.queue.lease import Lease
+from goqueue.queue.owners import read_owner
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import receipt
 
@@ -59,7 +60,7 @@ def _in_lease(
                 lease.delivered_at,
                 None if lease.transactional_id else lease.deadline,
                 receipt(topic, partition, offset, attempt, lease.lease_id, where.group_id),
-                lease.transactional_id or None,
+                read_owner(lease.transactional_id).transactional_id or None,
                 state.failures(offset),
                 state.timeouts(offset),
             )

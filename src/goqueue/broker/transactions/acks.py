@@ -4,22 +4,23 @@
         ^                       │
         └───────────────────────┘ it is aborted: in flight again, with its whole visibility timeout
 
-The queue's own log says which transactional id has reserved which messages.  An id has one
-transaction at a time, and the next one begins when nothing of the last is reserved any more.  So
-the coordinator's decision is also the decision about the acks, and applying it may be repeated:
-the second time nothing is reserved.  A reserved message does not time out, and no other verb ends
-it.
+The ledger of a partition says which transaction has reserved which of its messages, by producer id
+and epoch; the marker of the transaction ends that.  A reserved message does not time out, and no
+other verb ends it.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator
 
-from goqueue.broker.queues.ledgers import Waiting, settle_all
+from goqueue.broker.queues.ledgers import Ledger, Waiting
 from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError
-from goqueue.queue.receipts import read_receipts
+from goqueue.model.ids import TopicName, TopicPartition
+from goqueue.model.markers import Marker
+from goqueue.queue.owners import Owner, read_owner
+from goqueue.queue.receipts import Claims
 from goqueue.runtime import Clock
-from goqueue.txn import QueueAcks
+from goqueue.txn import QueueLedger, Transaction
 
 Refused = dict[int, GoQueueError]  # by the receipt's index in the request
 
@@ -29,28 +30,21 @@ class TransactionAcks:
         self._clock = clock
         self._queues = queues
 
-    @property
-    def transactional_ids(self) -> Collection[str]:
-        """Transactional ids that have, or had until lately, messages reserved."""
-        return self._queues.reservations.keys()
+    def owners(self) -> Iterator[tuple[TopicPartition, Owner]]:
+        """Whose transactions have messages reserved, and in which ledgers."""
+        for text in list(self._queues.reservations):
+            for ledger in self._queues.ledgers_with_reserved(text):
+                yield _place(ledger), read_owner(text)
 
-    def count(self, transactional_id: str) -> int:
-        """How many messages the transaction acks."""
-        states = self._queues.reservations.get(transactional_id, {})
-        return sum(
-            lease.remaining
-            for state in states
-            for lease in state.reserved.get(transactional_id, {})
-        )
+    def count(self, transaction: Transaction) -> int:
+        """How many messages the open transaction acks."""
+        owner = str(Owner(*transaction.open_producer, transaction.transactional_id))
+        states = self._queues.reservations.get(owner, {})
+        return sum(lease.remaining for state in states for lease in state.reserved.get(owner, {}))
 
-    def reserve(
-        self, transactional_id: str, receipts: Sequence[str]
-    ) -> tuple[Refused, list[Waiting]]:
+    def reserve(self, owner: Owner, claims: Claims, count: int) -> tuple[Refused, list[Waiting]]:
         """Let the transaction ack these messages; none of them if one receipt is refused."""
-        claims, malformed = read_receipts(receipts)
-        if malformed:
-            return dict(malformed), []
-        outcomes, waiting = self._queues.reserve(claims, len(receipts), transactional_id)
+        outcomes, waiting = self._queues.reserve(claims, count, str(owner))
         refused = {
             index: outcome
             for index, outcome in enumerate(outcomes)
@@ -58,19 +52,8 @@ class TransactionAcks:
         }
         return refused, waiting
 
-    async def wait_durable(self, transactional_id: str) -> None:
-        """Return when the messages that the transaction reserved are on disk."""
-        await settle_all(self._queues.ledgers_with_reserved(transactional_id))
-
-    def participants(self, transactional_id: str) -> list[QueueAcks]:
-        """The ledgers that have messages reserved for the transaction."""
-        return [
-            QueueAcks(transactional_id, ledger.ahead.topic, ledger.ahead.partition)
-            for ledger in self._queues.ledgers_with_reserved(transactional_id)
-        ]
-
-    def end(self, at: QueueAcks, *, commits: bool) -> asyncio.Future[None]:
-        """Ack or release what the ended transaction reserved there; done when that is durable."""
+    def end(self, at: QueueLedger, marker: Marker) -> asyncio.Future[None]:
+        """Ack or release what the transaction reserved there; done when that is durable."""
         ledger = self._queues.ledgers.find(at.topic, at.partition)
         if ledger is None:  # the topic is deleted
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -78,8 +61,22 @@ class TransactionAcks:
             return done
         now = self._clock.steady()
         group_ids, committed = ledger.submit_now(
-            lambda machine: machine.end_reservations(now, at.transactional_id, commits=commits)
+            lambda machine: machine.end_transaction(now, marker)
         )
         for group_id in group_ids:
             self._queues.notify_room(group_id)
         return committed or ledger.all_committed()
+
+    async def rename_owner(self, former: str, owner: Owner) -> None:
+        """What a former version reserved for a transactional id belongs to its producer."""
+        now = self._clock.steady()
+        for ledger in self._queues.ledgers_with_reserved(former):
+            await ledger.submit(lambda machine: machine.rename_owner(now, former, str(owner)))
+
+
+def _place(ledger: Ledger) -> TopicPartition:
+    return TopicPartition(TopicName(ledger.ahead.topic), ledger.ahead.partition)
+
+
+def ledgers_of(claims: Claims) -> set[TopicPartition]:
+    return {TopicPartition(where.topic, where.partition) for where, _ in claims}

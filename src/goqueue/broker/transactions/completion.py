@@ -12,20 +12,17 @@ twice, and the producer's next transaction may have begun by then.  The second o
 
 - With an epoch of its own (KIP-890) a marker ends what has an older one.
 - Older clients go on with the same epoch.  A partition then knows a marker by the time of its
-  decision (`Producers.has_ended`).  To groups nothing is added before the completion is durable
-  (`Transactions.add_offsets`).
-- Queues know the transactional id alone: nothing is added before the completion is durable.
+  decision (`Producers.has_ended`).  To groups and queues nothing is added before the completion is
+  durable (`Transactions.add_offsets`, `add_acks`).
 """
 
 import asyncio
 import enum
-from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
 import structlog
 
-from goqueue.broker.transactions.acks import TransactionAcks
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.participants import Participants
 from goqueue.model.errors import GoQueueError, ShuttingDown
@@ -47,10 +44,11 @@ class EndState(enum.IntEnum):
 class TransactionEnd:
     """How far the end of one transaction is.  Only `TransactionCompletion` changes it."""
 
-    def __init__(self, transaction: Transaction, participants: Iterable[Participant]) -> None:
+    def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
         self.state = EndState.DECIDED
-        self.unmarked = dict.fromkeys(participants)  # those that have confirmed no marker
+        # Participants that have not confirmed their marker.
+        self.unmarked = dict.fromkeys(transaction.participants)
         self.outstanding = 0  # markers on their way
         self.problem: GoQueueError | None = None  # why a marker must be sent again
         self.retry: asyncio.Task[None] | None = None
@@ -91,13 +89,10 @@ class TransactionEnd:
 class TransactionCompletion:
     """The ends of all transactions that are decided and not complete."""
 
-    def __init__(
-        self, clock: Clock, log: TransactionLog, participants: Participants, acks: TransactionAcks
-    ) -> None:
+    def __init__(self, clock: Clock, log: TransactionLog, participants: Participants) -> None:
         self._clock = clock
         self._log = log
         self._participants = participants
-        self._acks = acks
         self._tasks: asyncio.TaskGroup | None = None
         self._ends: dict[str, TransactionEnd] = {}  # by transactional id
         self._stopped = False
@@ -132,9 +127,7 @@ class TransactionCompletion:
         if end is not None:
             return end
         assert transaction.state.is_prepared
-        transactional_id = transaction.transactional_id
-        participants = [*transaction.participants, *self._acks.participants(transactional_id)]
-        end = self._ends[transactional_id] = TransactionEnd(transaction, participants)
+        end = self._ends[transaction.transactional_id] = TransactionEnd(transaction)
         if soon:
             asyncio.get_running_loop().call_soon(self._send_when_decided, end)
         else:

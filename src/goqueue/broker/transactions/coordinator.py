@@ -28,7 +28,7 @@ from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.ledgers import wait_durable
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
-from goqueue.broker.transactions.acks import Refused, TransactionAcks
+from goqueue.broker.transactions.acks import Refused, TransactionAcks, ledgers_of
 from goqueue.broker.transactions.completion import TransactionCompletion
 from goqueue.broker.transactions.log import Decide, ReplyT, TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
@@ -42,12 +42,14 @@ from goqueue.groups import CommitRequest, PartitionResult
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.model.markers import Marker
+from goqueue.queue.owners import Owner
+from goqueue.queue.receipts import read_receipts
 from goqueue.runtime import Clock
 from goqueue.txn import (
     MustEnd,
     OpenTransaction,
     ProducerIdentity,
-    State,
+    QueueLedger,
     Transaction,
     TransactionMachine,
     identity_of,
@@ -86,7 +88,7 @@ class Transactions:
         self.acks = TransactionAcks(clock, queues)
         self.barrier = Barrier(self)  # of verbs that look at transactions in several steps
         self._participants = LocalParticipants(clock, groups, self.acks, find_partition, opened)
-        self._completion = TransactionCompletion(clock, log, self._participants, self.acks)
+        self._completion = TransactionCompletion(clock, log, self._participants)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ class Transactions:
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
         self._participants.start(tasks)
-        await take_over_leftovers(self._log, self._groups, self._find_partition)
+        await take_over_leftovers(self._log, self._groups, self.acks, self._find_partition)
         await self._abort_orphans()
         self._completion.start(tasks)
 
@@ -121,11 +123,11 @@ class Transactions:
             if owner is None or group_id not in owner.groups:
                 marker = Marker(producer_id, epoch, self.host.epoch, commits=False)
                 await self._groups.end_transaction(group_id, marker)
-        for transactional_id in list(self.acks.transactional_ids):
-            found = self.ahead.find(transactional_id)
-            if found is None or not found.is_open:
-                for ledger in self.acks.participants(transactional_id):
-                    await self.acks.end(ledger, commits=False)
+        for place, acking in list(self.acks.owners()):
+            owner = self.ahead.find_owner(OpenTransaction(acking.producer_id, acking.epoch))
+            if owner is None or place not in owner.ledgers:
+                marker = Marker(*acking[:2], self.host.epoch, commits=False)
+                await self.acks.end(QueueLedger(*place), marker)
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """Complete the transactions that the machine aborted because they took too long."""
@@ -317,13 +319,18 @@ class Transactions:
 
         Durable on return.  When a receipt is not good, all are refused: what is given says why.
         """
-        await self.wait_ready(transactional_id)
-        # A queue knows the transactional id alone: no marker of the one before may come any more.
-        await self._log.wait_committed()
-        transaction = self.ahead.check(transactional_id, who)
-        if transaction.state is not State.ONGOING:
-            raise InvalidTransactionState(f"{transactional_id!r} has no transaction open")
-        refused, waiting = self.acks.reserve(transactional_id, receipts)
+        claims, malformed = read_receipts(receipts)
+        if malformed:
+            return dict(malformed)
+        await self._wait_completion_durable(transactional_id)
+        self._log.submit(
+            transactional_id,
+            lambda machine: machine.add_ledgers(
+                self._clock.steady(), transactional_id, who, ledgers_of(claims)
+            ),
+        )
+        owner = Owner(who.producer_id, who.epoch, transactional_id)
+        refused, waiting = self.acks.reserve(owner, claims, len(receipts))
         await wait_durable(waiting)
         await self.wait_durable(transactional_id)
         return refused
@@ -347,7 +354,6 @@ class Transactions:
         request of somebody who has read the answer; readers who come then wait for the flush.
         """
         spare = await self._spare_id(transactional_id) if bumps_epoch else -1
-        await self.acks.wait_durable(transactional_id)  # or a crash could commit without them
         reply = await self._decide(
             transactional_id,
             lambda machine: machine.end(
@@ -451,7 +457,6 @@ class Transactions:
     async def wait_durable(self, transactional_id: str) -> None:
         """Return when all that was decided about the id is on disk; raises when it cannot be."""
         await self._log.wait_durable(transactional_id)
-        await self.acks.wait_durable(transactional_id)
 
     async def wait_completed(self, transactional_id: str) -> bool:
         """Return when the decided transaction is completed; False when that takes too long."""

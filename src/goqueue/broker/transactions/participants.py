@@ -21,7 +21,7 @@ from goqueue.model.errors import InvalidProducerEpoch, TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.runtime import Clock
-from goqueue.txn import GroupOffsets, Participant, QueueAcks
+from goqueue.txn import GroupOffsets, Participant, QueueLedger
 
 FindPartition = Callable[[str, int], Awaitable[Partition]]
 OpenedPartition = Callable[[str, int], Partition | None]
@@ -56,8 +56,8 @@ class LocalParticipants:
     def end(self, participant: Participant, marker: Marker) -> asyncio.Future[None]:
         if isinstance(participant, GroupOffsets):
             return self._groups.end_transaction(GroupId(participant.group_id), marker)
-        if isinstance(participant, QueueAcks):
-            return self._acks.end(participant, commits=marker.commits)
+        if isinstance(participant, QueueLedger):
+            return self._acks.end(participant, marker)
         partition = self._opened(*participant)
         if partition is not None:
             return end_in_partition(partition, marker, self._clock)

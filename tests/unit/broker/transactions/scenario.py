@@ -237,6 +237,7 @@ class ScenarioWorld:
         found = self.now.transactions.ahead.get(name)
         names = [*(f"{topic}/{index}" for topic, index in sorted(found.partitions))]
         names += [f"group {each}" for each in sorted(found.groups)]
+        names += [f"queue {topic}/{index}" for topic, index in sorted(found.ledgers)]
         with_them = f", with {', '.join(names)}" if names else ""
         return [f"{name} is {found.state}, epoch {found.epoch}{with_them}"]
 

@@ -126,7 +126,7 @@ async def test_a_marker_is_sent_again_only_to_who_did_not_confirm_it(
 
 
 async def test_waiting_for_a_state_ends_when_the_broker_stops():
-    end = TransactionEnd(Transaction("tx"), [])
+    end = TransactionEnd(Transaction("tx"))
     waiting = asyncio.ensure_future(end.wait_complete())
     await asyncio.sleep(0)
     end.move_to(EndState.MARKING)

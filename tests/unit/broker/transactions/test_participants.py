@@ -1,9 +1,7 @@
 """Participants of a transaction: a marker ends it there, however often it comes."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -113,26 +111,6 @@ async def test_markers_carry_the_epoch_of_the_coordinator_and_older_ones_are_ref
         assert partition.log.producers.open_transactions, "a coordinator of the past ends nothing"
         await transactions.end("tx", who, commits=False, bumps_epoch=False)
         assert await read(broker) == [b"paid"]
-
-
-async def test_acks_are_added_when_the_completion_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    async with running(tmp_path) as broker:
-        transactions, journal = broker.transactions, broker.transactions.host._journal
-        who = await transactions.init("tx", timeout_ms=60_000)
-        await write(broker, who, b"first")
-        who = await transactions.end("tx", who, commits=True, bumps_epoch=True)
-        reserve, were_durable = transactions.acks.reserve, list[bool]()
-
-        def reserving(transactional_id: str, receipts: Sequence[str]) -> Any:
-            were_durable.append(journal.is_committed(Offset(journal.end_offset - 1)))
-            return reserve(transactional_id, receipts)
-
-        monkeypatch.setattr(transactions.acks, "reserve", reserving)
-        transactions.admit("tx", who, ORDERS, adds=True)
-        await transactions.add_acks("tx", who, [])
-        assert were_durable == [True]
 
 
 def _lead(host: MachineHost, epoch: Epoch) -> None:

@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from goqueue.broker import Broker
+from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.queues.ledgers import wait_durable
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import Offset
+from goqueue.queue.receipts import read_receipts
 from goqueue.txn import ProducerIdentity
 from tests.unit.broker.transactions.brokers import (
     BILLING,
@@ -96,3 +99,26 @@ async def test_a_decided_transaction_leaves_records_alone_that_begin_elsewhere(
         partition = await broker.partition(*ORDERS)
         await broker.transactions._orphans.end_all(partition)  # as the upkeep does
         assert await read(broker) == visible
+
+
+async def test_acks_that_were_reserved_for_a_transactional_id_are_applied(tmp_path: Path):
+    async with running(tmp_path) as broker:
+        await Messages(broker).publish("orders", [OutgoingMessage(b"job")])
+        (job,) = await broker.queues.receive(
+            ["orders"], "workers", "ann", max_messages=1, wait_ms=0
+        )
+        who = await broker.transactions.init("tx", timeout_ms=60_000)
+        await broker.transactions.begin("tx", who)
+        claims, _ = read_receipts([job.receipt])
+        _, waiting = broker.queues.reserve(claims, 1, "tx")  # as a former version did
+        await wait_durable(waiting)
+    for _ in range(2):
+        async with running(tmp_path) as broker:
+            transaction = broker.transactions.ahead.get("tx")
+            assert transaction.ledgers == {ORDERS}
+            assert broker.transactions.acks.count(transaction) == 1
+    async with running(tmp_path) as broker:
+        await broker.transactions.end("tx", who, commits=True, bumps_epoch=False)
+        (stats,) = await broker.queues.stats("workers")
+        assert stats.in_flight == 0
+        assert stats.partitions[0].floor == 1

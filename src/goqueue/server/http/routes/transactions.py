@@ -146,7 +146,8 @@ async def add_acks_to_transaction(
     refused = await transactions.add_acks(data.transactional_id, who(data), data.receipt_handles)
     if refused:
         raise Detailed(next(iter(refused.values())), _refusals(data.receipt_handles, refused))
-    return AcksAdded("added", transactions.acks.count(data.transactional_id))
+    transaction = transactions.ahead.get(data.transactional_id)
+    return AcksAdded("added", transactions.acks.count(transaction))
 
 
 def _refusals(handles: Sequence[str], refused: Refused) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
             TopicPartition(topic, index) for topic, index in sorted(transaction.partitions)
         ],
         groups=sorted(transaction.groups),
-        acks=broker.transactions.acks.count(transaction.transactional_id),
+        acks=broker.transactions.acks.count(transaction),
     )
 
 
