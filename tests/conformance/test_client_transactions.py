@@ -119,7 +119,7 @@ def test_a_receipt_that_is_over_is_refused_and_no_other_is_taken(client):
         "refused_count": 1,
     }
     client.ack(first)
-    for receipt, status in (("nonsense", 400), (f"{JOBS}:0:0:1:fffff.{GROUP}", 404)):
+    for receipt, status in (("nonsense", 400), (f"{JOBS}:0:0:1:fffffffffffffff.{GROUP}", 404)):
         with pytest.raises(Refused) as refused, producer.transaction() as transaction:
             transaction.ack(receipt)
         assert refused.value.status == status
