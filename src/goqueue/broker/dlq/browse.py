@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.broker.barrier import Barrier
 from goqueue.broker.dlq.redrive import Redriver, Wanted
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
@@ -76,10 +77,11 @@ class DeadLetters:
     async def taken(self, topic: str) -> list[tuple[int, Offset, Ranges]]:
         """Of each partition: the offset below which all were taken out, and what was above it."""
         found: list[tuple[int, Offset, Ranges]] = []
-        for partition in await self._partitions(topic):
-            box = self._queues.dead_letters(partition.topic, partition.index)
-            floor = Offset(max(box.floor, partition.log.start_offset))
-            found.append((partition.index, floor, box.taken.ranges))
+        async with Barrier(self._queues):
+            for partition in await self._partitions(topic):
+                box = self._queues.dead_letters(partition.topic, partition.index)
+                floor = Offset(max(box.floor, partition.log.start_offset))
+                found.append((partition.index, floor, tuple(box.taken.ranges)))
         return found
 
     async def browse(
@@ -92,10 +94,11 @@ class DeadLetters:
     ) -> list[DeadLetter]:
         """By partition and offset, behind `after` (partition, letter offset); no side effects."""
         found: list[DeadLetter] = []
-        async for letter in self._letters(topic, which or DeadLetterFilter(), after):
-            if len(found) >= limit:
-                break
-            found.append(letter)
+        async with Barrier(self._queues):
+            async for letter in self._letters(topic, which or DeadLetterFilter(), after):
+                if len(found) >= limit:
+                    break
+                found.append(letter)
         return found
 
     async def redrive(

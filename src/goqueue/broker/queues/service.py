@@ -41,7 +41,6 @@ from goqueue.broker.queues.ledgers import (
     Ledger,
     Ledgers,
     Waiting,
-    settle_all,
     submit_all,
     wait_durable,
 )
@@ -170,8 +169,7 @@ class Queues:
 
     async def settled(self) -> None:
         """Return when everything that was decided of queues so far is committed."""
-        await settle_all(self._state.ledgers)
-        await self._state.registry.settled()
+        await self._state.settled()
 
     @property
     def barrier(self) -> Barrier:

@@ -1,7 +1,7 @@
 """Queue groups and the ledgers of their partitions: what queues and dead letters share."""
 
 from goqueue.broker.machine_host import MachineHost
-from goqueue.broker.queues.ledgers import Ledger, Ledgers, OnDeadline
+from goqueue.broker.queues.ledgers import Ledger, Ledgers, OnDeadline, settle_all
 from goqueue.broker.services import BrokerServices
 from goqueue.cluster import Topic
 from goqueue.model.ids import GroupId
@@ -29,6 +29,11 @@ class QueueState:
     def registry(self) -> MachineHost[QueueRegistry]:
         assert self._registry is not None, "the broker is not open"
         return self._registry
+
+    async def settled(self) -> None:
+        """Return when everything that was decided of queues so far is committed."""
+        await settle_all(self.ledgers)
+        await self.registry.settled()
 
     @property
     def groups(self) -> dict[GroupId, QueueGroup]:

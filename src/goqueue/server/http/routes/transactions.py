@@ -205,7 +205,7 @@ async def list_transactions(
     ] = False,
     limit: Annotated[int, QueryParameter(ge=1, le=PAGE_MAX)] = PAGE_MAX,
 ) -> TransactionList:
-    async with broker.transactions.barrier:
+    async with broker.transactions.barrier, broker.queues.barrier:  # its acks are theirs
         machine = broker.transactions.ahead
         found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
         some = [each for each in found if in_state is None or each.state == in_state][:limit]
@@ -268,7 +268,7 @@ async def describe_transaction_by_query(
 
 
 async def _describe(broker: TheBroker, transactional_id: str) -> TransactionBody:
-    async with broker.transactions.barrier:
+    async with broker.transactions.barrier, broker.queues.barrier:
         return _body(broker, broker.transactions.ahead.get(transactional_id))
 
 
