@@ -22,7 +22,7 @@ import pytest
 
 from goqueue.cluster.consensus.etcd import EtcdLog
 from goqueue.cluster.consensus.etcd_client import EtcdSettings
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 
 START_S = 30.0
 POLL_S = 0.02
@@ -182,8 +182,8 @@ class EtcdQuorum:
         self._connected: list[EtcdLog] = []
 
     def connect(self) -> EtcdLog:
-        doors = real_doors(1)
-        log = EtcdLog(self._settings, doors.clock, doors.random)
+        environment = real_environment(1)
+        log = EtcdLog(self._settings, environment.clock, environment.random)
         self._connected.append(log)
         return log
 

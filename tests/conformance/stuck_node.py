@@ -14,7 +14,7 @@ from goqueue.wire.kio_import import load_kio
 load_kio()
 
 from goqueue.model.config import Config  # noqa: E402
-from goqueue.runtime import real_doors  # noqa: E402
+from goqueue.runtime import real_environment  # noqa: E402
 from goqueue.runtime.disk import RealDisk, RealFile  # noqa: E402
 from goqueue.server.server import running_node  # noqa: E402
 
@@ -43,7 +43,7 @@ class StuckFile(RealFile):
 
 async def main(config: Config) -> None:
     disk = StuckDisk(Path(config.data_dir) / "stuck")
-    async with running_node(config, msgspec.structs.replace(real_doors(), disk=disk)) as node:
+    async with running_node(config, msgspec.structs.replace(real_environment(), disk=disk)) as node:
         print(node.kafka, node.http, flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -101,11 +101,11 @@ async def test_append_to_a_stopped_server_is_uncertain_and_leading_again_tells(
 
 async def test_server_that_is_not_there_is_unavailable(servers: EtcdServers, hasty: EtcdQuorum):
     from goqueue.cluster.consensus.etcd import EtcdLog
-    from goqueue.runtime import real_doors
+    from goqueue.runtime import real_environment
 
-    doors = real_doors(1)
+    environment = real_environment(1)
     settings = servers.settings("x", endpoints=["http://127.0.0.1:1"], give_up_seconds=0.1)
-    log = EtcdLog(settings, doors.clock, doors.random)
+    log = EtcdLog(settings, environment.clock, environment.random)
     with pytest.raises(QuorumUnavailable):
         await log.lead()
     await log.close()

@@ -11,7 +11,7 @@ from goqueue.model.batch import encode, verified_headers
 from goqueue.model.ids import Epoch, Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import duration
 from tests.conformance.clients import WAIT_S
@@ -28,7 +28,7 @@ def led_before(own_server: Server) -> Server:
     """A server with a topic whose last records were written by the leader of epoch 3."""
     write(own_server)
     own_server.stop()
-    disk = real_doors().disk
+    disk = real_environment().disk
     log, _ = open_log(disk, f"{own_server.data_dir}/logs/{TOPIC}/0", topic_settings({}))
     batch = encode([Record(0, 1, None, b"from epoch 3")])
     log.append(batch, verified_headers(batch), epoch=Epoch(EPOCH), now=Timestamp(1))

@@ -14,7 +14,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset
 from goqueue.queue import Delivered, QueueSettings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
 
@@ -41,15 +41,15 @@ class Work:
 
     # --- lives ------------------------------------------------------------------------------------
 
-    async def live(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def live(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await self._prepare(broker)
             await self._work_off(broker)
             self.done = True
             await asyncio.sleep(3600)
 
-    async def finish(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def finish(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await self._prepare(broker)
             await self._work_off(broker)
             await asyncio.sleep(LONG_ENOUGH_S)

@@ -17,7 +17,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.model.record import Record
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import Attempt, ProducerIdentity
 
@@ -57,8 +57,8 @@ class Engine:
 
     # --- lives ------------------------------------------------------------------------------------
 
-    async def live(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def live(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await asyncio.sleep(1)
             if broker.metadata.find(TOPIC) is None:
                 await broker.create_topic(TOPIC, partitions=PARTITIONS)
@@ -74,9 +74,9 @@ class Engine:
             self.done = True
             await asyncio.sleep(3600)
 
-    async def finish(self, doors: Doors) -> None:
+    async def finish(self, environment: Environment) -> None:
         """A last run ends what was left; then everything is read."""
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             known = broker.transactions.ahead.applications.find(APPLICATION)
             await broker.group_transactions.start_run(APPLICATION, known.run + 1 if known else 0)
             await self._haunt_once(broker, self.zombies)
@@ -234,7 +234,7 @@ class Engine:
 
 
 def _batch(broker: Broker, who: ProducerIdentity, sequence: int, value: bytes) -> bytearray:
-    record = Record(0, broker.doors.clock.now(), None, value)
+    record = Record(0, broker.environment.clock.now(), None, value)
     return batches.encode(
         [record], attributes=TRANSACTIONAL, producer=(who.producer_id, who.epoch, sequence)
     )

@@ -20,7 +20,7 @@ from goqueue.model.errors import GoQueueError, TopicExists
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.queue import QueueSettings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import ProducerFenced, TransactionError
@@ -206,8 +206,8 @@ class Clients:
         self._numbers = dict.fromkeys(WRITERS, 0)
         self.told = dict.fromkeys(QUESTIONS, 0)
 
-    async def live(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def live(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             if not broker.has_topic(TOPIC):
                 await broker.create_topic(TOPIC, partitions=1)
             for ask, before in self.told.items():
@@ -228,7 +228,7 @@ class Clients:
             ask = self._random.choice(QUESTIONS)
             found = await ask(broker)
             self.told[ask] = max(self.told[ask], found)
-            await broker.doors.clock.sleep(self._random.choice((0, 0.0001, 0.001)))
+            await broker.environment.clock.sleep(self._random.choice((0, 0.0001, 0.001)))
 
 
 def test_what_was_told_is_still_so_after_the_power_went(seed: int):

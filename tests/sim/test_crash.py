@@ -12,7 +12,7 @@ import random
 from goqueue.broker import Broker
 from goqueue.log import open_log
 from goqueue.model.settings import topic_settings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import SimDisk, World
 from tests.sim.workload import CONFIG, Ledger
 
@@ -65,23 +65,23 @@ def test_power_may_go_at_every_operation(seed: int):
                 )
             )
 
-        async def story(doors: Doors) -> None:
-            async with Broker(doors, CONFIG).running() as broker:
+        async def story(environment: Environment) -> None:
+            async with Broker(environment, CONFIG).running() as broker:
                 disk.watch(watch)
                 await ledger.work(broker, steps=15)
 
-        world.run(story(world.doors("a")))
+        world.run(story(world.environment("a")))
         for number, what, crashed, known in moments:
             try:
-                world.run(_checked(known, world.doors("a"), crashed))
+                world.run(_checked(known, world.environment("a"), crashed))
             except Exception as error:
                 error.add_note(f"after the power went before operation {number}, {what}")
                 raise
     assert len(moments) > 10
 
 
-async def _checked(ledger: Ledger, doors: Doors, disk: SimDisk) -> None:
-    crashed = Doors(doors.clock, disk, doors.network, doors.random)
+async def _checked(ledger: Ledger, environment: Environment, disk: SimDisk) -> None:
+    crashed = Environment(environment.clock, disk, environment.network, environment.random)
     async with Broker(crashed, CONFIG).running() as broker:
         await ledger.check(broker)
 

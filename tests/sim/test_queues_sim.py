@@ -22,7 +22,7 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings, Settled
 from goqueue.queue.dead_letter import read_failure_history
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import SimClock
 from goqueue.testing.sim.world import World
 
@@ -66,8 +66,8 @@ class Workers:
         self._seed = seed
         self._chance = random.Random(f"workers/{seed}")
 
-    async def run(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def run(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             if not broker.has_topic(TOPIC):
                 await broker.create_topic(TOPIC, partitions=2)
             await broker.queues.configure(GROUP, self._settings)
@@ -90,7 +90,7 @@ class Workers:
         delivered = await queues.receive([TOPIC], GROUP, "ann", max_messages=5, wait_ms=50)
         story.note(delivered)
         if self._chance.random() < 0.3:
-            await broker.doors.clock.sleep(3.5)  # some run out of time
+            await broker.environment.clock.sleep(3.5)  # some run out of time
             return
         for each in delivered:
             value = each.record.value or b""
@@ -110,7 +110,7 @@ class Workers:
                     await queues.release([each.receipt])
 
     def _perhaps_set_clock(self, broker: Broker) -> None:
-        clock = broker.doors.clock
+        clock = broker.environment.clock
         if self._chance.random() < 0.2 and isinstance(clock, SimClock):
             clock.jump(self._chance.randrange(-DAY_MS, DAY_MS))
 
@@ -122,8 +122,8 @@ class Audit:
         self._story = story
         self.is_done = False
 
-    async def run(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def run(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             seen: Counter[bytes] = Counter()
             if broker.has_topic(TOPIC):
                 seen = await self._drain(broker)
@@ -234,8 +234,8 @@ def _receipt_after_a_power_cut(seed: int) -> bool:
     """Ann got a message before the cut, and Bob after it; whether Ann's hand-out was forgotten."""
     held: dict[str, Delivered] = {}
 
-    async def receive(doors: Doors, name: str) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def receive(environment: Environment, name: str) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             if name == "ann":
                 await broker.create_topic(TOPIC, partitions=1)
                 await broker.queues.configure(GROUP, ASYNC)
@@ -246,13 +246,13 @@ def _receipt_after_a_power_cut(seed: int) -> bool:
                 assert not isinstance(late, Settled)
                 assert isinstance(own, Settled)
             held[f"{name} is done"] = held[name]
-            await doors.clock.sleep(60)
+            await environment.clock.sleep(60)
 
     with World(f"receipts/{seed}") as world:
-        world.start("a", lambda doors: receive(doors, "ann"))
+        world.start("a", lambda environment: receive(environment, "ann"))
         world.run_until(lambda: "ann is done" in held)
         world.power_loss("a", seed)
-        world.start("a", lambda doors: receive(doors, "bob"))
+        world.start("a", lambda environment: receive(environment, "bob"))
         world.run_until(lambda: "bob is done" in held)
     return held["bob"].attempt == 1
 

@@ -14,7 +14,7 @@ from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 
 TOPIC, TARGET, GROUP = "jobs", "again", "workers"
@@ -40,7 +40,7 @@ async def prepared(broker: Broker) -> None:
     while held := await broker.queues.receive([TOPIC], GROUP, "ann", max_messages=100):
         await broker.queues.reject([each.receipt for each in held], reason="bad")
     while await broker.queues.dead_letters.count(TOPIC) < COUNT:
-        await broker.doors.clock.sleep(0.1)
+        await broker.environment.clock.sleep(0.1)
 
 
 class Operator:
@@ -49,8 +49,8 @@ class Operator:
     def __init__(self, story: FailureHistory) -> None:
         self._story = story
 
-    async def run(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def run(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             if not self._story.is_ready:
                 await prepared(broker)
                 self._story.is_ready = True
@@ -68,11 +68,11 @@ class Audit:
         self._story = story
         self.is_done = False
 
-    async def run(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def run(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             boxes = [ledger.ahead.dead_letters for ledger in broker.queues.ledgers]
             while any(box.moves for box in boxes):
-                await broker.doors.clock.sleep(0.1)
+                await broker.environment.clock.sleep(0.1)
             letters = broker.queues.dead_letters
             there = await letters.browse(TOPIC) if broker.has_topic(f"{TOPIC}.dlq") else []
             moved = await values_in(broker, TARGET)

@@ -74,8 +74,8 @@ def test_a_zombie_is_shut_out(seed):
     with World(seed) as world:
         workload = Workload(world, transactions=1)
 
-        async def life(doors: Any) -> None:
-            await workload.live(doors)
+        async def life(environment: Any) -> None:
+            await workload.live(environment)
 
         world.start(HOST, life)
         world.run_until(lambda: workload.done)
@@ -94,8 +94,8 @@ class Successor:
         self.done = False
         self.visible: list[bytes | None] = []
 
-    async def before(self, doors: Any) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def before(self, environment: Any) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await broker.create_topic("orders", partitions=1)
             who = await broker.transactions.init("tx", timeout_ms=5_000)
             partition = await self._send(broker, who, 0, b"first")
@@ -121,8 +121,8 @@ class Successor:
         await broker.transactions.wait_durable("tx")
         return partition
 
-    async def after(self, doors: Any) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def after(self, environment: Any) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             assert [each.transactional_id for each in broker.transactions.ahead.prepared] == ["tx"]
             partition = await broker.partition("orders", 0)
             await asyncio.sleep(60)

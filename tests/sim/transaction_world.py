@@ -19,7 +19,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.record import Record
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
 from tests.sim.transaction_history import End, History, Place, Seen, Written
@@ -69,9 +69,9 @@ class Workload:
 
     # --- lives ------------------------------------------------------------------------------------
 
-    async def live(self, doors: Doors) -> None:
+    async def live(self, environment: Environment) -> None:
         """A broker, its producers and a reader, until the work is done or the power goes."""
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await asyncio.sleep(1)
             for topic in (*TOPICS, INPUT):
                 if broker.metadata.find(topic) is None:
@@ -83,9 +83,9 @@ class Workload:
             self.done = True
             await asyncio.sleep(3600)
 
-    async def finish(self, doors: Doors) -> None:
+    async def finish(self, environment: Environment) -> None:
         """Let everything end by itself, then read it all."""
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             self.broker = broker
             made = [topic for topic in TOPICS if broker.metadata.find(topic) is not None]
             places = [(topic, index) for topic in made for index in range(PARTITIONS)]
@@ -290,7 +290,7 @@ class Workload:
 
 
 def batch_of(broker: Broker, who: ProducerIdentity, sequence: int, value: bytes) -> bytearray:
-    record = Record(0, broker.doors.clock.now(), None, value)
+    record = Record(0, broker.environment.clock.now(), None, value)
     return batches.encode(
         [record], attributes=TRANSACTIONAL, producer=(who.producer_id, who.epoch, sequence)
     )

@@ -23,7 +23,7 @@ from goqueue.model.config import Config, StorageConfig, TopicsConfig
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange
 from goqueue.model.ids import Offset
 from goqueue.model.record import Record
-from goqueue.runtime import Clock, Doors
+from goqueue.runtime import Clock, Environment
 from tests.unit.log.logs import check_indexes
 
 CONFIG = Config(
@@ -103,10 +103,10 @@ class Ledger:
         """As it is now; what goes on changes only this one."""
         return copy.deepcopy(self)
 
-    async def live(self, doors: Doors) -> None:
+    async def live(self, environment: Environment) -> None:
         """A process: check what was promised before, then promise more until it dies."""
         self.lives += 1
-        async with Broker(doors, CONFIG).running() as broker:
+        async with Broker(environment, CONFIG).running() as broker:
             await self.check(broker)
             if self.last_steps:
                 await self.work(broker, self.last_steps)
@@ -121,7 +121,7 @@ class Ledger:
         """A little of everything, one thing after the other."""
         await self._create(broker)
         for _ in range(steps):
-            await self._pause(broker.doors.clock)
+            await self._pause(broker.environment.clock)
             action = self.chance.choice(
                 (*[self._write_once] * 5, self._read_once, self._administrate_once)
             )
@@ -132,19 +132,19 @@ class Ledger:
 
     async def _write(self, broker: Broker) -> None:
         while True:
-            await self._pause(broker.doors.clock)
+            await self._pause(broker.environment.clock)
             with contextlib.suppress(GoQueueError):
                 await self._write_once(broker)
 
     async def _read(self, broker: Broker) -> None:
         while True:
-            await self._pause(broker.doors.clock)
+            await self._pause(broker.environment.clock)
             with contextlib.suppress(GoQueueError):
                 await self._read_once(broker)
 
     async def _administrate(self, broker: Broker) -> None:
         while True:
-            await self._pause(broker.doors.clock)
+            await self._pause(broker.environment.clock)
             with contextlib.suppress(GoQueueError):
                 await self._administrate_once(broker)
 
@@ -240,7 +240,7 @@ class Ledger:
         return b"%d." % self._number + b"x" * self.chance.choice((0, 5, 60, 60, 1200))
 
     def _encoded(self, broker: Broker, batch: Batch) -> bytearray:
-        now = broker.doors.clock.now()
+        now = broker.environment.clock.now()
         records = [Record(0, now, None, value) for value in batch.values]
         return batches.encode(records, codec=self.chance.choice((0, Codec.LZ4)))
 

@@ -55,7 +55,7 @@ from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, refuse_internal, topic_name
 from goqueue.model.quorum import LOCAL, parse_quorum
 from goqueue.model.settings import topic_settings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.txn import TransactionMachine
 
@@ -76,23 +76,23 @@ _log = structlog.get_logger("goqueue.broker")
 class Broker:
     """One node's topics and their data."""
 
-    def __init__(self, doors: Doors, config: Config) -> None:
-        self.doors = doors
+    def __init__(self, environment: Environment, config: Config) -> None:
+        self.environment = environment
         self.config = config
-        self._disk, self._clock = doors.disk, doors.clock
+        self._disk, self._clock = environment.disk, environment.clock
         clock = self._clock
         transaction_log = TransactionLog()
         orphans = OrphanedTransactions(clock, transaction_log)
         self.partitions = Partitions(
-            doors,
+            environment,
             config.data_dir,
             config.storage,
             node_id=NodeId(config.node_id),
             on_opened=orphans.end_all,
         )
-        self.cleaner = Cleaner(doors, self.partitions, config.storage)
+        self.cleaner = Cleaner(environment, self.partitions, config.storage)
         self.backups = Backups(
-            doors,
+            environment,
             config.data_dir,
             self.partitions,
             partial(self.topics, internal=True),
@@ -102,7 +102,7 @@ class Broker:
         )
         self._controller: Controller | None = None
         self.group_configs = GroupConfigs()
-        self.groups = Groups(doors.clock, doors.random)
+        self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)
         self.transactions = Transactions(
             clock,
@@ -162,13 +162,13 @@ class Broker:
         self.started_at = self._clock.now()
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
         await self.partitions.room.look()
-        node = await disk.in_background(lambda: claim(disk, self.doors.random, self.config))
+        node = await disk.in_background(lambda: claim(disk, self.environment.random, self.config))
         self._controller = await self._open_controller(node)
         self.group_configs.attach(self._host, self._image)
         self._bind_topics(self.metadata)
         if not self.cluster_id:
             await disk.in_background(self.partitions.refuse_unknown_topics)
-        node = await register(self._host, node, self.doors.random)
+        node = await register(self._host, node, self.environment.random)
         await disk.in_background(lambda: store_node(disk, data_dir, node))
         groups = GroupMachine(
             self.config.groups,
@@ -225,7 +225,7 @@ class Broker:
     async def _metadata_log(self) -> ConsensusLog:
         quorum = parse_quorum(self.config.cluster.quorum)
         if quorum is not None:
-            return await etcd_log(self.doors, self.config.cluster, quorum)
+            return await etcd_log(self.environment, self.config.cluster, quorum)
         partition, snapshots = await self._internal(METADATA_TOPIC)
         return LocalLog(partition, self._disk, self._clock, snapshots)
 
@@ -364,7 +364,7 @@ class Broker:
         if is_internal(checked):
             raise PolicyViolation(f"{name!r}: names that start with __ are the broker's own")
         count = self.config.topics.partitions if partitions is None else partitions
-        topic_id = TopicId(UUID(bytes=self.doors.random.bytes(16), version=4))
+        topic_id = TopicId(UUID(bytes=self.environment.random.bytes(16), version=4))
 
         def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
             is_new = metadata.find(checked) is None

@@ -1,4 +1,4 @@
-"""What the host of a machine needs of its log: the one door between the two.
+"""What the host of a machine needs of its log: the one interface between the two.
 
 A journal is a log of values, and the snapshots that stand for its beginning.  On one node it is a
 partition and a directory (`goqueue.broker.storage.partition_journal`).  A log that several nodes

@@ -11,12 +11,12 @@ from goqueue.cluster import Topic
 from goqueue.log import Appended
 from goqueue.model.config import Config
 from goqueue.model.ids import Offset
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 
 
 class BrokerServices(Protocol):
     config: Config
-    doors: Doors
+    environment: Environment
     groups: Groups
     group_configs: GroupConfigs
     partitions: Partitions

@@ -27,7 +27,7 @@ from goqueue.log.inspection import LogReport
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import Timestamp
-from goqueue.runtime import Disk, real_doors
+from goqueue.runtime import Disk, real_environment
 
 FORMAT: Final = 1
 MANIFEST: Final = "backup.json"
@@ -151,7 +151,7 @@ def refuse_if_used(target: Path) -> None:
 
 def may_link_stopped(data_dir: Path) -> Callable[[Path], bool]:
     """Of a stopped server: segments that its next start will leave as they are."""
-    disk = real_doors().disk
+    disk = real_environment().disk
     settled: dict[Path, int] = {}  # by a log's directory: segments before this offset are final
 
     def may_link(path: Path) -> bool:
@@ -249,7 +249,7 @@ def _sync_directory(path: Path) -> None:
 
 
 def _examined(data_dir: Path, on_bytes: OnBytes) -> Examination:
-    disk = real_doors().disk
+    disk = real_environment().disk
     try:
         now = Timestamp(time.time_ns() // 1_000_000)
         return examine(disk, Config(data_dir=str(data_dir)), now, on_bytes=on_bytes)

@@ -3,19 +3,19 @@
 from goqueue.runtime.chance import RealRandom
 from goqueue.runtime.clock import RealClock
 from goqueue.runtime.disk import OPEN_FILES_MAX, RealDisk
-from goqueue.runtime.doors import Clock, Disk, Doors, File, Listener, Network, Random
+from goqueue.runtime.environment import Clock, Disk, Environment, File, Listener, Network, Random
 from goqueue.runtime.network import RealNetwork
 
 
-def real_doors(open_files_max: int = OPEN_FILES_MAX) -> Doors:
+def real_environment(open_files_max: int = OPEN_FILES_MAX) -> Environment:
     disk = RealDisk(open_files_max=open_files_max)
-    return Doors(RealClock(), disk, RealNetwork(), RealRandom())
+    return Environment(RealClock(), disk, RealNetwork(), RealRandom())
 
 
 __all__ = [
     "Clock",
     "Disk",
-    "Doors",
+    "Environment",
     "File",
     "Listener",
     "Network",

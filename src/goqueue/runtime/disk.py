@@ -20,7 +20,7 @@ from typing import Final, NoReturn, TypeVar
 
 from goqueue.model.errors import DiskFull, OutOfHandles, StorageFailed
 from goqueue.runtime.disk_threads import DiskThreads
-from goqueue.runtime.doors import Buffer, File
+from goqueue.runtime.environment import Buffer, File
 from goqueue.runtime.handles import SpareHandles
 from goqueue.runtime.shared_turns import SharedTurns
 
@@ -242,7 +242,7 @@ class RealFile:
 
 
 class RealDisk:
-    """See `doors.Disk`.  Call `close` at the end: it waits for the threads."""
+    """See `environment.Disk`.  Call `close` at the end: it waits for the threads."""
 
     def __init__(self, *, open_files_max: int = OPEN_FILES_MAX, threads: int = THREADS) -> None:
         self._open_files_max = open_files_max

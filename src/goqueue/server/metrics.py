@@ -131,7 +131,7 @@ class Metrics:
     async def look(self) -> None:
         """Learn what the next scrape tells and nobody counts."""
         await self.queues.look()
-        disk, data_dir = self._broker.doors.disk, self._broker.config.data_dir
+        disk, data_dir = self._broker.environment.disk, self._broker.config.data_dir
         self._disk_free.set(await disk.in_background(lambda: disk.free_bytes(data_dir)))
 
     def scrape(self) -> bytes:

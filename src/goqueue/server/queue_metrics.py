@@ -109,7 +109,7 @@ class QueueCollector(Collector):
         lanes = _lanes(shown)
         yield from _lane_gauges(lanes)
         yield _delivered(lanes)
-        yield _oldest(lanes, self._broker.doors.clock.now())
+        yield _oldest(lanes, self._broker.environment.clock.now())
 
 
 def _topic_totals(shown: Sequence[GroupStats]) -> list[tuple[str, str, Totals]]:

@@ -16,7 +16,7 @@ import structlog
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
 from goqueue.model.config import RELOADABLE, Address, Config, differences, reloaded
-from goqueue.runtime import Doors, real_doors
+from goqueue.runtime import Environment, real_environment
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.server.checks import add_checks
@@ -83,19 +83,19 @@ class Node:
 
 @contextlib.asynccontextmanager
 async def running_node(
-    config: Config, doors: Doors | None = None, server_log: ServerLog | None = None
+    config: Config, environment: Environment | None = None, server_log: ServerLog | None = None
 ) -> AsyncIterator[Node]:
     """A node that serves until the block ends; everything is on disk and closed after it."""
     started = time.monotonic()
     server_log = server_log or ServerLog(config.log_level, access_log=config.access_log)
     _tell_start(config)
-    doors = doors or real_doors(config.storage.open_files_max)
-    await doors.disk.in_background(lambda: doors.disk.make_directory(config.data_dir))
+    environment = environment or real_environment(config.storage.open_files_max)
+    await environment.disk.in_background(lambda: environment.disk.make_directory(config.data_dir))
     lock = DirectoryLock(config.data_dir)
     stopping = started
     broker = None
     try:
-        broker = Broker(doors, config)
+        broker = Broker(environment, config)
         metrics = Metrics(broker)
         async with broker.running(), owned_tasks() as tasks:
             _tell_opened(broker, started)
@@ -116,7 +116,7 @@ async def running_node(
                 seconds = broker.config.shutdown_seconds
                 await asyncio.gather(kafka.stop(seconds), http.stop(seconds))
     finally:
-        doors.disk.close()  # waits for its threads: nobody else may write before they are done
+        environment.disk.close()  # waits for its threads: nobody may write before they are done
         lock.release()
         if broker is not None and stopping > started:
             _log.info("stopped", is_clean=broker.partitions.closed_cleanly, **_since(stopping))

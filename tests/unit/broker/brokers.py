@@ -1,4 +1,4 @@
-"""Brokers and partitions on pretend doors."""
+"""Brokers and partitions in a simulated environment."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,7 @@ from goqueue.model.config import Config, StorageConfig, TopicsConfig
 from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import SimDisk
 
 NOW = Timestamp(1_750_000_000_000)
@@ -25,8 +25,8 @@ CONFIG = Config(
 
 
 @contextlib.asynccontextmanager
-async def running(doors: Doors, config: Config = CONFIG) -> AsyncIterator[Broker]:
-    async with Broker(doors, config).running() as broker:
+async def running(environment: Environment, config: Config = CONFIG) -> AsyncIterator[Broker]:
+    async with Broker(environment, config).running() as broker:
         yield broker
 
 
@@ -63,7 +63,7 @@ def append(partition: Partition, *values: str, now: int = NOW) -> Appended:
 
 
 def append_through(broker: Broker, partition: Partition, *values: str) -> Appended:
-    now = broker.doors.clock.now()
+    now = broker.environment.clock.now()
     data = batches.encode([Record(0, now, None, value.encode()) for value in values])
     return broker.append(partition, data)
 

@@ -8,7 +8,7 @@ from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 
 Scenario = Callable[["Bench"], Awaitable[None]]
@@ -37,7 +37,7 @@ class Bench:
         assert not [each for each in outcomes if isinstance(each, Exception)]
 
     async def sleep(self, seconds: float) -> None:
-        await self.broker.doors.clock.sleep(seconds)
+        await self.broker.environment.clock.sleep(seconds)
 
     async def drain(self, topic: str = "jobs", group: str = "workers") -> list[bytes]:
         """Work everything off that can be had without waiting."""
@@ -49,23 +49,23 @@ class Bench:
 
 
 @contextlib.asynccontextmanager
-async def running(doors: Doors) -> AsyncIterator[Bench]:
-    async with Broker(doors, Config(data_dir="/data")).running() as broker:
+async def running(environment: Environment) -> AsyncIterator[Bench]:
+    async with Broker(environment, Config(data_dir="/data")).running() as broker:
         yield Bench(broker)
 
 
 def play(scenario: Scenario, *, partitions: int = 1, settings: QueueSettings | None = None) -> None:
     """Run the scenario on a new broker with a topic `jobs`, in simulated time."""
 
-    async def main(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def main(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=partitions)
             if settings is not None:
                 await bench.queues.configure("workers", settings)
             await scenario(bench)
 
     with World(seed=1) as world:
-        world.run(main(world.doors("a")))
+        world.run(main(world.environment("a")))
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:

@@ -9,7 +9,7 @@ from goqueue.broker.groups.http_requests import JoinAsReader
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import QueueSettings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import SimClock
 from goqueue.testing.sim.world import World
 from goqueue.txn import State
@@ -128,10 +128,10 @@ def test_after_a_restart_leases_and_retries_last_no_longer_than_their_time(by: i
         assert values(await bench.receive(wait_ms=1_100)) == [b"held"]
 
     with World(seed=5) as world:
-        world.run(on_broker(world.doors("a"), before))
+        world.run(on_broker(world.environment("a"), before))
         world.kill("a")
         world.clock("a").jump(by)
-        world.run(on_broker(world.doors("a"), after))
+        world.run(on_broker(world.environment("a"), after))
 
 
 def test_many_jumps_in_both_directions(seed: int):
@@ -139,7 +139,7 @@ def test_many_jumps_in_both_directions(seed: int):
     world = World(seed)
 
     async def scenario(bench: Bench) -> None:
-        clock, random = bench.broker.doors.clock, world.random
+        clock, random = bench.broker.environment.clock, world.random
         await bench.broker.create_topic("jobs", partitions=1)
         await bench.queues.configure("workers", QueueSettings(backoff_base_ms=60_000))
         await bench.publish("jobs", *(b"%d" % number for number in range(12)))
@@ -162,15 +162,15 @@ def test_many_jumps_in_both_directions(seed: int):
                     assert now <= end + 0.3e9, "it came back too late"
 
     with world:
-        world.run(on_broker(world.doors("a"), scenario))
+        world.run(on_broker(world.environment("a"), scenario))
 
 
-async def on_broker(doors: Doors, scenario: Callable[[Bench], Awaitable[None]]) -> None:
-    async with running(doors) as bench:
+async def on_broker(environment: Environment, scenario: Callable[[Bench], Awaitable[None]]) -> None:
+    async with running(environment) as bench:
         await scenario(bench)
 
 
 def set_clock(bench: Bench, by: int) -> None:
-    clock = bench.broker.doors.clock
+    clock = bench.broker.environment.clock
     assert isinstance(clock, SimClock)
     clock.jump(by)

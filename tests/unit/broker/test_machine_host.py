@@ -18,7 +18,7 @@ from goqueue.model.errors import CorruptData, DiskFull, InvalidRequest, StorageF
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision
 from goqueue.model.snapshots import Walk
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import SimClock, SimCrash, SimDisk, SimLoop, World, run
 from tests.unit.broker.brokers import LonePartition, running
 
@@ -613,8 +613,8 @@ def test_the_next_snapshot_is_due_when_the_log_has_grown_by_half_the_last(monkey
 
 
 def test_the_broker_is_the_same_after_many_snapshots_and_crashes(seed: int):
-    async def first(doors: Doors) -> None:
-        async with running(doors) as broker:
+    async def first(environment: Environment) -> None:
+        async with running(environment) as broker:
             for number in range(12):
                 await broker.create_topic(f"t{number}", settings={"retention.ms": f"{number}"})
                 if number % 3 == 0:
@@ -623,14 +623,14 @@ def test_the_broker_is_the_same_after_many_snapshots_and_crashes(seed: int):
                     await broker.delete_topic(f"t{number}")
             found.append((broker.cluster_id, broker.topics()))
 
-    async def second(doors: Doors) -> None:
-        async with running(doors) as broker:
+    async def second(environment: Environment) -> None:
+        async with running(environment) as broker:
             found.append((broker.cluster_id, broker.topics()))
             assert broker._host.ahead.next_producer_id == 0
             assert await broker.reserve_producer_id() == 0
 
-    async def third(doors: Doors) -> None:
-        async with running(doors) as broker:
+    async def third(environment: Environment) -> None:
+        async with running(environment) as broker:
             assert await broker.reserve_producer_id() == 1000
 
     found: list[object] = []

@@ -212,7 +212,7 @@ class DeadLetters:
         if progress is not None:
             progress(moved + count)
         if rate is not None:
-            await self._services.doors.clock.sleep(count / rate)
+            await self._services.environment.clock.sleep(count / rate)
         return count
 
     async def _batches(self, letters: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:

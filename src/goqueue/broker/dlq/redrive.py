@@ -76,7 +76,7 @@ class Redriver:
     def __init__(self, services: BrokerServices, queues: QueueState) -> None:
         self._services = services
         self._queues = queues
-        self._clock = services.doors.clock
+        self._clock = services.environment.clock
         self._jobs: list[Job] = []
         self._wanted = asyncio.Event()
         self._deciding = asyncio.Lock()

@@ -66,7 +66,7 @@ class _Failure(msgspec.Struct):
 class DeadLetterWriter:
     def __init__(self, services: BrokerServices, queues: QueueState) -> None:
         self._services = services
-        self._clock = services.doors.clock
+        self._clock = services.environment.clock
         self._queues = queues
         self._wanted = asyncio.Event()
         self._sure: set[tuple[str, int]] = set()  # partitions where nothing is written and unnoted

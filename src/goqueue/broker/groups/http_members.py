@@ -81,7 +81,7 @@ class GroupMembers:
         self._services = services
         self._groups = services.groups
         self._names = TopicNames(services)
-        self._clock = services.doors.clock
+        self._clock = services.environment.clock
         self._sessions: dict[Key, Session] = {}
         self._sweep_at = SWEEP_SESSIONS_MIN
 

@@ -173,7 +173,7 @@ class Messages:
         idempotency_key: str | None,
     ) -> dict[int, list[int]]:
         """Partition to places in the request; what this topic cannot take gets its outcome here."""
-        check = MessageCheck(topic, self._broker.doors.clock.now())
+        check = MessageCheck(topic, self._broker.environment.clock.now())
         if idempotency_key is None and not check.needs_key and _are_plain(messages):
             return {self._rotation.next_partition(topic): list(range(len(messages)))}
         drawn: int | None = None
@@ -201,7 +201,7 @@ class Messages:
         outcomes: list[Outcome | None],
     ) -> Iterator[tuple[list[int], _Batch]]:
         """One batch; or, when that is too large, as many as are needed."""
-        now = self._broker.doors.clock.now()
+        now = self._broker.environment.clock.now()
         try:
             whole = _encoded([messages[place] for place in places], now)
             if len(whole.data) <= bytes_max or len(places) == 1:
@@ -224,7 +224,7 @@ class Messages:
         chosen = [messages[place] for place in places]
         producer = (producer_id_of(key), KEYED_EPOCH, fingerprint_of(chosen))
         try:
-            batch = _encoded(chosen, self._broker.doors.clock.now(), producer)
+            batch = _encoded(chosen, self._broker.environment.clock.now(), producer)
             if len(batch.data) > bytes_max:
                 raise BatchTooLarge(
                     f"batch of {len(batch.data)} bytes, {bytes_max} allowed (topic setting"

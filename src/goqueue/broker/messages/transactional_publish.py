@@ -112,7 +112,7 @@ class TransactionMessages:
 
     def _placed(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
         """Partition to places in the request; those without a key go together."""
-        check = MessageCheck(topic, self._broker.doors.clock.now())
+        check = MessageCheck(topic, self._broker.environment.clock.now())
         drawn = self._rotation.next_partition(topic)
         placed: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
@@ -154,7 +154,7 @@ class TransactionMessages:
     def _batch(
         self, who: ProducerIdentity, messages: Sequence[OutgoingMessage], sequence: int
     ) -> bytearray:
-        now = self._broker.doors.clock.now()
+        now = self._broker.environment.clock.now()
         records = [
             Record(
                 0,

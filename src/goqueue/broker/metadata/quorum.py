@@ -4,10 +4,12 @@ from goqueue.cluster.consensus import ConsensusLog
 from goqueue.model.config import ClusterConfig
 from goqueue.model.errors import InvalidSetting
 from goqueue.model.quorum import EtcdQuorum
-from goqueue.runtime import Disk, Doors
+from goqueue.runtime import Disk, Environment
 
 
-async def etcd_log(environment: Doors, config: ClusterConfig, quorum: EtcdQuorum) -> ConsensusLog:
+async def etcd_log(
+    environment: Environment, config: ClusterConfig, quorum: EtcdQuorum
+) -> ConsensusLog:
     # Only those who use it pay for the import of an HTTP client.
     from goqueue.cluster.consensus.etcd import EtcdLog
     from goqueue.cluster.consensus.etcd_client import EtcdSettings

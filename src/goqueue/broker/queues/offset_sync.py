@@ -34,7 +34,7 @@ class OffsetSync:
 
     async def run(self) -> None:
         while True:
-            await self._services.doors.clock.sleep(COMMIT_SECONDS)
+            await self._services.environment.clock.sleep(COMMIT_SECONDS)
             await self.commit_ack_floors()
 
     # --- our floors to the group's offsets --------------------------------------------------------

@@ -97,7 +97,7 @@ class Queues:
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
-        self._clock = services.doors.clock
+        self._clock = services.environment.clock
         self._configs = services.group_configs
         self._state = QueueState(services, self.on_deadline)
         self._dispatchers: dict[GroupId, Dispatcher] = {}
@@ -119,7 +119,7 @@ class Queues:
         """Open the ledgers, after those of a log of before are split off."""
         self._state.attach(registry)
         topics = self._services.topics()
-        disk = self._services.doors.disk
+        disk = self._services.environment.disk
         await split_ledgers(disk, self._services.partitions, registry, topics)
         known = set(self.groups)
         await self._state.ledgers.open_all(topics)

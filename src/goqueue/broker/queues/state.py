@@ -17,7 +17,7 @@ class QueueState:
 
     def __init__(self, services: BrokerServices, on_deadline: OnDeadline) -> None:
         self._services = services
-        disk, clock = services.doors.disk, services.doors.clock
+        disk, clock = services.environment.disk, services.environment.clock
         self.table = GroupTable(services.group_configs.queue_settings)
         self.ledgers = Ledgers(disk, clock, services.partitions, self.table, on_deadline)
         self._registry: MachineHost[QueueRegistry] | None = None

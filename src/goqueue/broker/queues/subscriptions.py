@@ -42,7 +42,7 @@ class Subscriptions:
         self._queues = queues
         self._offset_sync = floors
         self._settings_of = services.group_configs.queue_settings
-        self._clock = services.doors.clock
+        self._clock = services.environment.clock
         self._readers: dict[ReaderKey, PartitionReader] = {}
         self._delivered: dict[PartitionState, Rates] = {}  # of those that delivered anything
         self._known: dict[tuple[str, ...], Known] = {}  # by group and topics

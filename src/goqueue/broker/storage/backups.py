@@ -41,7 +41,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import Offset
 from goqueue.model.names import is_internal
-from goqueue.runtime import Clock, Disk, Doors
+from goqueue.runtime import Clock, Disk, Environment
 
 COPY_BYTES: Final = 1024 * 1024
 BACKUPS: Final = "backups"
@@ -83,7 +83,7 @@ class LogAt(msgspec.Struct, frozen=True):
 class Backups:
     def __init__(
         self,
-        doors: Doors,
+        environment: Environment,
         data_dir: str,
         partitions: Partitions,
         topics: Callable[[], Sequence[Topic]],
@@ -94,8 +94,8 @@ class Backups:
     ) -> None:
         """Without metadata of its own a data directory is no backup of anything."""
         self._has_metadata = has_metadata
-        self._disk: Disk = doors.disk
-        self._clock: Clock = doors.clock
+        self._disk: Disk = environment.disk
+        self._clock: Clock = environment.clock
         self._data_dir = data_dir
         self._directory = f"{data_dir}/{BACKUPS}"
         self._partitions = partitions

@@ -1,4 +1,4 @@
-"""What a batch from outside must pass before it is appended, whichever door it came in by."""
+"""What a batch from outside must pass before it is appended, whichever listener it came in by."""
 
 from typing import Final
 

@@ -13,15 +13,17 @@ from goqueue.log.sieve import SupersededOffsets
 from goqueue.model.config import StorageConfig
 from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest
 from goqueue.model.ids import Offset
-from goqueue.runtime import Clock, Disk, Doors
+from goqueue.runtime import Clock, Disk, Environment
 
 _log = structlog.get_logger("goqueue.cleaner")
 
 
 class Cleaner:
-    def __init__(self, doors: Doors, partitions: Partitions, config: StorageConfig) -> None:
-        self._disk: Disk = doors.disk
-        self._clock: Clock = doors.clock
+    def __init__(
+        self, environment: Environment, partitions: Partitions, config: StorageConfig
+    ) -> None:
+        self._disk: Disk = environment.disk
+        self._clock: Clock = environment.clock
         self._partitions = partitions
         self._config = config
         self._stopping = False

@@ -50,7 +50,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, TopicId, TopicName
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings, topic_settings
-from goqueue.runtime import Clock, Disk, Doors
+from goqueue.runtime import Clock, Disk, Environment
 
 FLUSH_CHECK_SECONDS: Final = 0.1
 WATERMARK_SECONDS: Final = 1.0
@@ -71,15 +71,15 @@ _log = structlog.get_logger("goqueue.partitions")
 class Partitions:
     def __init__(
         self,
-        doors: Doors,
+        environment: Environment,
         data_dir: str,
         config: StorageConfig,
         *,
         node_id: NodeId,
         on_opened: OnOpened,
     ) -> None:
-        self._disk: Disk = doors.disk
-        self._clock: Clock = doors.clock
+        self._disk: Disk = environment.disk
+        self._clock: Clock = environment.clock
         self._config = config
         self._node_id = node_id
         self._data_dir = data_dir

@@ -72,13 +72,13 @@ def _examine(config: "Config", *, repair: bool) -> dict[str, Any]:
     from goqueue.broker.doctor.examination import examine
     from goqueue.cli.progress import reading
     from goqueue.model.ids import Timestamp
-    from goqueue.runtime import real_doors
+    from goqueue.runtime import real_environment
     from goqueue.runtime.lock import DirectoryLock
 
     if not Path(config.data_dir, "logs").is_dir():
         raise Failure(f"{config.data_dir} is no data directory: there is no {config.data_dir}/logs")
     lock = DirectoryLock(config.data_dir)
-    disk = real_doors(config.storage.open_files_max).disk
+    disk = real_environment(config.storage.open_files_max).disk
     aside = f"{config.data_dir}/damaged/{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
         findings = list(_machine_findings(config))

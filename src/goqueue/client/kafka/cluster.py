@@ -93,7 +93,7 @@ class Cluster:
         self._connections.pop(connection.node, None)
 
     def _any(self, deadline: Deadline) -> Connection:
-        """A broker of the list that answers the door; those with an open one are asked first."""
+        """A broker of the list that answers; those with an open one are asked first."""
         for node in self._bootstrap:
             if node in self._connections:
                 return self._connections[node]

@@ -55,7 +55,7 @@ async def handle_fetch(
         targets.append(Target(key, wanted, await _partition(broker, key)))
         if number % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
-    results = await _Fetch(broker.doors.clock, request, targets, bytes_max).run()
+    results = await _Fetch(broker.environment.clock, request, targets, bytes_max).run()
     return encode_fetch_response(
         version,
         _by_topic(targets, results, session, only_news=request.session_epoch > 0),

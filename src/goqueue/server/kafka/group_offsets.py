@@ -1,7 +1,7 @@
 """OffsetCommit, OffsetFetch, OffsetDelete: how far a group has read.
 
 Clients name topics, or from version 10 of commit and fetch on their ids.  Groups keep names, so an
-id is turned into the name at the door, and answers carry both.
+id is turned into the name at the listener, and answers carry both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -51,7 +51,7 @@ class KafkaListener:
         self.http_address: Address | None = None  # of the listener beside this one
         self._broker = broker
         self._metrics = metrics
-        self._sessions = FetchSessions(config.fetch_sessions_max, broker.doors.random)
+        self._sessions = FetchSessions(config.fetch_sessions_max, broker.environment.random)
         self._connections: set[KafkaConnection] = set()
         self._received = HeldBytes[KafkaConnection](config.received_bytes_max)
         self._unsent = HeldBytes[KafkaConnection](config.unsent_bytes_max)
@@ -66,7 +66,7 @@ class KafkaListener:
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         address = parse_address(self.config.listen)
-        self._listener = await self._broker.doors.network.listen(
+        self._listener = await self._broker.environment.network.listen(
             address.host, address.port, lambda: KafkaConnection(self)
         )
         self._reaper = tasks.create_task(self._reap())
@@ -113,7 +113,7 @@ class KafkaListener:
         while self._connections and loop.time() < deadline:
             for connection in list(self._connections):
                 connection.close_when_idle()
-            await self._broker.doors.clock.sleep(0.02)
+            await self._broker.environment.clock.sleep(0.02)
         for connection in list(self._connections):
             connection.abort()
 
@@ -147,7 +147,7 @@ class KafkaListener:
         """Close connections that are idle, stuck in a request, or not reading."""
         loop = asyncio.get_running_loop()
         while True:
-            await self._broker.doors.clock.sleep(REAP_SECONDS)
+            await self._broker.environment.clock.sleep(REAP_SECONDS)
             now = loop.time()
             for connection in list(self._connections):
                 reason = connection.overdue(now)

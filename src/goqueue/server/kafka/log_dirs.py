@@ -35,7 +35,7 @@ async def handle_describe_log_dirs(
 ) -> DescribeLogDirsResponse:
     """One directory, and in it the logs asked for.  What there is not is left out, as in Kafka."""
     broker = context.broker
-    disk, data_dir = broker.doors.disk, broker.config.data_dir
+    disk, data_dir = broker.environment.disk, broker.config.data_dir
     try:
         topics = [
             await _weighed(broker, topic, indexes)

@@ -153,7 +153,7 @@ async def handle_describe_quorum(
         )
     broker = context.broker
     node, log = broker.config.node_id, broker.controller.journal
-    now = broker.doors.clock.now()
+    now = broker.environment.clock.now()
     voter = build(
         ReplicaState,
         replica_id=node,

@@ -59,7 +59,7 @@ async def handle_list_transactions(
         is_named = _name_filter(request.transactional_id_pattern)
     except InvalidRequest:
         return build(ListTransactionsResponse, error_code=ErrorCode.invalid_regular_expression)
-    now = context.broker.doors.clock.steady()
+    now = context.broker.environment.clock.steady()
     async with context.broker.transactions.barrier:
         states = tuple(
             build(

@@ -1,7 +1,7 @@
 """A disk in memory that fails the way disks do.
 
-`SimDisk` is the `Disk` door over a `Device`, which knows what would survive power loss.  It can
-be used with no event loop at all; only `in_background` needs one.
+`SimDisk` is a `Disk` over a `Device`, which knows what would survive power loss.  It can be used
+with no event loop at all; only `in_background` needs one.
 
 **Power loss and kill.**  `crash(seed)` gives the disk that the machine would find after losing
 its power now; the disk itself stays as it is, so many fates can be drawn from one moment.
@@ -70,7 +70,7 @@ class Fault:
 
 
 class SimFile:
-    """See `doors.File`.  The first write creates it, and it remembers its size, as the real one."""
+    """See `environment.File`.  The first write creates it; it remembers its size."""
 
     def __init__(self, disk: "SimDisk", path: str) -> None:
         self._disk = disk
@@ -181,7 +181,7 @@ class SimFile:
 
 
 class SimDisk:
-    """See `doors.Disk`."""
+    """See `environment.Disk`."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class SimDisk:
         self._partial_writes = False
         self._owed_s = 0.0  # how long the syncs of the present background work take
 
-    # --- the door -----------------------------------------------------------------------------
+    # --- the interface ------------------------------------------------------------------------
 
     def open(self, path: str) -> SimFile:
         return SimFile(self, path)

@@ -326,7 +326,7 @@ class SimTransport(asyncio.Transport):
 
 
 class SimListener:
-    """See `doors.Listener`."""
+    """See `environment.Listener`."""
 
     def __init__(
         self, fabric: "SimFabric", host: str, address: Address, connection: ConnectionFactory
@@ -352,7 +352,7 @@ class SimListener:
 
 
 class SimNetwork:
-    """See `doors.Network`: the fabric, as one host sees it."""
+    """See `environment.Network`: the fabric, as one host sees it."""
 
     def __init__(self, fabric: "SimFabric", host: str) -> None:
         self._fabric = fabric

@@ -1,16 +1,16 @@
 """Everything at once, from one seed: time, hosts with their clocks and disks, and the wire.
 
     with World(seed) as world:
-        world.start("a", server)                    # async def server(doors: Doors) -> None
-        world.run(client(world.doors("b")))
+        world.start("a", server)                    # async def server(environment) -> None
+        world.run(client(world.environment("b")))
         world.power_loss("a")
         world.start("a", server)
         world.run_until(lambda: recovered())
 
 What `start` begins is a process of that host, with a life of its own: after `power_loss` or
 `kill` nothing of it runs again, and its host comes back with what its disk kept.  What `run` is
-given is the test itself, and never dies, whatever doors it uses; if the disk of a host without a
-process dies under it (`crash_at`), `run` raises `SimCrash`.
+given is the test itself, and never dies, whatever environment it uses; if the disk of a host
+without a process dies under it (`crash_at`), `run` raises `SimCrash`.
 
 An error that leaves the world carries a note with the seed that repeats it.  Sets of texts have
 another order in each Python process unless PYTHONHASHSEED is given: where code leans on such an
@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from goqueue.runtime.doors import Doors
+from goqueue.runtime.environment import Environment
 from goqueue.testing.sim.chance import SimRandom
 from goqueue.testing.sim.clock import SimClock
 from goqueue.testing.sim.disk import SimDisk, halt_running_loop
@@ -32,7 +32,7 @@ from goqueue.testing.sim.loop import LIFE, Life, SimCrash, SimLoop
 from goqueue.testing.sim.network import SimFabric, SimNetwork
 
 T = TypeVar("T")
-Process = Callable[[Doors], Coroutine[Any, Any, object]]
+Process = Callable[[Environment], Coroutine[Any, Any, object]]
 
 _UPTIME_NS_MAX = 10**15
 
@@ -60,13 +60,15 @@ class World:
         self.random = random.Random(f"{seed}/world")  # for the test's own choices
         self._hosts: dict[str, Host] = {}
 
-    # --- the doors of a host ------------------------------------------------------------------
+    # --- the environment of a host ------------------------------------------------------------
 
-    def doors(self, host: str) -> Doors:
-        """The host's doors as they are now: take new ones after a crash."""
+    def environment(self, host: str) -> Environment:
+        """The host's environment as it is now: take a new one after a crash."""
         at = self._host(host)
         self.fabric.up(host)
-        return Doors(at.clock, at.disk, at.network, SimRandom(f"{self.seed}/{host}/{at.lives}"))
+        return Environment(
+            at.clock, at.disk, at.network, SimRandom(f"{self.seed}/{host}/{at.lives}")
+        )
 
     def disk(self, host: str) -> SimDisk:
         return self._host(host).disk
@@ -101,7 +103,7 @@ class World:
         at.life = Life(f"{host}/{at.lives}")
         context = copy_context()
         context.run(LIFE.set, at.life)
-        main = context.run(process, self.doors(host))
+        main = context.run(process, self.environment(host))
         name = f"{host}/{at.lives}"
         at.main = self.loop.create_task(main, name=name, context=context)  # rule-ok: ends in _end
         at.main.add_done_callback(lambda main: self._on_exit(at, main), context=copy_context())

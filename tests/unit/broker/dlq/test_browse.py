@@ -80,7 +80,7 @@ def test_redrive_some_by_filter_or_elsewhere_or_slowly():
         letters = bench.queues.dead_letters
         await bench.publish("jobs", *(OutgoingMessage(b"%d" % n, key=b"k%d" % n) for n in range(9)))
         await reject_all(bench, "first")
-        middle = bench.broker.doors.clock.now()
+        middle = bench.broker.environment.clock.now()
         await bench.publish("jobs", OutgoingMessage(b"9", headers=(("kind", b"odd"),)))
         await reject_all(bench, "second")
         await bench.broker.create_topic("other", partitions=2)
@@ -95,9 +95,9 @@ def test_redrive_some_by_filter_or_elsewhere_or_slowly():
         assert sorted(await bench.drain()) == [b"3", b"5"]
         assert await bench.drain("other") == [b"9"]
         assert await letters.purge("jobs", which=DeadLetterFilter(key=b"k0")) == 1
-        started = bench.broker.doors.clock.instant()
+        started = bench.broker.environment.clock.instant()
         assert await letters.redrive("jobs", rate=2, limit=4) == 4
-        assert (bench.broker.doors.clock.instant() - started) / 1e9 >= 2
+        assert (bench.broker.environment.clock.instant() - started) / 1e9 >= 2
         assert [each.record.key for each in await letters.browse("jobs")] == [b"k7", b"k8"]
         assert await letters.count("jobs") == 2
 
@@ -218,7 +218,7 @@ def test_redriven_messages_are_kept_as_long_as_new_ones():
         await reject_all(bench)
         assert await bench.queues.dead_letters.redrive("jobs") == 1
         partition = await bench.broker.partition("jobs", 0)
-        assert partition.log.active.newest() >= bench.broker.doors.clock.now() - 10_000
+        assert partition.log.active.newest() >= bench.broker.environment.clock.now() - 10_000
         newest = await bench.broker.newest_record(partition, committed_only=True)
         assert newest is not None
         assert newest.timestamp == ODD.timestamp

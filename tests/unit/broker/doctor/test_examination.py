@@ -22,7 +22,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName, TopicPartition
 from goqueue.model.markers import Marker
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from tests.unit.broker.brokers import publish, running, values_in
 
 LOGS = ("__metadata", "__groups", "__transactions", "__ledgers")
@@ -31,12 +31,12 @@ COUNT = 12
 
 @contextlib.asynccontextmanager
 async def broker(directory: Path) -> AsyncIterator[Broker]:
-    doors = real_doors()
+    environment = real_environment()
     try:
-        async with running(doors, Config(data_dir=str(directory))) as broker:
+        async with running(environment, Config(data_dir=str(directory))) as broker:
             yield broker
     finally:
-        doors.disk.close()
+        environment.disk.close()
 
 
 async def read(broker: Broker, topic: str) -> list[str]:
@@ -75,7 +75,7 @@ def data(filled: Path, tmp_path: Path) -> Path:
 
 
 def node_file_of(data: Path) -> NodeFile:
-    disk = real_doors().disk
+    disk = real_environment().disk
     found = node_file.load(disk, str(data))
     disk.close()
     assert found is not None
@@ -83,7 +83,7 @@ def node_file_of(data: Path) -> NodeFile:
 
 
 def examined(data: Path, *, mend: bool = False) -> Examination:
-    disk = real_doors().disk
+    disk = real_environment().disk
     try:
         return examine(
             disk,
@@ -209,7 +209,7 @@ def test_topics_are_not_compared_with_metadata_that_is_in_etcd(data: Path):
     shutil.rmtree(data / "logs" / "__metadata")
     shutil.rmtree(data / "snapshots", ignore_errors=True)
     node = msgspec.structs.replace(node_file_of(data), quorum="etcd")
-    disk = real_doors().disk
+    disk = real_environment().disk
     node_file.store(disk, str(data), node)
     disk.close()
     found = examined(data, mend=True)

@@ -22,7 +22,7 @@ from goqueue.groups.errors import RebalanceInProgress, UnknownMember
 from goqueue.groups.records import Protocol
 from goqueue.model.errors import GoQueueError, NotCoordinator, StorageFailed
 from goqueue.model.ids import GroupId, Offset, TopicName
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.testing.sim import SimDisk, World
 from tests.unit.broker.brokers import running
@@ -34,13 +34,13 @@ Story = Callable[[Broker], Awaitable[None]]
 
 
 def play(story: Story) -> None:
-    async def main(doors: Doors) -> None:
-        async with running(doors) as broker:
+    async def main(environment: Environment) -> None:
+        async with running(environment) as broker:
             await broker.create_topic("t", partitions=2)
             await story(broker)
 
     with World("coordinator") as world:
-        world.run(main(world.doors("a")))
+        world.run(main(world.environment("a")))
 
 
 def joining(group_id: GroupId = GROUP) -> JoinRequest:
@@ -62,7 +62,7 @@ def committing(offset: int) -> CommitRequest:
 async def begin(broker: Broker, work: Awaitable[object]) -> "asyncio.Future[object]":
     """Let it go as far as it gets by itself."""
     begun = asyncio.ensure_future(work)
-    await broker.doors.clock.sleep(1)
+    await broker.environment.clock.sleep(1)
     assert not begun.done()
     return begun
 
@@ -111,7 +111,9 @@ def test_a_long_poll_ends_when_the_coordinator_resigns():
             limit=10,
             bytes_max=1000,
         )
-        polling = await begin(broker, members.poll(wanted, LongPoll(broker.doors.clock, 20_000)))
+        polling = await begin(
+            broker, members.poll(wanted, LongPoll(broker.environment.clock, 20_000))
+        )
         broker.groups.resign()
         with pytest.raises(NotCoordinator):
             await polling
@@ -148,14 +150,14 @@ def test_a_broker_that_stops_leaves_nobody_waiting():
     async def story(broker: Broker) -> None:
         left.append(await begin(broker, broker.groups.join(joining())))
 
-    async def main(doors: Doors) -> None:
-        async with running(doors) as broker:
+    async def main(environment: Environment) -> None:
+        async with running(environment) as broker:
             await story(broker)
         with pytest.raises(NotCoordinator):
             await left[0]
 
     with World("stops") as world:
-        world.run(main(world.doors("a")))
+        world.run(main(world.environment("a")))
 
 
 # --- what is answered is committed ----------------------------------------------------------------
@@ -170,8 +172,8 @@ async def refusal(work: Awaitable[object]) -> GoQueueError:
 def test_a_refusal_for_a_member_that_is_not_committed_is_never_told(seed: int):
     """The disk fails before it is: clients are told that, and not what nobody will remember."""
 
-    async def main(doors: Doors, disk: SimDisk) -> None:
-        async with running(doors) as broker:
+    async def main(environment: Environment, disk: SimDisk) -> None:
+        async with running(environment) as broker:
             await broker.create_topic("t")
             beat = HeartbeatRequest(
                 group_id=GROUP,
@@ -185,7 +187,7 @@ def test_a_refusal_for_a_member_that_is_not_committed_is_never_told(seed: int):
             leaving = HeartbeatRequest(group_id=GROUP, member_id="ann", member_epoch=-1)
             left = asyncio.ensure_future(refusal(broker.groups.consumer_heartbeat(leaving)))
             while broker.groups.host.ahead.has_members(GROUP):
-                await doors.clock.sleep(0)
+                await environment.clock.sleep(0)
             late = HeartbeatRequest(group_id=GROUP, member_id="ann", member_epoch=1)
             for verb in (
                 broker.groups.consumer_heartbeat(late),
@@ -198,7 +200,7 @@ def test_a_refusal_for_a_member_that_is_not_committed_is_never_told(seed: int):
             assert isinstance(await left, StorageFailed)
 
     with World(seed) as world:
-        world.run(main(world.doors("a"), world.disk("a")))
+        world.run(main(world.environment("a"), world.disk("a")))
 
 
 def test_a_refusal_is_told_at_once_when_everything_is_committed():

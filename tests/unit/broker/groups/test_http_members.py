@@ -27,7 +27,7 @@ from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.markers import Marker
 from goqueue.model.topic_partition import TopicPartition
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 
 GROUP = GroupId("g")
 
@@ -50,7 +50,7 @@ class Groups:
             member_id=member.member_id,
             **{"generation": member.generation, "limit": 100, "bytes_max": 1 << 20, **changes},
         )
-        poll = LongPoll(self.broker.doors.clock, wait_ms) if wait_ms else None
+        poll = LongPoll(self.broker.environment.clock, wait_ms) if wait_ms else None
         return await self.members.poll(request, poll)
 
     async def publish(self, *values: str, partition: int = 0) -> None:
@@ -70,7 +70,7 @@ class Groups:
 @pytest.fixture
 async def groups(tmp_path: Path) -> AsyncIterator[Groups]:
     config = Config(data_dir=str(tmp_path), groups=GroupsConfig(session_timeout_ms_min=1))
-    async with Broker(real_doors(), config).running() as broker:
+    async with Broker(real_environment(), config).running() as broker:
         await broker.create_topic("t", partitions=2)
         yield Groups(broker)
 
@@ -97,7 +97,7 @@ async def test_who_is_gone_when_messages_come_is_given_nothing(groups: Groups):
         limit=10,
         bytes_max=1000,
     )
-    poll = LongPoll(groups.broker.doors.clock, 10_000)
+    poll = LongPoll(groups.broker.environment.clock, 10_000)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(groups.members.poll(request, poll))
         while not groups.broker.groups._watchers:  # noqa: ASYNC110 # nobody tells of it
@@ -127,7 +127,7 @@ async def test_transactions_and_their_markers_are_stepped_over(groups: Groups):
     await groups.publish("a")
     marker = partition.append_marker(
         Marker(7, 0, coordinator_epoch=0, commits=True),
-        now=broker.doors.clock.now(),
+        now=broker.environment.clock.now(),
     )
     await partition.committed(marker)
     assert values(await groups.poll(member)) == ["a"]
@@ -203,12 +203,12 @@ async def test_who_begins_to_watch_hears_what_happened_just_before(groups: Group
     """A target that is set while a member's heartbeat is being written must not be missed."""
     first = await groups.join()
     watch = partial(groups.broker.groups.watch, GROUP, first.member_id, is_waiting=False)
-    before = LongPoll(groups.broker.doors.clock, 10)
+    before = LongPoll(groups.broker.environment.clock, 10)
     with groups.broker.groups.watched(GROUP, first.member_id, before):
         watch(before)
         assert not await before.wait()
     await groups.join()
-    after = LongPoll(groups.broker.doors.clock, 60_000)
+    after = LongPoll(groups.broker.environment.clock, 60_000)
     with groups.broker.groups.watched(GROUP, first.member_id, after):
         watch(after)
         assert await after.wait()

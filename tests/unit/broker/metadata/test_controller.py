@@ -34,7 +34,7 @@ class BrokerOnQuorum(Broker):
 
 @contextlib.asynccontextmanager
 async def running_on(world: World, name: str, quorum: SimQuorum) -> AsyncIterator[Broker]:
-    broker = BrokerOnQuorum(world.doors(name), CONFIG)
+    broker = BrokerOnQuorum(world.environment(name), CONFIG)
     broker.quorum_log = quorum.connect(name)
     async with broker.running():
         yield broker

@@ -12,7 +12,7 @@ from goqueue.cluster import Metadata
 from goqueue.model.config import ClusterConfig
 from goqueue.model.errors import WrongDataDirectory
 from goqueue.model.ids import NodeId
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import SimDisk, SimRandom, World, run
 from goqueue.testing.sim.consensus import SimQuorum
 from tests.unit.broker.brokers import CONFIG, running
@@ -72,10 +72,10 @@ def test_directory_of_an_earlier_version_has_its_metadata_itself():
 
 
 def test_broker_registers_with_each_start():
-    async def start(doors: Doors) -> None:
-        async with running(doors) as broker:
+    async def start(environment: Environment) -> None:
+        async with running(environment) as broker:
             (node,) = broker.metadata.nodes.values()
-            stored = node_file.load(doors.disk, CONFIG.data_dir)
+            stored = node_file.load(environment.disk, CONFIG.data_dir)
             assert stored is not None
             assert stored.cluster_id == broker.cluster_id
             assert (node.directory_id, node.incarnation) == (
@@ -86,7 +86,7 @@ def test_broker_registers_with_each_start():
 
     with World() as world:
         for _ in range(3):
-            world.run(start(world.doors("a")))
+            world.run(start(world.environment("a")))
             world.power_loss("a")
 
 
@@ -94,11 +94,11 @@ def test_directory_without_its_node_file_is_the_same_cluster_again():
     """One that was restored, or that an earlier version wrote."""
 
     async def story(world: World) -> None:
-        doors = world.doors("a")
-        async with running(doors) as broker:
+        environment = world.environment("a")
+        async with running(environment) as broker:
             cluster_id = broker.cluster_id
-        doors.disk.remove(f"{CONFIG.data_dir}/{node_file.FILE}")
-        async with running(doors) as broker:
+        environment.disk.remove(f"{CONFIG.data_dir}/{node_file.FILE}")
+        async with running(environment) as broker:
             assert broker.cluster_id == cluster_id
             assert broker.metadata.nodes[NodeId(1)].epoch == 2
 

@@ -21,7 +21,7 @@ from goqueue.queue.records import (
     Returned,
 )
 from goqueue.queue.registry import RegistryRecord
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, numbered, running
 from tests.unit.queue.harness import ledger_picture
@@ -111,44 +111,44 @@ async def check(bench: Bench) -> None:
 
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_ledgers_say_what_the_one_log_said(snapshot: bool) -> None:
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await write_as_before(bench, snapshot=snapshot)
 
-    async def upgrade(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def upgrade(environment: Environment) -> None:
+        async with running(environment) as bench:
             assert len(list(bench.queues.ledgers)) == 4
 
-    async def look(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def look(environment: Environment) -> None:
+        async with running(environment) as bench:
             await check(bench)
 
     with World(seed=1) as world:
         for story in (before, upgrade, look):
-            world.run(story(world.doors("a")))
+            world.run(story(world.environment("a")))
 
 
 def upgrade_and_look(crash_at: int | None) -> int:
     """The machine dies at that disk operation of the upgrade; gives how many there are."""
     expected: dict[Any, Any] = {}
 
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await write_as_before(bench)
 
-    async def upgrade(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def upgrade(environment: Environment) -> None:
+        async with running(environment) as bench:
             expected.update(pictures(bench))
 
-    async def look(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def look(environment: Environment) -> None:
+        async with running(environment) as bench:
             found = pictures(bench)
             assert len(found) == 4
             assert not expected or found == expected
             await check(bench)
 
     with World(seed=crash_at or 0) as world:
-        world.run(before(world.doors("a")))
+        world.run(before(world.environment("a")))
         disk = world.disk("a")
         before_it = disk.operations
         if crash_at is not None:
@@ -158,7 +158,7 @@ def upgrade_and_look(crash_at: int | None) -> int:
         operations = disk.operations - before_it
         if crash_at is not None:
             world.power_loss("a", crash_at)
-        world.run(look(world.doors("a")))
+        world.run(look(world.environment("a")))
     return operations
 
 

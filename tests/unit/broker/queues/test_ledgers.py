@@ -9,7 +9,7 @@ from goqueue.broker.queues.acknowledgement import Ack
 from goqueue.model.errors import CorruptData, StorageFailed
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import ReceiptExpired, ReceiptUnknown, Settled, Where
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
@@ -31,7 +31,7 @@ async def groups_of(bench: Bench) -> list[str]:
 
 def test_a_partition_has_a_ledger_once_a_group_begins_in_it():
     async def scenario(bench: Bench) -> None:
-        disk = bench.broker.doors.disk
+        disk = bench.broker.environment.disk
         await publish_to_each(bench, 2, b"x")
         await bench.queues.peek("strangers", "jobs", 10)
         assert not disk.exists(directory(0))
@@ -88,9 +88,9 @@ def test_the_ledgers_of_one_request_sync_at_the_same_time():
         await publish_to_each(bench, partitions, b"x")
         some = await bench.receive(max_messages=100)
         assert len(some) == partitions
-        before = bench.broker.doors.clock.instant()
+        before = bench.broker.environment.clock.instant()
         await bench.ack(some)
-        return bench.broker.doors.clock.instant() - before
+        return bench.broker.environment.clock.instant() - before
 
     async def scenario(bench: Bench) -> None:
         await took(bench, 8)  # the first syncs make names durable, too
@@ -121,8 +121,8 @@ def test_a_topic_takes_its_ledgers_along_and_the_next_of_its_name_begins_anew():
 
 
 def test_a_deleted_group_is_gone_from_every_ledger_also_after_a_restart():
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=3)
             await publish_to_each(bench, 3, *numbered(2))
             await bench.receive(max_messages=4)
@@ -132,8 +132,8 @@ def test_a_deleted_group_is_gone_from_every_ledger_also_after_a_restart():
                 "others"
             ]
 
-    async def after(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def after(environment: Environment) -> None:
+        async with running(environment) as bench:
             assert [each.group_id for each in await bench.broker.queue_groups.listed()] == [
                 "others"
             ]
@@ -142,20 +142,20 @@ def test_a_deleted_group_is_gone_from_every_ledger_also_after_a_restart():
             }
 
     with World(seed=1) as world:
-        world.run(before(world.doors("a")))
-        world.run(after(world.doors("a")))
+        world.run(before(world.environment("a")))
+        world.run(after(world.environment("a")))
 
 
 def test_everything_in_flight_is_known_after_a_restart():
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=3)
             await publish_to_each(bench, 3, *numbered(4))
             some = await bench.receive(max_messages=100)
             await bench.ack(some[:5])
 
-    async def after(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def after(environment: Environment) -> None:
+        async with running(environment) as bench:
             held = bench.queues.in_flight(GROUP)
             assert len(held) == 7
             assert bench.queues.groups[GROUP].book.consumers == {"ann": 7}
@@ -164,29 +164,29 @@ def test_everything_in_flight_is_known_after_a_restart():
             assert await bench.receive(max_messages=100) == []
 
     with World(seed=1) as world:
-        world.run(before(world.doors("a")))
-        world.run(after(world.doors("a")))
+        world.run(before(world.environment("a")))
+        world.run(after(world.environment("a")))
 
 
 def test_a_damaged_ledger_is_refused_by_name_and_the_other_topics_go_on():
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             for topic in ("jobs", "tasks"):
                 await bench.broker.create_topic(topic, partitions=1)
                 await bench.publish(topic, *numbered(2))
                 await bench.receive(topic, max_messages=1)
 
-    async def after(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def after(environment: Environment) -> None:
+        async with running(environment) as bench:
             with pytest.raises(CorruptData, match=r"ledger of jobs-0 is damaged.*doctor"):
                 await bench.receive()
             assert len(await bench.receive("tasks", consumer="bob")) == 1
 
     with World(seed=1) as world:
-        world.run(before(world.doors("a")))
+        world.run(before(world.environment("a")))
         log = world.disk("a").open(f"{directory(0)}/00000000000000000000.log")
         log.overwrite(70, b"\xff" * 8)
-        world.run(after(world.doors("a")))
+        world.run(after(world.environment("a")))
 
 
 def test_leases_of_many_partitions_run_out_each_in_its_time():

@@ -21,7 +21,7 @@ from goqueue.model.ids import GroupId, Timestamp, TopicName, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.queue import Delivered, QueueMember, QueueSettings
 from goqueue.queue.records import GroupCreated, MemberJoined, MemberLeft
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, play, running, values
 
@@ -172,8 +172,8 @@ def test_a_topic_that_goes_away_leaves_the_others():
 def test_members_outlive_the_broker():
     with World(seed=3) as world:
 
-        async def before(doors: Doors) -> None:
-            async with running(doors) as bench:
+        async def before(environment: Environment) -> None:
+            async with running(environment) as bench:
                 await bench.broker.create_topic("jobs", partitions=1)
                 await bench.queues.configure("workers", PATIENT)
                 await join(bench, "ann", client_id="a")
@@ -184,8 +184,8 @@ def test_members_outlive_the_broker():
                 for host in bench.broker.hosts():
                     await host.take_snapshot()
 
-        async def after(doors: Doors) -> None:
-            async with running(doors) as bench:
+        async def after(environment: Environment) -> None:
+            async with running(environment) as bench:
                 (ann,) = bench.broker.queue_members.members(GROUP).values()
                 assert (ann.member_id, ann.client_id, ann.epoch) == ("ann", "a", 1)
                 assert values(await poll(bench, "ann")) == [b"b"]
@@ -193,8 +193,8 @@ def test_members_outlive_the_broker():
                 assert not bench.broker.queue_members.members(GROUP)
                 assert {each.attempt for each in await bench.receive()} == {2}
 
-        world.run(before(world.doors("a")))
-        world.run(after(world.doors("a")))
+        world.run(before(world.environment("a")))
+        world.run(after(world.environment("a")))
 
 
 @pytest.mark.parametrize("events", [0, 1, 2, 4, 8, 16, 32])
@@ -202,8 +202,8 @@ def test_a_power_cut_when_a_session_ends_loses_no_message(events: int):
     """The end of the membership and the return of the messages are in two logs."""
     lost: list[str] = []
 
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=1)
             await bench.queues.configure("workers", QueueSettings(visibility_ms=60_000))
             await join(bench, "ann")
@@ -215,8 +215,8 @@ def test_a_power_cut_when_a_session_ends_loses_no_message(events: int):
             lost.append("ann")
             await bench.sleep(3_600)
 
-    async def after(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def after(environment: Environment) -> None:
+        async with running(environment) as bench:
             assert values(await bench.receive(wait_ms=120_000)) == [b"a"]
 
     with World(seed=events) as world:
@@ -225,7 +225,7 @@ def test_a_power_cut_when_a_session_ends_loses_no_message(events: int):
         until = world.loop.events + events
         world.run_until(lambda: world.loop.events >= until)
         world.power_loss("a")
-        world.run(after(world.doors("a")))
+        world.run(after(world.environment("a")))
 
 
 def test_members_that_the_log_of_queues_kept_are_taken_over_once():
@@ -240,15 +240,15 @@ def test_members_that_the_log_of_queues_kept_are_taken_over_once():
             joined_at=Timestamp(0),
         )
 
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=1)
             joined = [MemberJoined(GROUP, former(*each)) for each in (("ann", 1), ("bob", 2))]
             records = [GroupCreated(GROUP), *joined, MemberLeft(GROUP, "ann")]
             await bench.queues.registry.submit(lambda _: Decision(records, None))
 
-    async def upgrade(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def upgrade(environment: Environment) -> None:
+        async with running(environment) as bench:
             members = bench.broker.queue_members
             (bob,) = members.members(GROUP).values()
             assert (bob.member_id, bob.epoch, bob.session_timeout_ms) == ("bob", 2, 60_000)
@@ -256,15 +256,15 @@ def test_members_that_the_log_of_queues_kept_are_taken_over_once():
             assert (await join(bench, "ann")).epoch == 4, "the third was that ann left"
             await members.leave(GROUP, "bob")
 
-    async def look(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def look(environment: Environment) -> None:
+        async with running(environment) as bench:
             assert list(bench.broker.queue_members.members(GROUP)) == ["ann"], "not taken again"
             for host in bench.broker.hosts():
                 await host.take_snapshot()
 
     with World(seed=1) as world:
         for story in (before, upgrade, look, look):
-            world.run(story(world.doors("a")))
+            world.run(story(world.environment("a")))
 
 
 # --- modes ----------------------------------------------------------------------------------------

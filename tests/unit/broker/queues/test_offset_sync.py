@@ -8,7 +8,7 @@ from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.queue import QueueSettings, ReceiptExpired, Where
 from goqueue.queue.partition_state import PartitionState
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
@@ -184,8 +184,8 @@ def after_a_lost_end(
 ) -> None:
     """Twenty messages are worked on; the log comes back with `kept` of them; then look."""
 
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=1)
             if settings is not None:
                 await bench.queues.configure("workers", settings)
@@ -194,16 +194,16 @@ def after_a_lost_end(
             await work(bench)
             await bench.sleep(2)
 
-    async def after(doors: Doors, look: Any) -> None:
-        async with running(doors) as bench:
+    async def after(environment: Environment, look: Any) -> None:
+        async with running(environment) as bench:
             await look(bench)
 
     with World(seed=3) as world:
-        world.run(before(world.doors("a")))
+        world.run(before(world.environment("a")))
         world.kill("a")
         lose_end(world, f"/data/logs/{topic}/0", kept)
         for look in looks:
-            world.run(after(world.doors("a"), look))
+            world.run(after(world.environment("a"), look))
             world.kill("a")
 
 

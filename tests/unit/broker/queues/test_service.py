@@ -58,11 +58,11 @@ def test_nack_returns_after_the_backoff_and_the_last_failure_is_the_end():
                 break
             assert outcome.action == "requeued"
             assert await bench.receive() == []
-            started = bench.broker.doors.clock.now()
+            started = bench.broker.environment.clock.now()
             (again,) = await bench.receive(wait_ms=10_000)
             assert (again.record.value, again.attempt) == (b"bad", attempt + 1)
             assert (again.failures, again.timeouts) == (attempt, 0)
-            waits.append(bench.broker.doors.clock.now() - started)
+            waits.append(bench.broker.environment.clock.now() - started)
             receipt = again.receipt
         assert 790 <= waits[0] <= 1210
         assert 1590 <= waits[1] <= 2410
@@ -148,7 +148,7 @@ def test_receipts_are_fenced_and_acks_may_be_repeated():
 
 def test_a_poll_waits_for_a_message_and_wakes_at_once():
     async def scenario(bench: Bench) -> None:
-        clock = bench.broker.doors.clock
+        clock = bench.broker.environment.clock
         assert await bench.receive(wait_ms=1_000) == []
         started = clock.instant()
         async with asyncio.TaskGroup() as tasks:
@@ -454,7 +454,7 @@ def test_records_that_were_never_committed_are_never_delivered():
 
 def append_transactional(bench: Bench, partition, who, value: bytes) -> None:
     data = batches.encode(
-        [Record(0, bench.broker.doors.clock.now(), None, value)],
+        [Record(0, bench.broker.environment.clock.now(), None, value)],
         attributes=batches.TRANSACTIONAL,
         producer=(who.producer_id, who.epoch, 0),
     )

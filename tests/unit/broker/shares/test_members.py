@@ -6,7 +6,7 @@ from goqueue.groups import ShareHeartbeatRequest, ShareHeartbeatResponse
 from goqueue.groups.errors import UnknownMember
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import QueueSettings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, play, running
 
@@ -95,8 +95,8 @@ def test_the_brokers_own_topics_are_assigned_to_nobody():
 
 
 def test_members_outlive_the_broker_with_a_whole_session():
-    async def before(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def before(environment: Environment) -> None:
+        async with running(environment) as bench:
             await bench.broker.create_topic("jobs", partitions=1)
             await bench.queues.configure("workers", QueueSettings(visibility_ms=3_600_000))
             await bench.publish("jobs", b"a")
@@ -104,8 +104,8 @@ def test_members_outlive_the_broker_with_a_whole_session():
             await heartbeat(bench, "bob")
             assert len(await bench.receive(consumer="bob")) == 1
 
-    async def after(doors: Doors) -> None:
-        async with running(doors) as bench:
+    async def after(environment: Environment) -> None:
+        async with running(environment) as bench:
             again = await heartbeat(bench, "ann", 1, None)
             assert (again.member_epoch, again.assigned) == (
                 2,
@@ -119,5 +119,5 @@ def test_members_outlive_the_broker_with_a_whole_session():
             assert [each.attempt for each in await bench.receive()] == [2]
 
     with World(seed=1) as world:
-        world.run(before(world.doors("a")))
-        world.run(after(world.doors("a")))
+        world.run(before(world.environment("a")))
+        world.run(after(world.environment("a")))

@@ -10,7 +10,7 @@ from goqueue.broker import Broker
 from goqueue.broker.storage.file_hold import FileHold
 from goqueue.model.errors import DiskFull, InvalidRequest, ShuttingDown
 from goqueue.model.ids import Offset
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from tests.unit.broker.brokers import CONFIG, publish, running, values_in
 
 
@@ -25,8 +25,8 @@ def links_of(directory: Path) -> list[int]:
 
 async def test_a_copy_has_everything_that_was_committed_before_and_opens_by_itself(tmp_path: Path):
     config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
-    doors = real_doors()
-    async with running(doors, config) as broker:
+    environment = real_environment()
+    async with running(environment, config) as broker:
         await broker.create_topic("orders")
         written = [f"{number} {'x' * 200}" for number in range(50)]
         for value in written:
@@ -42,7 +42,7 @@ async def test_a_copy_has_everything_that_was_committed_before_and_opens_by_itse
         assert links[0] == 2, "sealed, so it is linked"
         assert links[-1] == 1, "active, so it is copied"
         there = msgspec.structs.replace(CONFIG, data_dir=copied.path)
-        async with running(real_doors(), there) as restored:
+        async with running(real_environment(), there) as restored:
             found = await values(restored, "orders")
             assert found[: len(written) - 7] == written[7:]
             assert (await restored.partition("orders", 0)).log.start_offset == 7
@@ -53,8 +53,8 @@ async def test_a_copy_has_everything_that_was_committed_before_and_opens_by_itse
         assert now[: len(written) - 7] == written[7:], "the original is not touched"
         assert "written to the copy" not in now
         await broker.backups.remove(copied.backup_id)
-        assert not real_doors().disk.exists(copied.path)
-    doors.disk.close()
+        assert not real_environment().disk.exists(copied.path)
+    environment.disk.close()
 
 
 async def _publish_on(broker: Broker) -> None:
@@ -66,35 +66,37 @@ async def _publish_on(broker: Broker) -> None:
 
 async def test_partitions_that_nobody_opened_yet_are_in_the_copy(tmp_path: Path):
     config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
-    async with running(real_doors(), config) as broker:
+    async with running(real_environment(), config) as broker:
         await broker.create_topic("orders")
         await publish(broker, "orders", "one", index=1)
-    async with running(real_doors(), config) as broker:
+    async with running(real_environment(), config) as broker:
         copied = await broker.backups.take()
         there = msgspec.structs.replace(CONFIG, data_dir=copied.path)
-        async with running(real_doors(), there) as restored:
+        async with running(real_environment(), there) as restored:
             assert await values(restored, "orders", 1) == ["one"]
-    async with running(real_doors(), config) as broker:
+    async with running(real_environment(), config) as broker:
         await asyncio.wait(broker._running, return_when=asyncio.FIRST_COMPLETED)
-        assert not broker.doors.disk.exists(f"{tmp_path}/backups"), "left by an earlier process"
+        assert not broker.environment.disk.exists(f"{tmp_path}/backups"), (
+            "left by an earlier process"
+        )
 
 
 async def test_a_copy_leaves_the_room_that_is_kept_free(tmp_path: Path):
     config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
-    async with running(real_doors(), config) as broker:
+    async with running(real_environment(), config) as broker:
         await broker.create_topic("orders")
         await publish(broker, "orders", "one")
         storage = msgspec.structs.replace(config.storage, free_bytes_min=2**62)
         broker.reconfigure(msgspec.structs.replace(config, storage=storage))
         with pytest.raises(DiskFull, match="free_bytes_min"):
             await broker.backups.take()
-        assert not broker.doors.disk.list_directory(f"{tmp_path}/backups")
+        assert not broker.environment.disk.list_directory(f"{tmp_path}/backups")
         await publish(broker, "orders", "two")
 
 
 async def test_a_copy_that_is_cancelled_leaves_nothing_behind(tmp_path: Path):
     config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
-    async with running(real_doors(), config) as broker:
+    async with running(real_environment(), config) as broker:
         await broker.create_topic("orders")
         await publish(broker, "orders", "one")
         taking = asyncio.create_task(broker.backups.take())
@@ -104,13 +106,13 @@ async def test_a_copy_that_is_cancelled_leaves_nothing_behind(tmp_path: Path):
         with pytest.raises((asyncio.CancelledError, ShuttingDown)):
             await taking
         assert not broker.partitions.files.is_held
-        assert not broker.doors.disk.list_directory(f"{tmp_path}/backups")
+        assert not broker.environment.disk.list_directory(f"{tmp_path}/backups")
         assert (await broker.backups.take()).partitions > 0, "and the next one is made"
 
 
 async def test_only_ids_of_backups_are_removed(tmp_path: Path):
     config = msgspec.structs.replace(CONFIG, data_dir=str(tmp_path))
-    async with running(real_doors(), config) as broker:
+    async with running(real_environment(), config) as broker:
         for wrong in ("..", "../logs", "", "x"):
             with pytest.raises(InvalidRequest):
                 await broker.backups.remove(wrong)

@@ -112,8 +112,8 @@ def stuck_broker(story: Callable[[Broker, StuckDisk], Awaitable[None]]) -> None:
 
     async def main() -> None:
         disk = StuckDisk()
-        doors = msgspec.structs.replace(world.doors("a"), disk=disk)
-        async with Broker(doors, CONFIG).running() as broker:
+        environment = msgspec.structs.replace(world.environment("a"), disk=disk)
+        async with Broker(environment, CONFIG).running() as broker:
             await broker.create_topic("t", partitions=1)
             await produce(broker, "t")
             try:

@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.model.config import Config, StorageConfig
-from goqueue.runtime import Doors, RealDisk, real_doors
+from goqueue.runtime import Environment, RealDisk, real_environment
 from goqueue.testing.sim import SimDisk, World
 from goqueue.testing.sim.device import Node
 from tests.unit.broker.brokers import CONFIG, publish, running, values_in
@@ -33,21 +33,23 @@ class Counter(SimDisk):
 
 def test_starting_costs_the_same_whatever_there_is():
     def cost_of_start(partitions: int, messages: int) -> int:
-        async def story(doors: Doors) -> int:
+        async def story(environment: Environment) -> int:
             disk = Counter()
-            doors = Doors(doors.clock, disk, doors.network, doors.random)
-            async with running(doors) as broker:
+            environment = Environment(
+                environment.clock, disk, environment.network, environment.random
+            )
+            async with running(environment) as broker:
                 await broker.create_topic("t", partitions=partitions)
                 for number in range(messages):
                     await publish(broker, "t", "x" * 100, index=number % partitions)
             before = disk.work
-            async with running(doors) as broker:
+            async with running(environment) as broker:
                 started = disk.work - before
                 assert len(broker.topics()) == 1
             return started
 
         with World(0, fifo=True) as world:
-            return world.run(story(world.doors("a")))
+            return world.run(story(world.environment("a")))
 
     small = cost_of_start(1, 10)
     assert cost_of_start(1, 500) == small
@@ -55,11 +57,11 @@ def test_starting_costs_the_same_whatever_there_is():
 
 
 async def test_partitions_that_nobody_writes_hold_no_handles(tmp_path: Path):
-    doors = real_doors(open_files_max=8)
-    disk = doors.disk
+    environment = real_environment(open_files_max=8)
+    disk = environment.disk
     assert isinstance(disk, RealDisk)
     with contextlib.closing(disk):
-        async with Broker(doors, Config(data_dir=str(tmp_path))).running() as broker:
+        async with Broker(environment, Config(data_dir=str(tmp_path))).running() as broker:
             await broker.create_topic("t", partitions=200)
             assert disk.open_files <= 8
             for index in range(200):
@@ -77,24 +79,24 @@ async def test_partitions_that_nobody_writes_hold_no_handles(tmp_path: Path):
 def test_retention_comes_to_partitions_that_nobody_opened_since_the_start(
     settings: dict[str, str],
 ):
-    async def story(doors: Doors) -> None:
+    async def story(environment: Environment) -> None:
         config = Config(
             data_dir="/data",
             topics=CONFIG.topics,
             storage=StorageConfig(free_bytes_min=0, retention_check_ms=5000),
         )
-        async with running(doors, config) as broker:
+        async with running(environment, config) as broker:
             await broker.create_topic("t", partitions=3, settings=settings)
             for number in range(40):
                 await publish(broker, "t", f"{number}" * 40, index=1)
             await publish(broker, "t", "alone", index=2)
-        async with running(doors, config) as broker:
+        async with running(environment, config) as broker:
             assert broker.partitions.opened("t", 1) is None
-            await doors.clock.sleep(20)
+            await environment.clock.sleep(20)
             partition = broker.partitions.opened("t", 1)
             assert partition is not None
             assert partition.log.start_offset > 0
             assert broker.partitions.opened("t", 0) is None, "nothing was ever written there"
 
     with World(0) as world:
-        world.run(story(world.doors("a")))
+        world.run(story(world.environment("a")))

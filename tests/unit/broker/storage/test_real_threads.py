@@ -11,7 +11,7 @@ from goqueue.model import batch as batches
 from goqueue.model.config import Config, StorageConfig, TopicsConfig
 from goqueue.model.errors import OffsetOutOfRange, TopicNotFound
 from goqueue.model.ids import Offset, Timestamp
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from tests.unit.broker.brokers import append_through
 
 BATCHES = 800
@@ -19,14 +19,14 @@ CONFIG = {"segment.bytes": "2000", "index.interval.bytes": "200", "retention.byt
 
 
 async def test_readers_never_see_damage_that_is_not_there(tmp_path: Path):
-    doors = real_doors(open_files_max=16)
+    environment = real_environment(open_files_max=16)
     config = Config(
         data_dir=str(tmp_path),
         topics=TopicsConfig(settings=CONFIG),
         storage=StorageConfig(checkpoint_ms=5, retention_check_ms=5, free_bytes_min=0),
     )
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, config).running() as broker:
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, config).running() as broker:
             await broker.create_topic("t", partitions=1)
             partition = await broker.partition("t", 0)
             done = asyncio.Event()
@@ -65,9 +65,9 @@ async def read(partition: Partition, done: asyncio.Event, chance: random.Random)
 
 
 async def test_readers_of_a_topic_that_is_deleted_and_made_again_get_the_right_one(tmp_path: Path):
-    doors = real_doors()
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, Config(data_dir=str(tmp_path))).running() as broker:
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, Config(data_dir=str(tmp_path))).running() as broker:
             done = asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(4):
@@ -81,8 +81,8 @@ async def test_readers_of_a_topic_that_is_deleted_and_made_again_get_the_right_o
                         assert appended.first_offset == 0
                     await broker.delete_topic("t")
                 done.set()
-        assert doors.disk.list_directory(f"{tmp_path}/deleted") == []
-        assert not doors.disk.exists(f"{tmp_path}/logs/t")
+        assert environment.disk.list_directory(f"{tmp_path}/deleted") == []
+        assert not environment.disk.exists(f"{tmp_path}/logs/t")
 
 
 async def read_generations(broker: Broker, done: asyncio.Event) -> None:

@@ -8,7 +8,7 @@ from goqueue.broker.storage.partition_store import _guarded
 from goqueue.log.replica import Replica, ReplicaFile
 from goqueue.model.errors import GoQueueError, StorageFailed, TopicNotFound
 from goqueue.model.ids import Offset
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import World
 from tests.unit.broker.brokers import CONFIG, publish
 
@@ -45,20 +45,22 @@ async def test_a_topic_deleted_meanwhile_is_no_failure(
 def test_a_partition_with_several_replicas_keeps_its_watermark():
     """Those with one write no such file."""
 
-    async def story(doors: Doors) -> Offset | None:
-        broker = Broker(doors, CONFIG)
+    async def story(environment: Environment) -> Offset | None:
+        broker = Broker(environment, CONFIG)
         broker.partitions.replica_of = lambda topic_id, index: (
             None if topic_id is None else Replica(topic_id, index)
         )
         async with broker.running():
             topic = await broker.create_topic("t")
             await publish(broker, "t", "committed")
-            await doors.clock.sleep(2 * partition_store.WATERMARK_SECONDS)
+            await environment.clock.sleep(2 * partition_store.WATERMARK_SECONDS)
             directory = f"{CONFIG.data_dir}/logs/t/0"
-            file = ReplicaFile(doors.disk, directory)
+            file = ReplicaFile(environment.disk, directory)
             assert file.load() == Replica(topic.topic_id, 0)
-            assert ReplicaFile(doors.disk, f"{CONFIG.data_dir}/logs/__metadata/0").load() is None
+            assert (
+                ReplicaFile(environment.disk, f"{CONFIG.data_dir}/logs/__metadata/0").load() is None
+            )
             return file.load_watermark()
 
     with World(0) as world:
-        assert world.run(story(world.doors("a"))) == 1
+        assert world.run(story(world.environment("a"))) == 1

@@ -10,7 +10,7 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.config import Config
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.txn import ProducerIdentity
 from tests.sim.transaction_world import batch_of
 
@@ -20,9 +20,9 @@ BILLING = GroupId("billing")
 
 @contextlib.asynccontextmanager
 async def running(path: Path) -> AsyncIterator[Broker]:
-    doors = real_doors()
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, Config(data_dir=str(path))).running() as broker:
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, Config(data_dir=str(path))).running() as broker:
             if not broker.has_topic("orders"):
                 await broker.create_topic("orders", partitions=1)
             yield broker

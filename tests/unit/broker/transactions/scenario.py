@@ -41,7 +41,7 @@ from goqueue.model.errors import GoQueueError, StorageFailed
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.queue.settings import QueueSettings
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import Participant, ProducerIdentity
 from goqueue.txn.records import decode
@@ -77,8 +77,8 @@ class ScenarioWorld:
         self.world.start(HOST, self._live)
         self.world.run_until(lambda: self.broker is not None)
 
-    async def _live(self, doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def _live(self, environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             for topic in ("orders", "jobs"):
                 if not broker.has_topic(topic):
                     await broker.create_topic(topic, partitions=2)

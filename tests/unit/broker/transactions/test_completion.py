@@ -16,7 +16,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import StorageFailed
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.markers import Marker
-from goqueue.runtime import Doors, real_doors
+from goqueue.runtime import Environment, real_environment
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.testing.sim.world import World
@@ -28,9 +28,9 @@ from tests.sim.transaction_world import batch_of
 
 
 async def test_a_reader_that_reads_after_the_end_sees_what_was_committed(tmp_path: Path):
-    doors = real_doors()
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, Config(data_dir=str(tmp_path))).running() as broker:
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, Config(data_dir=str(tmp_path))).running() as broker:
             await broker.create_topic("orders", partitions=1)
             partition = await broker.partition("orders", 0)
             transactions = broker.transactions
@@ -65,8 +65,8 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
     """Also when its records were written with acks=1, and nobody waited for the disk."""
     told: list[bytes] = []
 
-    async def write(doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def write(environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await broker.create_topic("orders", partitions=1)
             transactions = broker.transactions
             who = await transactions.init("tx", timeout_ms=5_000)
@@ -77,11 +77,11 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
                 told.append(value)
                 if number == seed % 3:
                     break
-            await doors.clock.sleep(1_000)
+            await environment.clock.sleep(1_000)
 
-    async def read(doors: Doors) -> list[bytes | None]:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
-            await doors.clock.sleep(2)
+    async def read(environment: Environment) -> list[bytes | None]:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
+            await environment.clock.sleep(2)
             partition = await broker.partition("orders", 0)
             page = await read_page(partition, Offset(0), limit=10, bytes_max=10_000)
             return [record.value for record in page.records]
@@ -91,7 +91,7 @@ def test_a_power_cut_takes_nothing_of_a_transaction_that_was_committed(seed: int
         world.start("a", write)
         world.run_until(lambda: len(told) == seed % 3 + 1)
         world.power_loss("a")
-        assert world.run(read(world.doors("a"))) == told
+        assert world.run(read(world.environment("a"))) == told
 
 
 async def test_a_marker_is_sent_again_only_to_who_did_not_confirm_it(
@@ -107,9 +107,9 @@ async def test_a_marker_is_sent_again_only_to_who_did_not_confirm_it(
 
     monkeypatch.setattr(Groups, "end_transaction", fail_once)
     monkeypatch.setattr(completion, "RETRY_SECONDS", 0.001)
-    doors = real_doors()
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, Config(data_dir=str(tmp_path))).running() as broker:
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, Config(data_dir=str(tmp_path))).running() as broker:
             await broker.create_topic("orders", partitions=1)
             partition = await broker.partition("orders", 0)
             transactions = broker.transactions
@@ -142,8 +142,8 @@ def test_an_end_is_completed_although_its_client_is_gone(commits: bool):
     """Else its records would hold back read_committed readers until somebody uses the id again."""
     seen: list[list[bytes | None]] = []
 
-    async def write(doors: Doors) -> None:
-        async with Broker(doors, Config(data_dir="/data")).running() as broker:
+    async def write(environment: Environment) -> None:
+        async with Broker(environment, Config(data_dir="/data")).running() as broker:
             await broker.create_topic("orders", partitions=1)
             partition = await broker.partition("orders", 0)
             transactions = broker.transactions
@@ -158,9 +158,9 @@ def test_an_end_is_completed_although_its_client_is_gone(commits: bool):
             for _ in range(1_000):
                 if transactions.ahead.prepared:
                     break
-                await doors.clock.sleep(0.001)
+                await environment.clock.sleep(0.001)
             ending.cancel()
-            await doors.clock.sleep(5)
+            await environment.clock.sleep(5)
             assert ending.cancelled()
             assert not transactions.ahead.prepared
             page = await read_page(partition, Offset(0), limit=10, bytes_max=10_000)

@@ -13,16 +13,16 @@ from goqueue.broker.messages.publish import read_page
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.config import Config
 from goqueue.model.ids import Offset, TopicName, TopicPartition
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.txn import ProducerIdentity
 from tests.sim.transaction_world import batch_of
 
 
 @contextlib.asynccontextmanager
 async def running(path: Path) -> AsyncIterator[Broker]:
-    doors = real_doors()
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, Config(data_dir=str(path))).running() as broker:
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, Config(data_dir=str(path))).running() as broker:
             yield broker
 
 

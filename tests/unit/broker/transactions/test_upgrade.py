@@ -27,7 +27,7 @@ COMMITTED = OffsetToCommit(ORDERS.topic, ORDERS.partition, Offset(9))
 async def append(broker: Broker, *records: dict[str, object]) -> None:
     """To the coordinator's log, as a former version wrote them."""
     journal = broker.transactions.host._journal
-    common = {"transactional_id": "tx", "at": broker.doors.clock.steady()}
+    common = {"transactional_id": "tx", "at": broker.environment.clock.steady()}
     last = journal.append([msgspec.json.encode(common | each) for each in records])
     await journal.committed(last)
 

@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from goqueue.broker import Broker
 from goqueue.model.config import Config, HttpConfig
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.server.http import Health, HttpListener
 from goqueue.server.metrics import Metrics
 
@@ -48,7 +48,7 @@ Serving = Callable[..., contextlib.AbstractAsyncContextManager[Server]]
 async def serve(directory: Path, config: Config, **http: object) -> AsyncIterator[Server]:
     settings = msgspec.structs.replace(HttpConfig(listen="127.0.0.1:0"), **http)
     config = msgspec.structs.replace(config, data_dir=str(directory), http=settings)
-    async with Broker(real_doors(), config).running() as broker:
+    async with Broker(real_environment(), config).running() as broker:
         health = Health()
         listener = HttpListener(broker, config.http, Metrics(broker), health)
         await listener.start()

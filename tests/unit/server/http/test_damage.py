@@ -89,7 +89,7 @@ async def test_readers_see_neither_open_nor_aborted_transactions(
         partition.log.append_marker(
             Marker(producer, 0, coordinator_epoch=0, commits=commits),
             epoch=partition.leader_epoch,
-            now=server.broker.doors.clock.now(),
+            now=server.broker.environment.clock.now(),
         )
 
     write(1, b"aborted")

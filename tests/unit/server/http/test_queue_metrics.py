@@ -28,7 +28,7 @@ async def test_queues_are_counted_by_group_and_topic(server: Server, client: htt
         await broker.queues.ack([held[0].receipt])
         await broker.queues.reject([held[1].receipt], reason="bad")
     while await broker.queues.dead_letters.count("orders") < 1:
-        await broker.doors.clock.sleep(0.01)
+        await broker.environment.clock.sleep(0.01)
     text = (await client.get("/metrics")).text
     for topic in ("orders", "mails"):
         labels = f'group="team",topic="{topic}"'

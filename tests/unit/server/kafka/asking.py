@@ -80,7 +80,7 @@ async def produce(
 
     In a transaction it is the producer's first in the partition.
     """
-    record = Record(0, broker.doors.clock.now(), None, b"x")
+    record = Record(0, broker.environment.clock.now(), None, b"x")
     records, transactional_id = encode([record]), None
     if transaction is not None:
         transactional_id, who = transaction
@@ -129,6 +129,6 @@ async def fetch(
         min_bytes=1,
         topics=[{"topic": topic, "partitions": [partition]}],
     )
-    parts = await handle_fetch(broker, FetchSessions(1, broker.doors.random), 1 << 20, header)
+    parts = await handle_fetch(broker, FetchSessions(1, broker.environment.random), 1 << 20, header)
     response = response_of(ApiKey.FETCH, FETCH_BY_NAME, b"".join(parts))
     return response.responses[0].partitions[0]

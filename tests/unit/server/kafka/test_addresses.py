@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.model.config import Address, Config, HttpConfig, KafkaConfig
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
@@ -26,14 +26,14 @@ from goqueue.server.metrics import Metrics
 def test_a_client_is_told_an_http_address_that_it_can_reach(
     tmp_path: Path, listens: str, kafka_advertised: str, http_advertised: str, told: str
 ):
-    doors = real_doors()
+    environment = real_environment()
     config = Config(
         data_dir=str(tmp_path),
         kafka=KafkaConfig(advertised=kafka_advertised),
         http=HttpConfig(advertised=http_advertised),
     )
-    with contextlib.closing(doors.disk):
-        broker = Broker(doors, config)
+    with contextlib.closing(environment.disk):
+        broker = Broker(environment, config)
         listener = KafkaListener(broker, config.kafka, Metrics(broker))
         listener.http_address = Address(listens, 8080)
         connection = KafkaConnection(listener)

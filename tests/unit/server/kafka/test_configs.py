@@ -16,7 +16,7 @@ from goqueue.model.config import Config, TopicsConfig
 from goqueue.model.errors import InvalidSetting
 from goqueue.model.ids import GroupId
 from goqueue.model.settings import SETTINGS
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.server.kafka.config_entries import Source, ValueType
 from goqueue.server.kafka.configs import BROKER, GROUP, TOPIC, Operation
 from goqueue.wire.apis import VERSIONS, ApiKey
@@ -28,11 +28,13 @@ from tests.unit.server.kafka.asking import ask
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     """One whose topics keep their data for an hour unless they say otherwise."""
     topics = TopicsConfig(settings={"retention.ms": "3600000"})
-    doors = real_doors()
-    async with Broker(doors, Config(data_dir=str(tmp_path), topics=topics)).running() as broker:
+    environment = real_environment()
+    async with Broker(
+        environment, Config(data_dir=str(tmp_path), topics=topics)
+    ).running() as broker:
         await broker.create_topic("a", settings={"segment.bytes": "5000"})
         yield broker
-    doors.disk.close()
+    environment.disk.close()
 
 
 async def describe(broker: Broker, kind: int, name: str, **fields: Any) -> Any:

@@ -19,7 +19,7 @@ from goqueue.model import batch as batches
 from goqueue.model.config import Config, KafkaConfig
 from goqueue.model.ids import Offset
 from goqueue.model.record import Record
-from goqueue.runtime import real_doors
+from goqueue.runtime import real_environment
 from goqueue.server.kafka import listener as listeners
 from goqueue.server.kafka.frame_buffer import OWN_BYTES
 from goqueue.server.kafka.listener import KafkaListener
@@ -71,8 +71,8 @@ class Peer:
 @contextlib.asynccontextmanager
 async def listening(tmp_path: Path, **settings: Any) -> AsyncIterator[Served]:
     config = Config(data_dir=str(tmp_path), kafka=KafkaConfig(listen="127.0.0.1:0", **settings))
-    doors = real_doors()
-    async with Broker(doors, config).running() as broker, asyncio.TaskGroup() as tasks:
+    environment = real_environment()
+    async with Broker(environment, config).running() as broker, asyncio.TaskGroup() as tasks:
         listener = KafkaListener(broker, config.kafka, Metrics(broker))
         await listener.start(tasks)
         peers: list[Peer] = []
@@ -86,7 +86,7 @@ async def listening(tmp_path: Path, **settings: Any) -> AsyncIterator[Served]:
         for peer in peers:
             await peer.close()
         await listener.stop(1.0)
-    doors.disk.close()
+    environment.disk.close()
 
 
 @pytest.fixture

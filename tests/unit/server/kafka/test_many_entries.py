@@ -21,7 +21,7 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, 
 from goqueue.broker import Broker
 from goqueue.model.config import Config, TopicsConfig
 from goqueue.model.errors import PolicyViolation
-from goqueue.runtime import RealRandom, real_doors
+from goqueue.runtime import RealRandom, real_environment
 from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
@@ -158,9 +158,9 @@ async def test_one_question_creates_a_bounded_number_of_topics(broker: Broker):
 
 async def test_the_number_of_topics_is_bounded(tmp_path: Path):
     config = Config(data_dir=str(tmp_path), topics=TopicsConfig(count_max=2))
-    doors = real_doors()
-    with contextlib.closing(doors.disk):
-        async with Broker(doors, config).running() as broker:
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, config).running() as broker:
             for name in ("a", "b"):
                 await broker.create_topic(name, partitions=1)
             with pytest.raises(PolicyViolation, match=r"topics\.count_max"):

@@ -296,7 +296,7 @@ async def test_what_members_that_are_cut_off_held_counts_as_delivered(broker, to
 async def dead_letters(broker: Broker, count: int) -> None:
     async with asyncio.timeout(10):
         while await broker.queues.dead_letters.count("orders") < count:
-            await broker.doors.clock.sleep(0)
+            await broker.environment.clock.sleep(0)
 
 
 async def test_acknowledgements_of_a_partition_hold_all_or_none(broker, topic):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goqueue.runtime import Doors
+from goqueue.runtime import Environment
 from goqueue.testing.sim import Moment, SimCrash, World
 
 LOG = "/data/log"
@@ -13,9 +13,9 @@ LOG = "/data/log"
 class Counter(asyncio.Protocol):
     """A tiny durable server: each byte is appended, synced, and then answered."""
 
-    def __init__(self, doors: Doors, group: asyncio.TaskGroup) -> None:
-        self._disk = doors.disk
-        self._file = doors.disk.open(LOG)
+    def __init__(self, environment: Environment, group: asyncio.TaskGroup) -> None:
+        self._disk = environment.disk
+        self._file = environment.disk.open(LOG)
         self._group = group
         self._transport: asyncio.Transport
 
@@ -32,13 +32,13 @@ class Counter(asyncio.Protocol):
         self._transport.write(data)
 
 
-async def server(doors: Doors) -> None:
-    doors.disk.make_directory("/data")
-    if not doors.disk.exists(LOG):
-        doors.disk.open(LOG).truncate(0)
-        doors.disk.sync_directory("/data")
+async def server(environment: Environment) -> None:
+    environment.disk.make_directory("/data")
+    if not environment.disk.exists(LOG):
+        environment.disk.open(LOG).truncate(0)
+        environment.disk.sync_directory("/data")
     async with asyncio.TaskGroup() as group:
-        await doors.network.listen("", 9092, lambda: Counter(doors, group))
+        await environment.network.listen("", 9092, lambda: Counter(environment, group))
         await asyncio.Event().wait()
 
 
@@ -59,60 +59,60 @@ class Client(asyncio.Protocol):
         self.lost.set()
 
 
-async def connected(doors: Doors) -> Client:
+async def connected(environment: Environment) -> Client:
     client = Client()
     while True:
         try:
-            await doors.network.connect("server", 9092, lambda: client)
+            await environment.network.connect("server", 9092, lambda: client)
             return client
         except ConnectionRefusedError:
-            await doors.clock.sleep(0.01)
+            await environment.clock.sleep(0.01)
 
 
-async def send(client: Client, doors: Doors, count: int) -> None:
+async def send(client: Client, environment: Environment, count: int) -> None:
     for _ in range(count):
         client.transport.write(b"x")
-        await doors.clock.sleep(doors.random.uniform(0, 0.002))
+        await environment.clock.sleep(environment.random.uniform(0, 0.002))
 
 
 def test_what_was_acked_survives_power_loss(seed: int):
     with World(seed) as world:
-        doors = world.doors("client")
+        environment = world.environment("client")
         world.start("server", server)
-        client = world.run(connected(doors))
-        world.run(send(client, doors, 50))
+        client = world.run(connected(environment))
+        world.run(send(client, environment, 50))
         world.power_loss("server")
         assert len(world.disk("server").read_file(LOG) or b"") >= client.acked
 
         world.start("server", server)
-        client = world.run(connected(doors))
-        world.run(send(client, doors, 5))
+        client = world.run(connected(environment))
+        world.run(send(client, environment, 5))
         world.run_until(lambda: client.acked == 5)
 
 
 def test_what_was_acked_survives_death_at_any_operation():
     for operation in range(1, 60):
         with World(operation) as world:
-            doors = world.doors("client")
+            environment = world.environment("client")
             world.disk("server").crash_at(operation)
             world.start("server", server)
             client = Client()
-            if world.run(_try_to_send(client, doors)):
+            if world.run(_try_to_send(client, environment)):
                 assert world.alive("server") or client.acked <= 30
             world.power_loss("server")
             assert len(world.disk("server").read_file(LOG) or b"") >= client.acked
 
 
-async def _try_to_send(client: Client, doors: Doors) -> bool:
+async def _try_to_send(client: Client, environment: Environment) -> bool:
     try:
         async with asyncio.timeout(5):
             while True:
                 try:
-                    await doors.network.connect("server", 9092, lambda: client)
+                    await environment.network.connect("server", 9092, lambda: client)
                     break
                 except ConnectionRefusedError:
-                    await doors.clock.sleep(0.01)
-            await send(client, doors, 30)
+                    await environment.clock.sleep(0.01)
+            await send(client, environment, 30)
     except TimeoutError:
         return False
     return True
@@ -121,10 +121,10 @@ async def _try_to_send(client: Client, doors: Doors) -> bool:
 def test_one_seed_is_one_history(seed: int):
     def history() -> list[tuple[float, int]]:
         with World(seed) as world:
-            doors = world.doors("client")
+            environment = world.environment("client")
             world.start("server", server)
-            client = world.run(connected(doors))
-            world.run(send(client, doors, 20))
+            client = world.run(connected(environment))
+            world.run(send(client, environment, 20))
             acks = [(world.loop.time(), client.acked), (world.loop.events, 0)]
             world.kill("server")
             world.run(client_lost(client))
@@ -139,10 +139,10 @@ async def client_lost(client: Client) -> None:
 
 def test_a_killed_process_closes_its_connections_and_keeps_its_files():
     with World() as world:
-        doors = world.doors("client")
+        environment = world.environment("client")
         world.start("server", server)
-        client = world.run(connected(doors))
-        world.run(send(client, doors, 10))
+        client = world.run(connected(environment))
+        world.run(send(client, environment, 10))
         world.run_for(1)
         world.kill("server")
         assert not world.alive("server")
@@ -152,9 +152,9 @@ def test_a_killed_process_closes_its_connections_and_keeps_its_files():
 
 def test_a_host_without_power_answers_nobody_until_it_is_back():
     with World() as world:
-        doors = world.doors("client")
+        environment = world.environment("client")
         world.start("server", server)
-        client = world.run(connected(doors))
+        client = world.run(connected(environment))
         world.power_loss("server")
         client.transport.write(b"x")
         world.run_for(60)
@@ -165,11 +165,11 @@ def test_a_host_without_power_answers_nobody_until_it_is_back():
 
 def test_a_disk_that_dies_takes_only_its_own_host():
     with World() as world:
-        doors = world.doors("client")
+        environment = world.environment("client")
         world.disk("server").crash_at(10, Moment.MIDDLE)
         world.start("server", server)
-        client = world.run(connected(doors))
-        world.run(send(client, doors, 20))
+        client = world.run(connected(environment))
+        world.run(send(client, environment, 20))
         assert not world.alive("server")
         assert world.disk("server").dead
 
@@ -178,17 +178,17 @@ def test_a_disk_that_dies_under_the_test_itself_raises():
     with World("x") as world:
         world.disk("a").crash_at(1)
 
-        async def main(doors: Doors) -> None:
-            doors.disk.make_directory("/data")
+        async def main(environment: Environment) -> None:
+            environment.disk.make_directory("/data")
 
         with pytest.raises(SimCrash) as crash:
-            world.run(main(world.doors("a")))
+            world.run(main(world.environment("a")))
         assert any("seed='x'" in note for note in crash.value.__notes__)
 
 
 def test_an_error_that_leaves_a_process_ends_the_run():
-    async def broken(doors: Doors) -> None:
-        await doors.clock.sleep(1)
+    async def broken(environment: Environment) -> None:
+        await environment.clock.sleep(1)
         raise ValueError("broken")
 
     with World(7) as world:
@@ -199,8 +199,8 @@ def test_an_error_that_leaves_a_process_ends_the_run():
 
 
 def test_a_process_that_ends_may_be_started_again():
-    async def short(doors: Doors) -> None:
-        await doors.clock.sleep(1)
+    async def short(environment: Environment) -> None:
+        await environment.clock.sleep(1)
 
     with World() as world:
         for _ in range(3):
@@ -212,7 +212,7 @@ def test_a_process_that_ends_may_be_started_again():
 
 def test_hosts_have_clocks_and_chance_of_their_own():
     with World() as world:
-        one, other = world.doors("a"), world.doors("b")
+        one, other = world.environment("a"), world.environment("b")
         assert one.clock.instant() != other.clock.instant()
         assert one.random.bytes(8) != other.random.bytes(8)
         assert one.clock.now() == other.clock.now()

@@ -36,7 +36,7 @@ class HttpListener:
         self._config = config
         self._metrics = metrics
         self._state = ServerState()
-        self._polls = LongPolls(broker.doors.clock, config.long_poll_ms_max)
+        self._polls = LongPolls(broker.environment.clock, config.long_poll_ms_max)
         server_log = server_log or ServerLog()
         app = create_app(broker, config, metrics, self.health, self._polls, server_log)
         gate = Gate(
@@ -44,7 +44,7 @@ class HttpListener:
             access=Access(config),
             compress=config.compress,
             body_bytes_max=config.body_bytes_max,
-            clock=broker.doors.clock,
+            clock=broker.environment.clock,
             metrics=metrics,
             server_log=server_log,
             requests_max=config.connections_max,
@@ -80,7 +80,7 @@ class HttpListener:
     async def start(self, _: asyncio.TaskGroup | None = None) -> None:
         """Listen.  Needs no tasks of its own beside those of its connections."""
         address = parse_address(self._config.listen)
-        self._listener = await self._broker.doors.network.listen(
+        self._listener = await self._broker.environment.network.listen(
             address.host, address.port, self._connection
         )
         _log.info("http listens", address=str(self.address))

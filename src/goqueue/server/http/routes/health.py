@@ -24,7 +24,7 @@ VERSION = VersionBody(__version__, list(compiled_modules()))
 @routes.get("/health", "Say ok")
 async def get_health(broker: TheBroker) -> SimpleHealth:
     """The process answers."""
-    return SimpleHealth("ok", time_text(broker.doors.clock.now()))
+    return SimpleHealth("ok", time_text(broker.environment.clock.now()))
 
 
 @routes.get(["/healthz", "/livez"], "Alive")
@@ -65,12 +65,12 @@ def _body(
     broker: Broker, status: str, message: str, checks: dict[str, str] | None = None
 ) -> HealthBody:
     return HealthBody(
-        status, time_text(broker.doors.clock.now()), _uptime_seconds(broker), message, checks
+        status, time_text(broker.environment.clock.now()), _uptime_seconds(broker), message, checks
     )
 
 
 def _uptime_seconds(broker: Broker) -> float:
-    return max(0, broker.doors.clock.now() - broker.started_at) / 1000
+    return max(0, broker.environment.clock.now() - broker.started_at) / 1000
 
 
 @routes.get("/version", "Version")

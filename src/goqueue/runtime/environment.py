@@ -1,7 +1,7 @@
-"""The doors to the world: everything that is not a function of its arguments comes in by one.
+"""The environment: clock, disk, network, random numbers.  Nothing else comes in from outside.
 
-Real ones live beside this file, pretend ones in `goqueue.testing.sim`.  What runs on the one runs
-unchanged on the other.
+The real one lives beside this file, a simulated one in `goqueue.testing.sim`.  What runs in the
+one runs unchanged in the other.
 
 `Disk` is blocking, with one way to leave the event loop: `in_background`.  `append` and `sync`
 are apart, so that the simulator can lose what was never synced.
@@ -146,8 +146,8 @@ class Random(Protocol):
     def uniform(self, low: float, high: float) -> float: ...
 
 
-class Doors(msgspec.Struct, frozen=True):
-    """All of them, as they are handed to what runs on them."""
+class Environment(msgspec.Struct, frozen=True):
+    """Handed to whatever runs in it."""
 
     clock: Clock
     disk: Disk
