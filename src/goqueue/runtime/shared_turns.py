@@ -26,17 +26,27 @@ class SharedTurns:
         self._threads = threads
         self._waiting: list[Piece] = []
         self._turns = 0  # under way
+        self._is_starting = False
         self._seconds = 0.0  # that a piece takes, about
 
     def run(self, work: Callable[[], None]) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, future))
-        if not self._turns or self._seconds > LONG_SECONDS:
-            self._start()
+        if not self._is_starting and (not self._turns or self._seconds > LONG_SECONDS):
+            self._is_starting = True  # with what else is asked for until the loop's next turn
+            future.get_loop().call_soon(self._start)
         return future
 
     def _start(self) -> None:
+        self._is_starting = False
         pieces, self._waiting = self._waiting, []
+        if self._seconds > LONG_SECONDS:
+            for piece in pieces:
+                self._start_turn([piece])
+        else:
+            self._start_turn(pieces)
+
+    def _start_turn(self, pieces: list[Piece]) -> None:
         turn = self._threads.run(lambda: [_attempt(work) for work, _ in pieces])
         self._turns += 1
         turn.add_done_callback(lambda done: self._end(pieces, done.result()))
@@ -51,7 +61,7 @@ class SharedTurns:
                 future.set_result(None)
             else:
                 future.set_exception(error)
-        if self._waiting and not self._turns:
+        if self._waiting and not self._turns and not self._is_starting:
             self._start()
 
 
