@@ -9,7 +9,10 @@ import pytest
 from goqueue.model.config import Config, StorageConfig
 from goqueue.server.server import Node, running_node
 
-CHECKS = ["listeners", "disk", "internal_logs", "partitions", "dead_letters", "recovery"]
+CHECKS = [
+    *("listeners", "disk", "internal_logs", "controller"),
+    *("partitions", "dead_letters", "recovery"),
+]
 
 
 def config(tmp_path: Path, **storage: int) -> Config:
