@@ -98,6 +98,185 @@ KNOWN_ENTRIES = {
     },
 }
 
+# Modules without a unit test file of their own, and why.  Every other module of these packages has
+# one: queue/lease.py has tests/unit/queue/test_lease.py.
+DATA = "data only: whoever makes it or reads it is tested"
+GENERATED = "generated from the asynchronous module, which is tested"
+WITHOUT_TEST_FILE: dict[str, dict[str, str]] = {
+    "broker": {},
+    "cli": {},
+    "client": {
+        "http.client": GENERATED,
+        "http.results": DATA,
+        "http.transactions": GENERATED,
+        "kafka.results": DATA,
+    },
+    "groups": {"config": DATA, "errors": DATA, "replies": DATA},
+    "queue": {"errors": DATA, "replies": DATA},
+}
+# Modules that are to have one.  The lists may only get shorter.
+KNOWN_WITHOUT_TEST_FILE: dict[str, set[str]] = {
+    "broker": {
+        "barrier",
+        "broker",
+        "dlq.redrive",
+        "dlq.redrive_jobs",
+        "dlq.writer",
+        "doctor.internal_logs",
+        "groups.admin",
+        "groups.http_requests",
+        "groups.poll_reader",
+        "groups.services",
+        "groups.topic_names",
+        "host_upkeep",
+        "image",
+        "journal",
+        "messages.idempotency",
+        "messages.merged_reader",
+        "messages.publish",
+        "messages.transactional_publish",
+        "metadata.local_log",
+        "metadata.node_file",
+        "metadata.quorum",
+        "queues.acknowledgement",
+        "queues.admin",
+        "queues.consumers",
+        "queues.lane_selection",
+        "queues.prefetch",
+        "queues.rates",
+        "queues.state",
+        "queues.stats",
+        "queues.subscriptions",
+        "services",
+        "shares.acquire",
+        "shares.sessions",
+        "storage.batch_validation",
+        "storage.compactor",
+        "storage.disk_room",
+        "storage.file_hold",
+        "storage.orphans",
+        "storage.partition_journal",
+        "storage.partition_store",
+        "transactions.acks",
+        "transactions.application_transactions",
+        "transactions.coordinator",
+        "transactions.log",
+    },
+    "cli": {
+        "backup_files",
+        "cells",
+        "commands.backup",
+        "commands.config",
+        "commands.consume",
+        "commands.dlq",
+        "commands.doctor",
+        "commands.group",
+        "commands.pipeline.archive",
+        "commands.pipeline.check",
+        "commands.pipeline.compact",
+        "commands.pipeline.dlq",
+        "commands.pipeline.export",
+        "commands.pipeline.replay",
+        "commands.pipeline.report",
+        "commands.pipeline.run",
+        "commands.pipeline.sql",
+        "commands.pipeline.upkeep",
+        "commands.produce",
+        "commands.queue",
+        "commands.restore",
+        "commands.server",
+        "commands.topic",
+        "commands.txn",
+        "commands.version",
+        "confirming",
+        "failures",
+        "group_consuming",
+        "jobs",
+        "live",
+        "pipeline_files",
+        "pipeline_views",
+        "probe",
+        "progress",
+        "publishing",
+        "session",
+        "signals",
+        "toml",
+        "working",
+    },
+    "client": {
+        "errors",
+        "http.async_client",
+        "http.async_transactions",
+        "http.calls.call",
+        "http.calls.groups",
+        "http.calls.producers",
+        "http.calls.queues",
+        "http.calls.topics",
+        "http.calls.transactions",
+        "http.connections",
+        "http.exchange",
+        "http.group_reading",
+        "http.messages",
+        "http.outcomes",
+        "http.queue_results",
+        "http.reading",
+        "http.retries",
+        "kafka.admin",
+        "kafka.caller",
+        "kafka.cluster",
+        "kafka.connection",
+        "kafka.deadlines",
+        "kafka.errors",
+        "kafka.groups",
+        "kafka.reading",
+        "kafka.share_session",
+        "kafka.writing",
+    },
+    "groups": {
+        "balance",
+        "classic_join",
+        "classic_phases",
+        "classic_sync",
+        "commits",
+        "consumer_heartbeat",
+        "consumer_members",
+        "context",
+        "conversion",
+        "deadlines",
+        "descriptions",
+        "embedded",
+        "machine",
+        "member_assignment",
+        "parked_requests",
+        "partition_sets",
+        "pending_change",
+        "reconcile",
+        "records",
+        "share_heartbeat",
+        "statistics",
+        "targets",
+        "timers",
+    },
+    "queue": {
+        "dead_letter",
+        "delivery",
+        "former_ledgers",
+        "group",
+        "group_table",
+        "header_fields",
+        "history",
+        "lane_index",
+        "lease",
+        "machine",
+        "owners",
+        "registry",
+        "settings",
+        "settling",
+        "snapshot",
+        "totals",
+    },
+}
+
 Place = tuple[Path, int]
 Rule = Callable[[Path, ast.AST], Iterator[int]]
 
@@ -319,6 +498,31 @@ def _reach(start: str, imports: dict[str, set[str]]) -> set[str]:
             seen.add(name)
             ahead.extend(imports[name])
     return seen
+
+
+# --- tests of modules -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", WITHOUT_TEST_FILE)
+def test_a_module_has_its_tests_where_a_reader_looks_for_them(package: str):
+    expected = unit_test_files(package)
+    excused = WITHOUT_TEST_FILE[package].keys() | KNOWN_WITHOUT_TEST_FILE[package]
+    missing = {name for name, path in expected.items() if not path.exists()}
+    more = [str(expected[name].relative_to(ROOT)) for name in sorted(missing - excused)]
+    assert not more, f"the better way: move or write the modules' tests to {', '.join(more)}"
+    gone = sorted(excused - missing)
+    assert not gone, f"take from WITHOUT_TEST_FILE and KNOWN_WITHOUT_TEST_FILE: {gone}"
+
+
+def unit_test_files(package: str) -> dict[str, Path]:
+    """Each module of a package, without the package's name, and where its tests belong."""
+    source, tests = ROOT / "src/goqueue" / package, ROOT / "tests/unit" / package
+    return {
+        ".".join(inside.with_suffix("").parts): tests / inside.with_name(f"test_{inside.name}")
+        for path in python_files(f"src/goqueue/{package}")
+        if path.name != "__init__.py"
+        for inside in [path.relative_to(source)]
+    }
 
 
 # --- rules over all files -----------------------------------------------------------------------
