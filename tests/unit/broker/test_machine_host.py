@@ -10,12 +10,9 @@ import pytest
 
 from goqueue.broker import MachineHost
 from goqueue.broker.machine_host import SLICE_RECORDS
-from goqueue.broker.storage import snapshot_file
-from goqueue.broker.storage.partition_journal import SNAPSHOTS_KEPT, PartitionJournal
-from goqueue.broker.storage.snapshot_file import WholeSnapshot
-from goqueue.log import framed
+from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.model.errors import CorruptData, DiskFull, InvalidRequest, StorageFailed
-from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.ids import Timestamp
 from goqueue.model.machine import Decision
 from goqueue.model.snapshots import Walk
 from goqueue.runtime import Environment
@@ -235,36 +232,6 @@ def test_what_is_deferred_is_shown_before_it_is_written():
     run(story())
 
 
-def test_an_image_holds_what_is_committed():
-    async def story() -> None:
-        disk = SimDisk()
-        host = await opened(disk)
-        await add(host, 1)
-        first = Sum()
-        first.apply(Added(1))
-        image = host.keep_image(first, Sum.apply)
-        for number in (10, 100):
-            shown = image.current.total
-            host.write(lambda machine, number=number: machine.add(number))  # type: ignore[misc]
-            host.defer(lambda machine: machine.add(1000))
-            host.write(lambda machine: machine.add(10_000))
-            while image.current.total < host.ahead.total:
-                assert image.current.total == shown
-                host.demand_sync()
-                await asyncio.sleep(0.0001)
-            for fate in range(3):
-                assert (await reopened(disk.crash(fate))).total == image.current.total
-        host.defer(lambda machine: machine.add(1000))
-        assert image.current.total == host.ahead.total, "what is deferred shows at once"
-        assert image.current.applied == host.ahead.applied
-        disk.fail_sync(LOG)
-        with pytest.raises(StorageFailed):
-            await add(host, 7)
-        assert image.current.total == host.ahead.total - 7
-
-    run(story())
-
-
 def test_what_is_deferred_is_written_with_the_next_and_costs_nothing_before():
     async def story() -> None:
         disk = SimDisk()
@@ -334,41 +301,6 @@ def test_a_failed_sync_is_told():
     run(story())
 
 
-def test_snapshots_shorten_the_log_and_three_are_kept():
-    async def story() -> None:
-        disk = SimDisk()
-        partition = LonePartition(disk)
-        host = MachineHost(Sum(), PartitionJournal(partition, disk, clock(), SNAPSHOTS), clock())
-        await host.open()
-        for number in range(1, 11):
-            await add(host, number)
-            await host.take_snapshot()
-        assert len(snapshots_in(disk)) == SNAPSHOTS_KEPT
-        assert partition.log.start_offset == 8
-        machine = await reopened(disk.crash(1))
-        assert machine.total == 55
-        assert machine.applied == 1
-
-    run(story())
-
-
-def test_a_damaged_snapshot_is_passed_over_while_an_older_one_and_the_log_are_there():
-    async def story() -> None:
-        disk = SimDisk()
-        host = await opened(disk)
-        for number in range(1, 11):
-            await add(host, number)
-            if number % 2:
-                await host.take_snapshot()
-        for path in reversed(snapshots_in(disk)):
-            assert (await reopened(disk)).total == 55
-            disk.flip_bit(path, 12)
-        with pytest.raises(CorruptData, match="restore"):
-            await opened(disk)
-
-    run(story())
-
-
 def test_damage_behind_the_checkpoint_does_not_set_a_machine_back():
     """Each record was answered: it is refused to go on without one, also without the last."""
 
@@ -423,22 +355,6 @@ def test_deadlines_are_met_and_met_again_when_that_failed():
         await asyncio.sleep(2)
         assert host.ahead.total == 1001
         running.cancel()
-
-    run(story())
-
-
-def test_snapshots_of_the_first_version_are_read():
-    async def story() -> None:
-        disk = SimDisk()
-        host = await opened(disk)
-        for number in range(1, 11):
-            await add(host, number)
-        old = WholeSnapshot(Offset(10), [Sum().encode(Added(55))])
-        disk.make_directory(SNAPSHOTS)
-        framed.store(disk, snapshot_file.path_of(SNAPSHOTS, Offset(10)), b"S", 1, old)
-        await add(host, 100)
-        machine = await reopened(disk)
-        assert (machine.total, machine.applied) == (155, 2)
 
     run(story())
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from goqueue.broker.messages.publish import OutgoingMessage
-from goqueue.broker.queues.consumers import CONSUMERS_MAX, Consumers
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
@@ -21,9 +20,8 @@ from goqueue.queue import (
     TooManyInFlight,
     Where,
 )
-from goqueue.queue.lease import LeaseBook
 from goqueue.queue.partition_state import PartitionState
-from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
+from tests.unit.broker.queue_world import Bench, numbered, play, values
 
 
 def test_ack_alone_advances_the_group_and_lag_tools_see_it():
@@ -334,67 +332,6 @@ def test_a_group_that_consumed_as_a_stream_goes_on_from_its_offset():
     play(scenario)
 
 
-def test_peeking_and_asking_who_holds_what_change_nothing():
-    async def scenario(bench: Bench) -> None:
-        await bench.publish("jobs", *numbered(5))
-        peeked = await bench.queues.peek("workers", "jobs", 3)
-        assert [each.record.value for each in peeked] == numbered(3)
-        held = await bench.receive(max_messages=2, visibility_ms=7_000)
-        listed = bench.queues.in_flight("workers")
-        assert [(each.offset, each.consumer) for each in listed] == [(0, "ann"), (1, "ann")]
-        assert [each.receipt for each in listed] == [each.receipt for each in held]
-        assert [p.record.value for p in await bench.queues.peek("workers", "jobs", 9)] == numbered(
-            3, 2
-        )
-        bobs = WhichInFlight(consumer="bob")
-        assert bench.queues.in_flight("workers", which=bobs) == []
-        (stats,) = await bench.queues.stats("workers")
-        (partition,) = stats.partitions
-        assert (partition.ready, partition.in_flight, partition.end) == (3, 2, 5)
-        assert stats.consumers == {"ann": 2}
-
-    play(scenario)
-
-
-def test_who_peeks_leaves_no_trace():
-    async def scenario(bench: Bench) -> None:
-        await bench.publish("jobs", *numbered(3))
-        await bench.queues.configure("others", QueueSettings(start="latest"))
-        seen = await bench.queues.peek("strangers", "jobs", 10)
-        assert [each.record.value for each in seen] == numbered(3)
-        assert await bench.queues.peek("others", "jobs", 10) == []
-        groups = bench.queues.groups
-        assert "strangers" not in groups
-        assert "others" not in groups
-        assert await bench.broker.queue_groups.listed() == ()
-
-    play(scenario, partitions=2)
-
-
-def test_lanes_tell_how_fast_they_fill_and_empty():
-    async def scenario(bench: Bench) -> None:
-        await bench.publish("jobs", *(with_priority(b"old", "low") for _ in range(1000)))
-        await bench.ack(await bench.receive(max_messages=1))
-        await bench.sleep(2)  # an old backlog is no news
-        (stats,) = await bench.queues.stats("workers")
-        assert [lane.published_a_second for lane in stats.partitions[0].lanes] == [0.0] * 5
-        for _ in range(60):
-            await bench.publish("jobs", *(with_priority(b"new", "high") for _ in range(6)), b"x")
-            await bench.ack(await bench.receive(max_messages=3))
-            await bench.sleep(1)
-        (stats,) = await bench.queues.stats("workers")
-        lanes = {lane.priority: lane for lane in stats.partitions[0].lanes}
-        assert round(lanes["high"].published_a_second) == 6
-        assert round(lanes["normal"].published_a_second) == 1
-        assert lanes["low"].published_a_second == 0
-        assert 2 < sum(lane.delivered_a_second for lane in lanes.values()) < 4
-        await bench.sleep(200)
-        (stats,) = await bench.queues.stats("workers")
-        assert all(lane.published_a_second < 0.01 for lane in stats.partitions[0].lanes)
-
-    play(scenario)
-
-
 def test_ranges_and_consumers_can_be_ended_by_an_operator():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", *numbered(6))
@@ -477,42 +414,3 @@ def state(bench: Bench) -> PartitionState:
 
 def floor(bench: Bench) -> int:
     return state(bench).ack_floor
-
-
-def test_consumers_at_work_are_seen_although_they_never_joined():
-    async def scenario(bench: Bench) -> None:
-        async def seen() -> tuple[str, list[str]]:
-            (group,) = await bench.broker.queue_groups.listed()
-            found = await bench.broker.queue_groups.describe(GroupId("workers"))
-            assert (group.state, group.member_count) == (found.state, len(found.workers))
-            assert all(worker.topics == ("jobs",) for worker in found.workers)
-            return group.state, sorted(worker.member_id for worker in found.workers)
-
-        await bench.publish("jobs", *numbered(2))
-        (first,) = await bench.receive(consumer="ann", max_messages=1, visibility_ms=100_000)
-        assert await bench.receive(consumer="bob")
-        waits = asyncio.create_task(bench.receive(consumer="cleo", wait_ms=50_000))
-        await bench.sleep(1)
-        assert await seen() == ("Stable", ["ann", "bob", "cleo"])
-        await bench.queues.remove_consumer("workers", "bob", failed=False)
-        assert await seen() == ("Stable", ["ann", "cleo"])
-        await bench.ack(await waits)
-        await bench.sleep(60)
-        assert await seen() == ("Stable", ["ann", "cleo"]), "ann holds one, cleo might have waited"
-        await bench.sleep(25)
-        assert await seen() == ("Stable", ["ann"])
-        await bench.ack([first])
-        assert await seen() == ("Empty", [])
-        await bench.broker.queue_groups.delete(GroupId("workers"))
-
-    play(scenario)
-
-
-def test_the_consumers_that_are_remembered_are_bounded():
-    consumers = Consumers()
-    for number in range(CONSUMERS_MAX + 5):
-        consumers.hear(f"{number}", ("jobs",), until=number)
-    found = consumers.at_work(LeaseBook(), now=0)
-    assert len(found) == CONSUMERS_MAX
-    assert "4" not in found
-    assert list(consumers.at_work(LeaseBook(), now=CONSUMERS_MAX + 3)) == [f"{CONSUMERS_MAX + 4}"]

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.storage.file_hold import FileHold
 from goqueue.model.errors import DiskFull, InvalidRequest, ShuttingDown
 from goqueue.model.ids import Offset
 from goqueue.runtime import real_environment
@@ -116,25 +115,3 @@ async def test_only_ids_of_backups_are_removed(tmp_path: Path):
         for wrong in ("..", "../logs", "", "x"):
             with pytest.raises(InvalidRequest):
                 await broker.backups.remove(wrong)
-
-
-async def test_files_are_removed_when_nobody_holds_them_any_more():
-    hold = FileHold()
-    told: list[str] = []
-
-    async def remove(name: str) -> None:
-        async with hold.removing():
-            told.append(f"{name} begins")
-            await asyncio.sleep(0)
-            told.append(f"{name} ends")
-
-    first = asyncio.create_task(remove("first"))
-    await asyncio.sleep(0)
-    async with hold.held():
-        assert told == ["first begins", "first ends"]
-        second = asyncio.create_task(remove("second"))
-        await asyncio.sleep(0)
-        told.append("copied")
-    await first
-    await second
-    assert told[2:] == ["copied", "second begins", "second ends"]

@@ -9,8 +9,6 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
-from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.cluster.replication import Leader
 from goqueue.model.config import Config, HttpConfig, StorageConfig
 from goqueue.model.errors import NotEnoughReplicasAfterAppend, TimedOut
@@ -144,36 +142,6 @@ def test_a_produce_is_answered_within_the_time_that_its_client_gave():
         partition = await broker.partition("t", 0)
         await partition.flush()
         assert await values_in(partition) == ["x"] * 4, "nothing that was written is taken back"
-
-    stuck_broker(story)
-
-
-def test_a_publish_is_answered_within_the_servers_time():
-    async def story(broker: Broker, disk: StuckDisk) -> None:
-        messages = Messages(broker)
-        disk.stick()
-        start = asyncio.get_running_loop().time()
-        (late,) = await messages.publish("t", [OutgoingMessage(b"m")], idempotency_key="k")
-        assert isinstance(late, TimedOut)
-        assert 2.0 <= elapsed(start) < 2.2
-        answer = refusal(late)
-        assert answer.status_code == 504
-        assert answer.headers["Retry-After"] == "1"
-        disk.free()
-        (again,) = await messages.publish("t", [OutgoingMessage(b"m")], idempotency_key="k")
-        assert isinstance(again, Published)
-        assert again.is_repeat, "it was written the first time"
-
-    stuck_broker(story)
-
-
-def test_a_publish_in_a_transaction_is_answered_too():
-    async def story(broker: Broker, disk: StuckDisk) -> None:
-        who = await broker.transactions.init("writer", timeout_ms=60_000)
-        await broker.transactions.begin("writer", who)
-        disk.stick()
-        with pytest.raises(TimedOut):
-            await TransactionMessages(broker).publish("writer", who, "t", OutgoingMessage(b"m"))
 
     stuck_broker(story)
 

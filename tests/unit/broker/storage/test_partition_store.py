@@ -2,23 +2,22 @@
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import Awaitable, Callable
 
-import msgspec
 import pytest
 
-from goqueue.broker import Broker, Partition
-from goqueue.model.config import StorageConfig
+from goqueue.broker import Broker
+from goqueue.broker.storage import partition_store
+from goqueue.broker.storage.partition_store import _guarded
+from goqueue.log.replica import Replica, ReplicaFile
+from goqueue.model.config import Config
 from goqueue.model.errors import (
-    CorruptData,
-    DiskFull,
     GoQueueError,
     StorageFailed,
     TopicNotFound,
 )
 from goqueue.model.ids import Offset
-from goqueue.runtime import Environment
+from goqueue.runtime import Environment, real_environment
 from goqueue.testing.sim import SimDisk, World
 from tests.unit.broker.brokers import CONFIG, append_through, publish, running, values_in
 
@@ -232,123 +231,7 @@ def test_a_deletion_is_finished_after_a_crash_at_any_of_its_operations():
             assert set(disk.list_directory("/data/deleted")) == set()
             assert not disk.exists("/data/orphaned")
 
-        _on(died.crash(operation), look)
-
-
-# --- strange directories -------------------------------------------------------------------------
-
-
-def test_what_is_no_topics_directory_is_left_alone(seed: int):
-    async def story(environment: Environment) -> None:
-        disk = environment.disk
-        for strange in ("t/0.old", "backup/0", "lost+found", "t/7"):
-            disk.make_directory(f"{LOGS}/{strange}")
-        disk.replace_file(f"{LOGS}/notes.txt", b"mine")
-        disk.remove_tree(f"{LOGS}/t")
-        async with running(environment) as broker:
-            await broker.create_topic("t")
-            await publish(broker, "t", "one")
-        disk.make_directory(f"{LOGS}/t/0.old")
-        disk.make_directory(f"{LOGS}/t/17")
-        async with running(environment) as broker:
-            assert await values_in(await broker.partition("t", 0)) == ["one"]
-            await environment.clock.sleep(100)
-        for kept in ("backup/0", "lost+found", "t/0.old"):
-            assert disk.exists(f"{LOGS}/{kept}")
-        assert disk.read_file(f"{LOGS}/notes.txt") == b"mine"
-
-    with World(seed) as world:
-        world.run(story(world.environment("a")))
-
-
-@pytest.mark.parametrize("damage", ["flipped", "missing"])
-def test_data_whose_owner_cannot_be_told_is_neither_served_nor_removed(damage: str):
-    async def story(environment: Environment, disk: SimDisk) -> None:
-        async with running(environment) as broker:
-            await broker.create_topic("t")
-            await publish(broker, "t", "one")
-            await broker.create_topic("other")
-        if damage == "flipped":
-            disk.flip_bit(f"{LOGS}/t/topic", 12)
-        else:
-            disk.remove(f"{LOGS}/t/topic")
-        async with running(environment) as broker:
-            with pytest.raises(CorruptData):
-                await broker.partition("t", 0)
-            await publish(broker, "other", "fine")
-            await environment.clock.sleep(200)  # retention looks at it too
-        assert disk.exists(f"{LOGS}/t/0/{0:020d}.log")
-
-    with World(0) as world:
-        world.run(story(world.environment("a"), world.disk("a")))
-
-
-def test_lost_metadata_does_not_take_the_data_with_it():
-    async def story(environment: Environment) -> None:
-        async with running(environment) as broker:
-            await broker.create_topic("t")
-            await publish(broker, "t", "one")
-        environment.disk.remove_tree(f"{LOGS}/__metadata")
-        environment.disk.remove_tree("/data/snapshots")
-        with pytest.raises(CorruptData, match="restore logs/__metadata"):
-            async with running(environment):
-                pass
-        assert environment.disk.exists(f"{LOGS}/t/0/{0:020d}.log")
-
-    with World(0) as world:
-        world.run(story(world.environment("a")))
-
-
-def forget_metadata_since(disk: SimDisk, size: int) -> None:
-    """Cut the metadata log, as recovery does with a damaged end that it takes for a torn one."""
-    disk.remove(f"{LOGS}/__metadata/0/synced")  # which would tell
-    disk.open(f"{LOGS}/__metadata/0/{0:020d}.log").truncate(size)
-
-
-def test_topics_that_the_metadata_lost_keep_their_data(seed: int):
-    """Only a record of its deletion removes a topic's data; a new topic does not inherit it."""
-
-    async def two_topics(environment: Environment) -> None:
-        async with running(environment) as broker:
-            await broker.create_topic("kept")
-            await publish(broker, "kept", "one")
-            sizes.append(environment.disk.size(f"{LOGS}/__metadata/0/{0:020d}.log"))
-            await broker.create_topic("lost")
-            await publish(broker, "lost", "acked")
-            ready.append(True)
-            await environment.clock.sleep(1000)
-
-    async def look(broker: Broker) -> None:
-        clock, disk = broker.environment.clock, broker.environment.disk
-        await clock.sleep(1)
-        assert not broker.has_topic("lost")
-        assert disk.exists(lost)
-        assert [(each.topic, each.path) for each in broker.partitions.orphans()] == [
-            ("lost", f"{LOGS}/lost")
-        ]
-        await broker.create_topic("lost")
-        assert await publish(broker, "lost", "new") == 0
-        assert await values_in(await broker.partition("lost", 0)) == ["new"]
-        await broker.delete_topic("lost")
-        [orphan] = broker.partitions.orphans()
-        assert orphan.path.startswith("/data/orphaned/lost")
-        assert disk.read_file(f"{orphan.path}/0/{0:020d}.log") == acked
-        assert await values_in(await broker.partition("kept", 0)) == ["one"]
-
-    sizes: list[int] = []
-    ready: list[bool] = []
-    lost = f"{LOGS}/lost/0/{0:020d}.log"
-    with World(seed) as world:
-        world.start("a", two_topics)
-        world.run_until(lambda: bool(ready))
-        world.kill("a")
-        disk = world.disk("a")
-    forget_metadata_since(disk, sizes[0])
-    acked = disk.read_file(lost)
-    assert acked
-    _on(disk, look)
-    [orphan] = disk.list_directory("/data/orphaned")
-    assert disk.read_file(f"/data/orphaned/{orphan}/0/{0:020d}.log") == acked
+        run_on(died.crash(operation), look)
 
 
 # --- one disk, many partitions -------------------------------------------------------------------
@@ -428,59 +311,6 @@ def test_a_full_disk_refuses_writes_and_is_left_behind(seed: int):
         world.run(story(world.environment("a"), world.disk("a")))
 
 
-RESERVE = 50_000
-
-
-def write_often(broker: Broker, partition: Partition) -> None:
-    for _ in range(1000):
-        append_through(broker, partition, "x" * 1000)
-
-
-def test_the_reserve_is_kept_between_two_looks_at_the_disk(seed: int):
-    """What is written is counted: nobody writes into the reserve before the next look."""
-    config = msgspec.structs.replace(CONFIG, storage=StorageConfig(free_bytes_min=RESERVE))
-
-    async def story(environment: Environment, disk: SimDisk) -> None:
-        disk.fill_up(4 * RESERVE)
-        async with running(environment, config) as broker:
-            await broker.create_topic("t")
-            partition = await broker.partition("t", 0)
-            fill = functools.partial(write_often, broker, partition)
-            with pytest.raises(DiskFull, match="free_bytes_min"):
-                fill()
-            assert partition.log.size > RESERVE
-            assert disk.free_bytes("/data") > RESERVE / 2  # indexes are not counted
-            await environment.clock.sleep(5)
-            with pytest.raises(DiskFull):
-                append_through(broker, partition, "x" * 100_000)
-            disk.make_room()
-            with pytest.raises(DiskFull):
-                append_through(broker, partition, "x" * 200_000)
-            await environment.clock.sleep(2)
-            await publish(broker, "t", "there is room again")
-
-    with World(seed) as world:
-        world.run(story(world.environment("a"), world.disk("a")))
-
-
-def test_retention_that_makes_room_lets_writers_go_on(seed: int):
-    """The count is corrected long before it says that there is no room."""
-    config = msgspec.structs.replace(CONFIG, storage=StorageConfig(free_bytes_min=RESERVE))
-
-    async def story(environment: Environment, disk: SimDisk) -> None:
-        disk.fill_up(4 * RESERVE)
-        async with running(environment, config) as broker:
-            await broker.create_topic("t")
-            partition = await broker.partition("t", 0)
-            for _ in range(300):
-                await publish(broker, "t", "x" * 2000)
-                await broker.delete_records(partition, Offset(-1))
-                await environment.clock.sleep(0.1)
-
-    with World(seed) as world:
-        world.run(story(world.environment("a"), world.disk("a")))
-
-
 def test_a_broker_starts_on_a_full_disk_with_a_message_in_flight(seed: int):
     async def story(environment: Environment, disk: SimDisk) -> None:
         async with running(environment) as broker:
@@ -505,7 +335,7 @@ def test_a_broker_starts_on_a_full_disk_with_a_message_in_flight(seed: int):
         world.run(story(world.environment("a"), world.disk("a")))
 
 
-def _on(disk: SimDisk, look: Look) -> None:
+def run_on(disk: SimDisk, look: Look) -> None:
     """Run a broker on a disk that was left by another one."""
 
     async def story(environment: Environment) -> None:
@@ -516,3 +346,69 @@ def _on(disk: SimDisk, look: Look) -> None:
 
     with World("look") as world:
         world.run(story(world.environment("a")))
+
+
+async def test_partitions_of_a_new_topic_may_be_opened_all_at_once(tmp_path):
+    environment = real_environment()
+    with contextlib.closing(environment.disk):
+        async with Broker(environment, Config(data_dir=str(tmp_path))).running() as broker:
+            for number in range(20):
+                topic = await broker.create_topic(f"topic-{number}", partitions=8)
+                opened = (broker.partition(topic.name, index) for index in range(8))
+                await asyncio.gather(*opened)
+                places = {path.name for path in (tmp_path / "logs" / topic.name).iterdir()}
+                assert places == {"topic", *map(str, range(8))}
+    assert not list(tmp_path.glob("deleted/*"))
+
+
+class LevelLog:
+    """A logger that keeps the levels of its lines."""
+
+    def __init__(self) -> None:
+        self.levels: list[str] = []
+
+    def debug(self, _event: str, **_fields: object) -> None:
+        self.levels.append("debug")
+
+    def error(self, _event: str, **_fields: object) -> None:
+        self.levels.append("error")
+
+
+@pytest.mark.parametrize(
+    ("error", "level"), [(TopicNotFound("deleted"), "debug"), (StorageFailed("broken"), "error")]
+)
+async def test_a_topic_deleted_meanwhile_is_no_failure(
+    error: GoQueueError, level: str, monkeypatch: pytest.MonkeyPatch
+):
+    async def work() -> None:
+        raise error
+
+    log = LevelLog()
+    monkeypatch.setattr(partition_store, "_log", log)
+    is_fine = await _guarded("checkpoint", "orders-0", work)
+    assert log.levels == [level]
+    assert is_fine == (level == "debug")
+
+
+def test_a_partition_with_several_replicas_keeps_its_watermark():
+    """Those with one write no such file."""
+
+    async def story(environment: Environment) -> Offset | None:
+        broker = Broker(environment, CONFIG)
+        broker.partitions.replica_of = lambda topic_id, index: (
+            None if topic_id is None else Replica(topic_id, index)
+        )
+        async with broker.running():
+            topic = await broker.create_topic("t")
+            await publish(broker, "t", "committed")
+            await environment.clock.sleep(2 * partition_store.WATERMARK_SECONDS)
+            directory = f"{CONFIG.data_dir}/logs/t/0"
+            file = ReplicaFile(environment.disk, directory)
+            assert file.load() == Replica(topic.topic_id, 0)
+            assert (
+                ReplicaFile(environment.disk, f"{CONFIG.data_dir}/logs/__metadata/0").load() is None
+            )
+            return file.load_watermark()
+
+    with World(0) as world:
+        assert world.run(story(world.environment("a"))) == 1
