@@ -1,31 +1,17 @@
-"""The command as a whole: help, version, exit codes, and that it starts quickly."""
+"""The command as a whole: help, exit codes, and that it starts quickly."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
-import msgspec
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
-from goqueue._version import __version__
-from goqueue.cli.commands.version import hot_modules
 from goqueue.cli.main import COMMANDS, app
+from goqueue.client.http.retries import Retries
+from tests.unit.cli.invocation import run
 
 NOBODY = "http://127.0.0.1:1"
 HEAVY = ("asyncio", "httpx", "litestar", "pydantic", "rich", "structlog", "goqueue.broker")
-
-
-@pytest.fixture(autouse=True)
-def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in os.environ if each.startswith("GOQUEUE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("GOQUEUE_CONFIG", str(tmp_path / "config.yaml"))
-
-
-def run(*arguments: str, **options: object) -> Result:
-    return CliRunner().invoke(app, arguments, **options)  # type: ignore[arg-type]
 
 
 def test_help_lists_every_command_under_its_heading():
@@ -42,20 +28,6 @@ def test_every_command_has_help(command: str):
         result = run(command, flag)
         assert result.exit_code == 0, result.output
         assert f"goqueue {command}" in result.stdout.replace("root", "goqueue")
-
-
-def test_version_tells_of_every_hot_module_and_of_the_server():
-    facts = msgspec.json.decode(run("version", "-s", NOBODY).stdout)
-    assert facts["version"] == __version__
-    assert facts["modules"] == hot_modules()
-    assert set(facts["modules"]) >= {"goqueue.model.murmur", "goqueue.model.records"}
-    assert facts["server"] == {"url": NOBODY, "problem": "no server there"}
-    assert "server" not in msgspec.json.decode(run("version", "--client").stdout)
-
-
-def test_version_is_readable_too():
-    shown = run("version", "--client", "--output", "table").stdout
-    assert ["goqueue:", __version__] in [line.split() for line in shown.splitlines()]
 
 
 # --- exit codes -----------------------------------------------------------------------------------
@@ -97,7 +69,11 @@ def test_a_slip_of_the_fingers_gets_a_suggestion():
     "arguments",
     [("topic", "list"), ("produce", "t", "-m", "x"), ("consume", "t"), ("consume", "t", "-f")],
 )
-def test_no_server_ends_with_3_and_says_what_to_do(arguments: tuple[str, ...]):
+def test_no_server_ends_with_3_and_says_what_to_do(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    impatient = Retries(count_max=1, delay_seconds=0.01)  # who follows waits for a restart
+    monkeypatch.setattr("goqueue.client.http.async_client.FOLLOWING", impatient)
     result = run(*arguments, "--server", NOBODY)
     assert result.exit_code == 3
     assert "start one with `goqueue server`" in result.stderr
@@ -115,26 +91,6 @@ def test_an_option_s_value_may_look_like_a_global_option():
     assert result.exit_code == 3
 
 
-# --- the server's configuration -------------------------------------------------------------------
-
-
-def test_all_problems_of_the_configuration_come_as_a_numbered_list():
-    result = run("server", "--kafka", "nonsense", "--http", "0.0.0.0:1", "--set", "topics.x=1")
-    assert result.exit_code == 2
-    for number in ("1. ", "2. ", "3. "):
-        assert f"\n{number}" in result.stderr
-
-
-def test_the_configuration_can_be_shown_with_where_it_is_from():
-    result = run("server", "--print-config", "--node-id", "7", env={"GOQUEUE_DATA_DIR": "d"})
-    assert result.exit_code == 0
-    assert "node_id = 7" in result.stdout
-    assert "# --node-id" in result.stdout
-    assert "# GOQUEUE_DATA_DIR" in result.stdout
-    shown = msgspec.json.decode(run("server", "--print-config", "-o", "json").stdout)
-    assert shown["kafka.listen"] == {"value": "127.0.0.1:9092", "from": "default"}
-
-
 # --- starting quickly -----------------------------------------------------------------------------
 
 
@@ -144,16 +100,6 @@ def loaded_by(statement: str) -> set[str]:
         [sys.executable, "-P", "-c", code], capture_output=True, check=True, text=True
     )
     return set(shown.stdout.splitlines())
-
-
-def test_version_loads_nothing_heavy():
-    loaded = loaded_by(
-        "import contextlib, io\n"
-        "from goqueue.cli.main import app\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
-        f"    app(['version', '-s', '{NOBODY}', '-o', 'json'])"
-    )
-    assert not loaded.intersection(HEAVY)
 
 
 def test_importing_the_package_loads_next_to_nothing():
