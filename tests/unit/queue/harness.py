@@ -178,6 +178,13 @@ class Bench:
         self.submit(lambda machine: machine.dead_letter(where, offsets, TopicName("jobs.dlq"), end))
 
 
+def bench_of(count: int, **settings: int) -> Bench:
+    """With so many messages of the normal lane."""
+    made = Bench(QueueSettings(**settings))  # type: ignore[arg-type]  # numbers alone
+    made.publish([NORMAL] * count)
+    return made
+
+
 def offset_of(text: str) -> int:
     return int(text.split(":")[2])
 
@@ -249,6 +256,3 @@ def _all_or_none(
 
 def _record(offset: int) -> Record:
     return Record(offset, 0, None, b"")
-
-
-ALL_NORMAL = [NORMAL]

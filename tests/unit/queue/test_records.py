@@ -2,10 +2,20 @@
 
 import typing
 
+import msgspec
 import pytest
 
 from goqueue.model.errors import CorruptData
-from goqueue.queue.records import GroupCreated, GroupRecord, QueueRecord, decode, decode_any, encode
+from goqueue.queue.records import (
+    GroupCreated,
+    GroupRecord,
+    PartitionSnapshot,
+    QueueRecord,
+    decode,
+    decode_any,
+    encode,
+)
+from tests.unit.queue.harness import WHERE, bench_of
 
 # One record of each kind with all its fields, as a data directory has it.
 STORED = {
@@ -152,3 +162,35 @@ def test_a_setting_that_never_was_is_damage():
     data = bytes.fromhex(WITH_HAND_OUTS)
     with pytest.raises(CorruptData, match="hand_oats"):
         decode_any(data.replace(b"hand_outs", b"hand_oats"))
+
+
+def test_records_that_knew_one_count_are_read():
+    """As written before time-outs had a count of their own: failures were both."""
+    queue = bench_of(1, backoff_base_ms=0)
+    queue.lease("ann", 1)
+    returned = queue.machine.decode(
+        b"\1"
+        + msgspec.msgpack.encode(
+            {
+                "type": "returned",
+                "where": list(msgspec.structs.astuple(WHERE)),
+                "offsets": [0],
+                "visible_at": [0],
+                "cause": "expired",
+                "at": queue.now,
+            }
+        )
+    )
+    queue.machine.apply(returned)
+    assert (queue.state.failures(0), queue.state.timeouts(0)) == (0, 1)
+    kept, part = list(queue.machine.snapshot())[-2:]
+    assert isinstance(kept, PartitionSnapshot)
+    old = msgspec.to_builtins(part) | msgspec.to_builtins(kept)  # it was one record then
+    old |= {"waiting": [[0, 0]], "history": msgspec.to_builtins(part)["history"]}
+    old["history"] = [each[:-1] for each in old["history"]]
+    old["letters"] = [[7, "rejected", "", "ann", 1, 0, 1, 2, 3]]
+    old["topic_id"] = kept.topic_id.bytes
+    read = queue.machine.decode(b"\1" + msgspec.msgpack.encode(old))
+    assert isinstance(read, PartitionSnapshot)
+    assert (read.history[0].deliveries, read.history[0].timeouts) == (1, 0)
+    assert (read.dead[0].died_at, read.dead[0].timeouts) == (3, 0)

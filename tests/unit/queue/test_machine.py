@@ -1,7 +1,8 @@
-"""Messages that wait for the end of a transaction."""
+"""The machine's verbs: transactions, deadlines, and what a restart leaves."""
 
 import pytest
 
+from goqueue.model.ids import Timestamp
 from goqueue.model.markers import Marker
 from goqueue.queue import (
     QueueSettings,
@@ -9,9 +10,8 @@ from goqueue.queue import (
     ReceiptInTransaction,
     ReceiptUnknown,
 )
-from goqueue.queue.owners import Owner, read_owner
 from goqueue.queue.settling import ACKED, Verdict
-from tests.unit.queue.harness import GROUP, Bench, picture
+from tests.unit.queue.harness import GROUP, Bench, bench_of, offset_of, picture
 
 LATER = 100_000
 
@@ -147,10 +147,38 @@ def test_what_a_former_version_reserved_goes_to_the_producer(bench):
     assert bench.state.ack_floor == 3
 
 
-@pytest.mark.parametrize("text", ["tx", "", "1:x:tx", "1:2", ":::"])
-def test_an_owner_of_a_former_version_is_a_transactional_id(text):
-    assert read_owner(text) == (-1, -1, text)
+def test_a_range_that_was_handed_out_more_than_once_says_so_of_each():
+    queue = bench_of(20)
+    receipts = queue.lease("ann", 20)
+    queue.nack([receipts[9]], delay_ms=0)
+    queue.lease("ann", 1)
+    claims = queue.machine.in_flight(GROUP, 0, 100, "ann")
+    found = sorted(claim for some in claims.values() for claim in some)
+    assert found == [(0, 8, 1, 0), (9, 9, 2, 9), (10, 19, 1, 10)]
 
 
-def test_an_owner_is_read_as_it_was_written():
-    assert read_owner(str(Owner(17, 3, "a:b\nc"))) == (17, 3, "a:b\nc")
+def test_very_many_leases_that_run_out_together_are_dealt_with_in_portions():
+    queue = bench_of(12_000, visibility_ms=1_000, backoff_base_ms=0)
+    for number in range(12):
+        queue.lease(f"c{number}", 1_000)
+    queue.now = Timestamp(queue.now + 1_000)
+    sizes = []
+    while (deadline := queue.machine.next_deadline()) is not None and deadline <= queue.now:
+        before = len(queue.log)
+        queue.submit(lambda machine: machine.on_deadline(queue.now))
+        sizes.append(len(queue.log) - before)
+    assert len(queue.lease("bob", 20_000)) == 12_000
+    assert len(sizes) >= 3
+
+
+def test_after_a_restart_every_consumer_has_its_whole_time_again():
+    queue = bench_of(2, visibility_ms=10_000)
+    receipts = queue.lease("ann", 2)
+    queue.machine = queue.replay()
+    queue.now = Timestamp(queue.now + 60_000)  # the broker was down for a minute
+    queue.submit(lambda machine: machine.resume(queue.now, skips_leases=False))
+    queue.pass_time(9_000)
+    queue.ack(receipts[:1])
+    queue.pass_time(2_000)
+    assert queue.state.timeouts(offset_of(receipts[1])) == 1
+    assert picture(queue.replay()) == picture(queue.machine)
