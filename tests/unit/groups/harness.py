@@ -24,6 +24,8 @@ from goqueue.groups import (
     Parked,
     PartitionSet,
     Protocol,
+    ShareHeartbeatRequest,
+    ShareHeartbeatResponse,
     SyncRequest,
     TopicFacts,
     Topics,
@@ -47,6 +49,8 @@ from tests.unit.model.snapshot_checks import check_sliced_snapshot
 ReplyT = TypeVar("ReplyT")
 GROUP = GroupId("orders-readers")
 CONFIG = GroupsConfig()
+SUBSCRIBED = (TopicName("orders"),)  # of share consumers that do not say otherwise
+DELAY = CONFIG.initial_rebalance_delay_ms
 
 
 def topic(name: str, partitions: int, number: int | None = None) -> TopicFacts:
@@ -330,3 +334,39 @@ def refused(error: type[GroupError], call: Callable[[], object]) -> None:
     except error:
         return
     raise AssertionError(f"{error.__name__} expected")
+
+
+def stable_pair(host: Host) -> tuple[ClassicClient, ClassicClient]:
+    """Two members, settled: `first` leads and has partition 0, `second` has 1."""
+    first, second = ClassicClient(host), ClassicClient(host)
+    first.join()
+    second.join()
+    host.advance(2 * DELAY)
+    first.reply()
+    second.reply()
+    second.sync()
+    first.sync({first: {"orders": [0]}, second: {"orders": [1]}})
+    assert host.state() == "Stable"
+    return first, second
+
+
+def share_heartbeat(
+    host: Host,
+    member: str,
+    epoch: int = 0,
+    names: tuple[TopicName, ...] | None = None,
+    session_ms: int | None = None,
+) -> ShareHeartbeatResponse:
+    request = ShareHeartbeatRequest(
+        group_id=GROUP,
+        member_id=member,
+        member_epoch=epoch,
+        subscribed_names=SUBSCRIBED if epoch == 0 and names is None else names,
+        session_timeout_ms=session_ms,
+    )
+    return host.run(host.machine.share_heartbeat(host.now, request))
+
+
+def share_members(host: Host) -> list[str]:
+    group = host.machine.share_groups().get(GROUP)
+    return [] if group is None else list(group.members)

@@ -9,49 +9,23 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from goqueue.groups import (
     GroupsConfig,
-    GroupSettings,
-    ShareHeartbeatRequest,
-    ShareHeartbeatResponse,
 )
 from goqueue.groups.errors import (
     FencedMemberEpoch,
-    GroupMaxSizeReached,
-    GroupModeConflict,
-    GroupNotEmpty,
-    InvalidGroupRequest,
-    InvalidSessionTimeout,
     UnknownMember,
 )
 from goqueue.model.errors import DiskFull
-from goqueue.model.ids import Timestamp, TopicName
-from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
+from tests.unit.groups.harness import (
+    GROUP,
+    Host,
+    share_heartbeat,
+    share_members,
+    topic,
+)
 
 ORDERS = topic("orders", 2)
 SESSION_MS = 30_000
-NAMES = (TopicName("orders"),)
 MEMBERS = st.sampled_from(["ann", "bob", "cleo"])
-
-
-def heartbeat(
-    host: Host,
-    member: str,
-    epoch: int = 0,
-    names: tuple[TopicName, ...] | None = None,
-    session_ms: int | None = None,
-) -> ShareHeartbeatResponse:
-    request = ShareHeartbeatRequest(
-        group_id=GROUP,
-        member_id=member,
-        member_epoch=epoch,
-        subscribed_names=NAMES if epoch == 0 and names is None else names,
-        session_timeout_ms=session_ms,
-    )
-    return host.run(host.machine.share_heartbeat(host.now, request))
-
-
-def members(host: Host) -> list[str]:
-    group = host.machine.share_groups().get(GROUP)
-    return [] if group is None else list(group.members)
 
 
 class ShareWorld(RuleBasedStateMachine):
@@ -67,7 +41,7 @@ class ShareWorld(RuleBasedStateMachine):
 
     @rule(member=MEMBERS)
     def join(self, member: str) -> None:
-        joined = heartbeat(self.host, member)
+        joined = share_heartbeat(self.host, member)
         self.epoch += 1
         assert joined.member_epoch == self.epoch
         assert joined.assigned == {ORDERS.topic_id: 2}
@@ -78,13 +52,13 @@ class ShareWorld(RuleBasedStateMachine):
     def stay(self, member: str, epoch: int) -> None:
         if member not in self.until:
             with pytest.raises(UnknownMember):
-                heartbeat(self.host, member, epoch)
+                share_heartbeat(self.host, member, epoch)
         elif not self.since[member] <= epoch <= self.epoch:
             with pytest.raises(FencedMemberEpoch):
-                heartbeat(self.host, member, epoch)
+                share_heartbeat(self.host, member, epoch)
         else:
             before = len(self.host.log)
-            response = heartbeat(self.host, member, epoch)
+            response = share_heartbeat(self.host, member, epoch)
             assert (response.member_epoch, len(self.host.log)) == (self.epoch, before)
             assert response.assigned or epoch == self.epoch, "who is behind is told"
             self.until[member] = self.host.now + SESSION_MS
@@ -92,7 +66,7 @@ class ShareWorld(RuleBasedStateMachine):
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
         if member in self.until:
-            heartbeat(self.host, member, -1)
+            share_heartbeat(self.host, member, -1)
             self.gone(member)
 
     def gone(self, member: str) -> None:
@@ -124,7 +98,7 @@ class ShareWorld(RuleBasedStateMachine):
     def fail_to_write(self, member: str) -> None:
         self.host.disk_is_full = True
         with contextlib.suppress(DiskFull):
-            heartbeat(self.host, member)
+            share_heartbeat(self.host, member)
         self.host.disk_is_full = False
         self.host.advance(0)
         self.begin_sessions()
@@ -148,78 +122,8 @@ class ShareWorld(RuleBasedStateMachine):
 
     @invariant()
     def members_are_those_who_are_believed(self) -> None:
-        assert set(members(self.host)) == set(self.until)
+        assert set(share_members(self.host)) == set(self.until)
 
 
 TestShareWorld = ShareWorld.TestCase
 TestShareWorld.settings = settings(max_examples=60, stateful_step_count=30)
-
-
-@pytest.fixture
-def host() -> Host:
-    return Host(GroupsConfig(initial_rebalance_delay_ms=0, members_max=2), ORDERS)
-
-
-def test_members_are_told_what_is_new_and_only_that(host: Host) -> None:
-    joined = heartbeat(host, "ann", names=(*NAMES, TopicName("payments"), TopicName("__groups")))
-    assert joined.assigned == {ORDERS.topic_id: 2}
-    assert heartbeat(host, "ann", 1).assigned is None
-    host.change_topics(topic("orders", 3), topic("payments", 1))
-    assert sum((heartbeat(host, "ann", 1).assigned or {}).values()) == 4
-    assert heartbeat(host, "ann", 1).assigned is None
-    changed = heartbeat(host, "ann", 1, NAMES)
-    assert (changed.member_epoch, len(changed.assigned or ())) == (2, 1)
-
-
-def test_a_session_is_the_members_own_or_the_groups(host: Host) -> None:
-    host.share_settings[GROUP] = GroupSettings(10_000, 2_000)
-    assert heartbeat(host, "ann").heartbeat_interval_ms == 2_000
-    heartbeat(host, "bob", session_ms=20_000)
-    host.advance(10_000)
-    assert members(host) == ["bob"]
-    host.advance(10_000)
-    assert members(host) == []
-
-
-def test_the_host_is_told_who_is_lost(host: Host) -> None:
-    heartbeat(host, "ann")
-    host.now = Timestamp(host.now + SESSION_MS)
-    decision = host.machine.on_deadline(host.now)
-    assert [(each.group_id, each.member_id) for each in decision.reply.lost] == [(GROUP, "ann")]
-    assert host.machine.statistics.total.sessions_expired == 1
-
-
-def test_what_makes_no_sense_is_refused(host: Host) -> None:
-    with pytest.raises(InvalidGroupRequest):
-        heartbeat(host, "")
-    with pytest.raises(InvalidSessionTimeout):
-        heartbeat(host, "ann", session_ms=1)
-    request = ShareHeartbeatRequest(group_id=GROUP, member_id="ann", member_epoch=0)
-    with pytest.raises(InvalidGroupRequest):
-        host.machine.share_heartbeat(host.now, request)
-    heartbeat(host, "ann")
-    heartbeat(host, "bob")
-    with pytest.raises(GroupMaxSizeReached):
-        heartbeat(host, "cleo")
-    heartbeat(host, "ann")
-    with pytest.raises(GroupNotEmpty):
-        host.machine.delete_share_group(host.now, GROUP)
-
-
-def test_a_group_has_members_of_one_mode(host: Host) -> None:
-    heartbeat(host, "ann")
-    with pytest.raises(GroupModeConflict, match="with 1 members"):
-        ConsumerClient(host).heartbeat()
-    with pytest.raises(GroupModeConflict):
-        ClassicClient(host).join()
-    heartbeat(host, "ann", -1)
-    reader = ConsumerClient(host)
-    reader.heartbeat()
-    with pytest.raises(GroupModeConflict, match="streams"):
-        heartbeat(host, "ann")
-    reader.leave()
-    assert heartbeat(host, "ann").member_epoch == 3
-    heartbeat(host, "ann", -1)
-    host.run(host.machine.delete_share_group(host.now, GROUP))
-    host.restart()
-    assert not host.machine.share_groups()
