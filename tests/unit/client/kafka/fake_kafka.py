@@ -7,10 +7,24 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v11.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
 from goqueue.client.kafka import Node
+from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey, has_flexible_response_header
 from goqueue.wire.frames import RequestHeader, encode_frame, parse_header
-from goqueue.wire.messages import encode_response
+from goqueue.wire.messages import build, encode_response
 
 CLOSE = object()
 """Instead of an answer: close the connection."""
@@ -86,3 +100,36 @@ class FakeKafka:
             stream.write(b"".join(encode_frame(header.correlation_id, flexible, [body])))
         stream.flush()
         return True
+
+
+def described(*leaders: Node) -> MetadataResponse:
+    """A topic `t` whose partitions are led by these."""
+    return build(
+        MetadataResponse,
+        brokers=tuple(
+            build(MetadataResponseBroker, node_id=index, host=node.host, port=node.port)
+            for index, node in enumerate(leaders)
+        ),
+        topics=(
+            build(
+                MetadataResponseTopic,
+                name="t",
+                partitions=tuple(
+                    build(MetadataResponsePartition, partition_index=index, leader_id=index)
+                    for index in range(len(leaders))
+                ),
+            ),
+        ),
+    )
+
+
+def offsets(*found: tuple[int, int], code: ErrorCode = ErrorCode.none) -> ListOffsetsResponse:
+    partitions = tuple(
+        build(ListOffsetsPartitionResponse, partition_index=index, offset=offset, error_code=code)
+        for index, offset in found
+    )
+    topic = build(ListOffsetsTopicResponse, name="t", partitions=partitions)
+    return build(ListOffsetsResponse, topics=(topic,))
+
+
+WHERE = TopicPartition(TopicName("t"), 0)

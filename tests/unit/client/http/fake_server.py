@@ -7,6 +7,8 @@ import httpx
 import msgspec
 
 from goqueue.api.messages import MessageBody, MessagePage
+from goqueue.api.topics import Offsets, TopicDetail
+from goqueue.client import Client
 
 Answer = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]
 
@@ -59,3 +61,20 @@ def page(
     following = next_offset if next_offset is not None else (offsets[-1] + 1 if offsets else 0)
     end = following if high_watermark is None else high_watermark
     return said(200, MessagePage(messages, following, end, at_end))
+
+
+def client_of(server: FakeServer, **options: object) -> Client:
+    return Client("http://queue.test", transport=server.transport, **options)  # type: ignore[arg-type]
+
+
+TOPIC = TopicDetail(
+    name="t",
+    topic_id="id",
+    partitions=2,
+    created_at=None,
+    internal=False,
+    settings={},
+    total_messages=3,
+    total_size_bytes=10,
+    partition_offsets={0: Offsets(0, 1, 2), 1: Offsets(5, 9, 10)},
+)

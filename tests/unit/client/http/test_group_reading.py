@@ -7,15 +7,13 @@ import msgspec
 import pytest
 
 from goqueue.api.groups import (
-    GroupList,
     GroupMessage,
-    GroupSummary,
     MembershipBody,
     PollBody,
 )
-from goqueue.client import AsyncClient, Client, GroupReading, errors
+from goqueue.client import GroupReading, errors
 from goqueue.model.topic_partition import TopicPartition
-from tests.unit.client.fake_server import FakeServer, refused, said
+from tests.unit.client.http.fake_server import FakeServer, client_of, refused, said
 
 MEMBERSHIP: Final[dict[str, Any]] = {
     "member_id": "m",
@@ -42,10 +40,6 @@ def polled(*offsets: int, poll_id: int = 7, generation: int = 1) -> httpx.Respon
     return said(
         200, PollBody(**answer, messages=messages, next_offsets={}, poll_id=poll_id, problems=[])
     )
-
-
-def client_of(server: FakeServer) -> Client:
-    return Client("http://queue.test", transport=server.transport, retries=1)
 
 
 def test_each_poll_says_what_the_last_answer_was():
@@ -101,16 +95,3 @@ def test_other_refusals_are_the_caller_s():
     client.join(reading)
     with pytest.raises(errors.TopicNotFound):
         client.poll(reading)
-
-
-async def test_both_clients_have_the_same_verbs():
-    server = FakeServer(
-        said(200, GroupList([], "a")),
-        said(200, GroupList([GroupSummary("b", "Empty", 0, 1, "consumer")])),
-    )
-    async with AsyncClient("http://queue.test", transport=server.transport) as client:
-        assert [each.id for each in await client.groups()] == ["b"]
-    assert server.requests[1].url.params["after"] == "a"
-    verbs = {"groups", "group", "group_lag", "group_offsets", "reset_offsets", "delete_group"}
-    verbs |= {"join", "poll", "heartbeat", "commit", "leave"}
-    assert all(hasattr(kind, verb) for kind in (Client, AsyncClient) for verb in verbs)
