@@ -20,7 +20,7 @@ import msgspec
 
 from goqueue._version import __version__
 from goqueue.broker.doctor.examination import Examination, examine
-from goqueue.broker.storage.partition_store import LEDGER
+from goqueue.broker.storage.bundle import LEDGER
 from goqueue.cli.failures import ExitCode, Failure
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log.inspection import LogReport

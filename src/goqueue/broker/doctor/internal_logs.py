@@ -28,8 +28,8 @@ from goqueue.broker.broker import (
 from goqueue.broker.groups.coordinator import view_of
 from goqueue.broker.storage import snapshot_file
 from goqueue.broker.storage.backups import SNAPSHOTS
+from goqueue.broker.storage.bundle import LEDGER
 from goqueue.broker.storage.orphans import Orphan
-from goqueue.broker.storage.partition_store import LEDGER
 from goqueue.cluster import Metadata
 from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
 from goqueue.groups import GroupMachine

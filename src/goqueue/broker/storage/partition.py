@@ -15,7 +15,7 @@ second at the partitions that said `on_wait`, and calls `end_overdue`.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -23,6 +23,7 @@ import msgspec
 
 from goqueue.broker.storage.file_hold import FileHold
 from goqueue.cluster.replication import (
+    Assessment,
     Follower,
     FollowerFetch,
     Leader,
@@ -52,7 +53,7 @@ from goqueue.model.errors import (
     TimedOut,
     TopicNotFound,
 )
-from goqueue.model.ids import Instant, Offset, PartitionId, Timestamp, TopicId
+from goqueue.model.ids import Epoch, Instant, NodeId, Offset, PartitionId, Timestamp, TopicId
 from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
@@ -132,25 +133,31 @@ class Partition:
             self.leader_epoch = role.epoch
             self._replicas = self._led_by(role)
             self._refuse_waiters()
-            self._wake_readers()
+            self.wake_readers()
         self._count_replicas()
         self._advance()
 
-    async def lead(self, role: Leader) -> None:
-        """Take the role once it is durable where its epoch starts.
+    async def note_epoch(self, epoch: Epoch) -> None:
+        """Return when it is durable where the epoch starts, which this node is about to lead.
 
-        Then this node can tell its followers where their logs and its own part, whatever it has
-        written since, and whatever becomes of that.
+        Then it can tell its followers where their logs and its own part, whatever it has written
+        since, and whatever becomes of that.
         """
         await self._ready_for_work()
-        entries, point = self.log.begin_epoch(role.epoch), self.log.sync_point()
+        if self.leader_epoch != epoch:
+            raise self._not_leader()
+        entries, point = self.log.begin_epoch(epoch), self.log.sync_point()
 
         def store() -> None:
             self.log.store_epochs(entries)
             self.log.run_sync(point)
 
         await self._run(store, point)
-        self.take_role(role)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node takes its writes."""
+        return self._replicas is not None
 
     def _led_by(self, role: Role) -> Replicas | None:
         if not isinstance(role, Leader):
@@ -190,6 +197,17 @@ class Partition:
         lost = self._replicas.ack(fetch, leader_end=self.log.end_offset, now=_instant())
         self._advance()
         return lost
+
+    def assess_replicas(self, now: Instant, ineligible: Container[NodeId]) -> Assessment:
+        """For a leader: who is in sync on this log; see `Bundle.propose`."""
+        assert self._replicas is not None, f"{self} is not led here"
+        log = self.log
+        return self._replicas.assess(
+            high_watermark=log.high_watermark,
+            leader_end=log.end_offset,
+            now=now,
+            ineligible=ineligible,
+        )
 
     def _too_few(self, replicas: Replicas) -> str:
         role = replicas.role
@@ -422,9 +440,10 @@ class Partition:
                 elif not future.done():
                     future.set_result(None)
         if self._waiters:
-            self._wake_readers()
+            self.wake_readers()
 
-    def _wake_readers(self) -> None:
+    def wake_readers(self) -> None:
+        """Something is new, or may be: let them look."""
         for waiter in self._waiters:
             waiter.wake()
 
@@ -453,13 +472,14 @@ class Partition:
         if offset > log.high_watermark:
             log.high_watermark = offset
             log.producers.settle(offset)
-            self._wake_readers()
+            self.wake_readers()
 
     async def truncate_to(self, offset: Offset, *, unclean: bool = False) -> None:
         """Give up the batch that holds `offset` and all that follow, durably.
 
         Raises `OffsetOutOfRange` when they are committed and nobody says that the election was
-        `unclean`, `CorruptData` or `DiskFull`: then nothing has changed.
+        `unclean`, `NotLeader` when the role is another by then, `CorruptData` or `DiskFull`: then
+        nothing has changed.
         """
         if offset < self.log.end_offset:
             announce = truncation.announce_truncation
@@ -472,14 +492,15 @@ class Partition:
     async def _cut(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
         """All steps in one turn: a checkpoint between two of them would undo the first."""
         assert self._replicas is None, f"{self}: what a leader has is only added to"
+        role = self.role
         await self._stop_compaction()
         self.log.rewriting = True
         try:
             async with self._files.removing():
-                await self._take_turn(lambda: self._cut_in_turn(announce))
+                await self._take_turn(lambda: self._cut_in_turn(announce, role))
         finally:
             self.log.rewriting = False
-        self._wake_readers()
+        self.wake_readers()
 
     async def _stop_compaction(self) -> None:
         self.log.cut_waits = True
@@ -502,7 +523,11 @@ class Partition:
             turn.set_result(None)
             self._tell_if_failed()
 
-    async def _cut_in_turn(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
+    async def _cut_in_turn(
+        self, announce: Callable[[Disk, Log, CheckpointPoint], Cut], role: Role
+    ) -> None:
+        if self.role is not role:  # whoever wanted it has another leader now, or is the leader
+            raise self._not_leader()
         point = self.log.checkpoint_point()
         try:
             cut = await self._in_thread(lambda: announce(self._disk, self.log, point))
@@ -666,7 +691,7 @@ class Partition:
         """The topic is being deleted: write nothing more, and let nobody wait."""
         self.log.abandoned = True
         self._refuse_waiters()
-        self._wake_readers()
+        self.wake_readers()
 
     async def wait_idle(self) -> None:
         """After `abandon`: return when no thread uses the files."""

@@ -21,8 +21,10 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
 import structlog
 
+from goqueue.broker.storage.bundle import DATA, KINDS, LEDGER, Bundle, log_id
 from goqueue.broker.storage.disk_room import DiskRoom
 from goqueue.broker.storage.file_hold import FileHold
 from goqueue.broker.storage.orphans import (
@@ -35,7 +37,7 @@ from goqueue.broker.storage.orphans import (
 )
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
-from goqueue.cluster.replication import Leader, Role
+from goqueue.cluster.replication import Leader, Offline, Role
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import framed, open_log
 from goqueue.log.log import Log
@@ -47,7 +49,15 @@ from goqueue.model.errors import (
     GoQueueError,
     TopicNotFound,
 )
-from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, TopicId, TopicName
+from goqueue.model.ids import (
+    Epoch,
+    NodeId,
+    Offset,
+    PartitionId,
+    TopicId,
+    TopicIdPartition,
+    TopicName,
+)
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings, topic_settings
 from goqueue.runtime import Clock, Disk, Environment
@@ -56,11 +66,12 @@ FLUSH_CHECK_SECONDS: Final = 0.1
 WATERMARK_SECONDS: Final = 1.0
 FIRST_EPOCH: Final = Epoch(0)  # of a partition's first leader
 INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
-LEDGER: Final = "ledger"  # the directory of a partition's queue ledger
+LEADING_AT_ONCE: Final = 64  # partitions that are made ready to be led
 
 Key = tuple[str, int]  # a TopicPartition; the plain pair, as each request looks it up
 OnRecovered = Callable[[TopicName, int, TopicId, Offset], Awaitable[None]]
 OnOpened = Callable[[Partition], Awaitable[None]]
+OnLed = Callable[[Topic, Bundle], Awaitable[None]]
 ReplicaOf = Callable[[TopicId | None, int], Replica | None]
 RoleOf = Callable[[TopicId | None, int], Role | None]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
@@ -86,9 +97,12 @@ class Partitions:
         self._logs = f"{data_dir}/logs"
         self._deleted = f"{data_dir}/deleted"
         self._orphaned = f"{data_dir}/orphaned"
-        self._open: dict[Key, Partition] = {}
-        self._ledgers: dict[Key, Partition] = {}
+        self._open: dict[Key, Partition] = {}  # the data of the bundles, which each request wants
+        self._bundles: dict[Key, Bundle] = {}
+        self._by_log: dict[TopicIdPartition, tuple[Bundle, str]] = {}
         self._opening: dict[tuple[Key, TopicId | None, str], asyncio.Future[Partition]] = {}
+        self._leading: dict[asyncio.Future[None], None] = {}
+        self._turns_to_lead = asyncio.Semaphore(LEADING_AT_ONCE)
         self._abandoned: dict[TopicId, list[Partition]] = {}  # of topics that are being deleted
         self._directories = threading.Lock()  # held while a topic's directory changes hands
         self._removing = threading.Lock()
@@ -105,8 +119,11 @@ class Partitions:
         self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
         # Which of several replicas this node keeps; None: it keeps the only one.
         self.replica_of: ReplicaOf = lambda _topic_id, _index: None
-        # What this node is to a partition; None: its leader, without any followers.
+        # What this node is to a partition when that is first used; later `change_role` tells.
+        # None: its leader, without any followers.
         self.role_of: RoleOf = lambda _topic_id, _index: None
+        self.on_led: OnLed = _nobody_leads  # all logs of the partition take writes
+        self.on_resigned: Callable[[Bundle], None] = lambda _bundle: None  # none does any more
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -116,7 +133,7 @@ class Partitions:
 
     def logs(self) -> list[Partition]:
         """Those that are open, and the ledgers beside them."""
-        return [*self._open.values(), *self._ledgers.values()]
+        return [log for bundle in self._bundles.values() for log in bundle]
 
     def opened(self, topic: str, index: int) -> Partition | None:
         return self._open.get((topic, index))
@@ -126,10 +143,9 @@ class Partitions:
         partition = self._open.get((topic.name, index))
         if partition is not None and partition.topic_id == topic.topic_id:
             return partition
-        topic.check_partition(index)
-        key = (topic.name, index)
-        work = functools.partial(self._open_partition, key, topic.settings, topic.topic_id)
-        return await self._opened_once(key, topic.topic_id, work)
+        partition = await self.open_log(topic, index, DATA)
+        await self.bundle(topic, index).lead()
+        return partition
 
     @property
     def opening_count(self) -> int:
@@ -155,20 +171,105 @@ class Partitions:
 
     async def internal(self, name: str, settings: TopicSettings) -> Partition:
         """The one partition of a log that must be there before there is any metadata."""
-        key = (name, 0)
-        return await self._opened_once(key, None, lambda: self._open_partition(key, settings, None))
+        bundle = self._bundle_of(name, None, 0)
+        work = functools.partial(self._open_partition, bundle, settings)
+        return await self._opened_once(bundle, DATA, work)
+
+    # --- bundles ----------------------------------------------------------------------------------
+
+    def bundle(self, topic: Topic, index: int) -> Bundle:
+        """The logs of a partition as one; nothing is opened for it."""
+        topic.check_partition(index)
+        return self._bundle_of(topic.name, topic.topic_id, index)
+
+    def find_bundle(self, log_id: TopicId, index: int) -> tuple[Bundle, str] | None:
+        """The bundle that a log belongs to, and the log's kind, by what other nodes call it.
+
+        None when this node was not told of the partition, or has not used it.
+        """
+        return self._by_log.get(TopicIdPartition(log_id, index))
+
+    def change_role(self, topic: Topic, index: int, role: Role) -> asyncio.Future[None]:
+        """What this node is to the partition from now on, in all its logs.
+
+        What the former role allowed ends before this returns: writes, and waits for commits.  Done
+        when it is so; to lead, the logs are opened, and note where the epoch begins.  If that
+        fails the partition is offline here, and the error is the future's.
+        """
+        bundle = self.bundle(topic, index)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        before = bundle.role
+        if role == before:
+            return done
+        bundle.change_role(role)
+        if isinstance(role, Leader) and isinstance(before, Leader) and before.epoch == role.epoch:
+            return done  # another ISR
+        self.on_resigned(bundle)
+        if not isinstance(role, Leader):
+            return done
+        leading = asyncio.ensure_future(self._lead(topic, bundle, role.epoch))  # rule-ok: `close`
+        self._leading[leading] = None
+        leading.add_done_callback(self._led)
+        return leading
+
+    async def _lead(self, topic: Topic, bundle: Bundle, epoch: Epoch) -> None:
+        index = bundle.index
+        try:
+            async with self._turns_to_lead:
+                await self.open_log(topic, index, DATA)
+                directory = self.ledger_directory(topic.name, index)
+                if await self._disk.in_background(lambda: self._disk.exists(directory)):
+                    await self.open_log(topic, index, LEDGER)
+                await bundle.lead()
+            if bundle.leads:
+                await self.on_led(topic, bundle)
+        except GoQueueError as error:
+            role = bundle.role
+            if isinstance(role, Leader) and role.epoch == epoch and not bundle.leads:
+                bundle.change_role(Offline(str(error), epoch))
+            raise
+
+    def _led(self, leading: asyncio.Future[None]) -> None:
+        del self._leading[leading]
+        error = None if leading.cancelled() else leading.exception()
+        if error is not None:
+            _log.error("partition not led", problem=str(error))
+
+    def _bundle_of(self, topic: str, topic_id: TopicId | None, index: int) -> Bundle:
+        bundle = self._bundles.get((topic, index))
+        if bundle is None or bundle.topic_id != topic_id:
+            if topic_id is not None and not self.topic_exists(topic_id):
+                raise TopicNotFound(f"topic {topic!r} was deleted")
+            role = self.role_of(topic_id, index)
+            bundle = Bundle(topic, topic_id, PartitionId(index), role)
+            self._bundles[topic, index] = bundle
+            if topic_id is not None:
+                for kind in KINDS:
+                    self._by_log[TopicIdPartition(log_id(topic_id, kind), index)] = bundle, kind
+        return bundle
+
+    async def open_log(self, topic: Topic, index: int, kind: str) -> Partition:
+        """One log of a bundle, opened when it is not, whatever this node is to it.
+
+        For who copies it: others ask for the partition, or its ledger.
+        """
+        bundle = self.bundle(topic, index)
+        found = bundle.find(kind)
+        if found is not None:
+            return found
+        open_log = self._open_partition if kind == DATA else self._open_ledger
+        return await self._opened_once(
+            bundle, kind, functools.partial(open_log, bundle, topic.settings)
+        )
 
     # --- ledgers ----------------------------------------------------------------------------------
 
     async def ledger(self, topic: Topic, index: int) -> Partition:
         """The log of the partition's queue ledger; it begins when it is first asked for."""
-        found = self._ledgers.get((topic.name, index))
-        if found is not None and found.topic_id == topic.topic_id:
-            return found
-        topic.check_partition(index)
-        key = (topic.name, index)
-        work = functools.partial(self._open_ledger, key, topic.topic_id)
-        return await self._opened_once(key, topic.topic_id, work, LEDGER)
+        ledger = await self.open_log(topic, index, LEDGER)
+        await self.bundle(topic, index).lead()
+        return ledger
 
     def ledger_directory(self, topic: str, index: int) -> str:
         return f"{self._logs}/{topic}/{index}/{LEDGER}"
@@ -201,29 +302,26 @@ class Partitions:
             return []
         return [index for index in found if topic.has_partition(index)]
 
-    async def _open_ledger(self, key: Key, topic_id: TopicId) -> Partition:
-        topic, index = key
-        settings = topic_settings(INTERNAL_SETTINGS)
-        log, recovery = await self._disk.in_background(
-            lambda: self._open_log(topic, index, settings, topic_id, f"/{LEDGER}")
-        )
+    async def _open_ledger(self, bundle: Bundle, settings: TopicSettings) -> Partition:
+        topic, index = bundle.topic, bundle.index
+        own = _ledger_settings(settings)
+        log, recovery = await self._disk.in_background(lambda: self._open_log(bundle, own, LEDGER))
         self._tell_recovery(topic, index, recovery)
         log.close()
-        ledger = self._made(key, topic_id, log, LEDGER)
+        ledger = self._made(bundle, log, LEDGER)
         await self._refuse_deleted(ledger)
-        self._ledgers[key] = ledger
+        bundle.add(ledger)
         return ledger
 
     # --- opening ----------------------------------------------------------------------------------
 
     async def _opened_once(
         self,
-        key: Key,
-        topic_id: TopicId | None,
+        bundle: Bundle,
+        kind: str,
         work: Callable[[], Coroutine[Any, Any, Partition]],
-        kind: str = "",
     ) -> Partition:
-        opening = key, topic_id, kind
+        opening = (bundle.topic, int(bundle.index)), bundle.topic_id, kind
         waiting = self._opening.get(opening)
         if waiting is None:
             waiting = asyncio.ensure_future(work())  # rule-ok: `close` waits for it
@@ -231,32 +329,32 @@ class Partitions:
             waiting.add_done_callback(lambda _: self._opening.pop(opening, None))
         return await asyncio.shield(waiting)
 
-    async def _open_partition(
-        self, key: Key, settings: TopicSettings, topic_id: TopicId | None
-    ) -> Partition:
-        topic, index = key
+    async def _open_partition(self, bundle: Bundle, settings: TopicSettings) -> Partition:
+        topic, index, topic_id = bundle.topic, bundle.index, bundle.topic_id
         log, recovery = await self._disk.in_background(
-            lambda: self._open_log(topic, index, settings, topic_id)
+            lambda: self._open_log(bundle, settings, DATA)
         )
         self._tell_recovery(topic, index, recovery)
         log.close()  # until it is used: whoever opens ten thousand needs few handles
         if topic_id is not None:
             await self.on_recovered(TopicName(topic), index, topic_id, log.end_offset)
-        partition = self._made(key, topic_id, log)
-        if topic_id is not None:
+        partition = self._made(bundle, log, DATA)
+        if topic_id is not None and bundle.role is None:
             await self._on_opened(partition)
         await self._refuse_deleted(partition)
-        self._open[key] = partition
+        bundle.add(partition)
+        self._open[topic, index] = partition
         return partition
 
-    def _made(self, key: Key, topic_id: TopicId | None, log: Log, kind: str = "") -> Partition:
-        topic, index = key
+    def _made(self, bundle: Bundle, log: Log, kind: str) -> Partition:
+        # Epochs never fall.  Whoever was told a role takes it when the log is added to the others.
+        epoch = max(FIRST_EPOCH, log.epochs.latest)
         return Partition(
-            topic,
-            topic_id,
-            PartitionId(index),
+            bundle.topic,
+            bundle.topic_id,
+            bundle.index,
             log,
-            self._role(topic_id, index, log),
+            Leader.alone(self._node_id, epoch),
             self._disk,
             self._note_dirty,
             self._note_flush,
@@ -274,32 +372,22 @@ class Partitions:
             await partition.wait_idle()
             raise TopicNotFound(f"topic {partition.topic!r} was deleted")
 
-    def _role(self, topic_id: TopicId | None, index: int, log: Log) -> Role:
-        role = self.role_of(topic_id, index)
-        if role is not None:
-            return role
-        epoch = max(FIRST_EPOCH, log.epochs.latest)  # epochs never fall
-        return Leader.alone(self._node_id, epoch)
-
     def leader_epoch(self, topic: Topic, index: int) -> Epoch:
         """That of its role; of a partition that is not open, what it was when it was created."""
         partition = self._open.get((topic.name, index))
         return FIRST_EPOCH if partition is None else partition.leader_epoch
 
-    def _open_log(
-        self,
-        topic: str,
-        index: int,
-        settings: TopicSettings,
-        topic_id: TopicId | None,
-        beside: str = "",
-    ) -> tuple[Log, Recovery]:
+    def _open_log(self, bundle: Bundle, settings: TopicSettings, kind: str) -> tuple[Log, Recovery]:
         """Blocking."""
+        topic, topic_id = bundle.topic, bundle.topic_id
+        replica = self.replica_of(topic_id, bundle.index)
         if topic_id is not None:
             with self._directories:
                 self._claim_directory(topic, topic_id)
-        replica = self.replica_of(topic_id, index)
-        return open_log(self._disk, f"{self._logs}/{topic}/{index}{beside}", settings, replica)
+            if replica is not None:
+                replica = msgspec.structs.replace(replica, topic_id=log_id(topic_id, kind))
+        directory = f"{self._logs}/{topic}/{bundle.index}"
+        return open_log(self._disk, f"{directory}/{kind}".rstrip("/"), settings, replica)
 
     def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
         """Blocking.  A directory left by another topic of the same name is moved away first.
@@ -346,23 +434,30 @@ class Partitions:
 
     def apply_settings(self, topic: Topic) -> None:
         for index in range(topic.partitions):
-            partition = self._open.get((topic.name, index))
-            if partition is not None:
-                partition.apply_settings(topic.settings)
+            bundle = self._bundles.get((topic.name, index))
+            for log in bundle or ():
+                is_data = log.kind == DATA
+                log.apply_settings(topic.settings if is_data else _ledger_settings(topic.settings))
 
     def abandon(self, topic: Topic) -> None:
         """Let nobody find or use the topic's partitions any more; `delete` follows."""
         keys = [(topic.name, index) for index in range(topic.partitions)]
-        self._abandoned[topic.topic_id] = []
-        for known in (self._open, self._ledgers):
-            found = [known[key] for key in keys if key in known]
-            mine = [each for each in found if each.topic_id == topic.topic_id]
-            self._abandoned[topic.topic_id] += mine
-            for partition in mine:
-                del known[partition.topic, partition.index]
-        for partition in self._abandoned[topic.topic_id]:
-            self._dirty.pop(partition, None)
-            partition.abandon()
+        found = [self._bundles[key] for key in keys if key in self._bundles]
+        mine = [bundle for bundle in found if bundle.topic_id == topic.topic_id]
+        self._abandoned[topic.topic_id] = [log for bundle in mine for log in bundle]
+        for bundle in mine:
+            self._forget(bundle)
+        for log in self._abandoned[topic.topic_id]:
+            self._dirty.pop(log, None)
+            log.abandon()
+
+    def _forget(self, bundle: Bundle) -> None:
+        key = (bundle.topic, int(bundle.index))
+        del self._bundles[key]
+        self._open.pop(key, None)
+        if bundle.topic_id is not None:
+            for kind in KINDS:
+                del self._by_log[TopicIdPartition(log_id(bundle.topic_id, kind), bundle.index)]
 
     async def delete(self, topic: Topic) -> bool:
         """Take the topic's data away.  What a crash or an error leaves goes at the next start.
@@ -493,8 +588,8 @@ class Partitions:
         """Let the logs that have several replicas remember how far they are committed."""
         while True:
             await self._clock.sleep(WATERMARK_SECONDS)
-            for partition in self:
-                partition.log.store_watermark()
+            for log in self.logs():
+                log.log.store_watermark()
 
     async def run_checkpoints(self) -> None:
         while True:
@@ -545,8 +640,8 @@ class Partitions:
         """Roll an old active segment and remove what the topic need not keep."""
         now = self._clock.now()
         log = partition.log
-        if log.failed is not None or log.abandoned:
-            return
+        if log.failed is not None or log.abandoned or not partition.leads:
+            return  # followers do as their leader does
         if log.is_old(now):
             log.roll()
         if log.knows_times:
@@ -588,14 +683,14 @@ class Partitions:
 
     async def close(self) -> None:
         """What cannot be brought in good order now is so at the next start."""
-        if self._opening:
-            await asyncio.wait(self._opening.values())
+        await asyncio.gather(*self._leading, *self._opening.values(), return_exceptions=True)
         closed = await asyncio.gather(
             *(_guarded("closing", partition, partition.close) for partition in self.logs())
         )
         self.closed_cleanly = all(closed) and not self.read_only()
         self._open.clear()
-        self._ledgers.clear()
+        self._bundles.clear()
+        self._by_log.clear()
 
     def reconfigure(self, config: StorageConfig) -> None:
         self._config = config
@@ -616,6 +711,16 @@ async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]
         _log.error(f"{what} failed", partition=str(where), problem=str(error))
         return False
     return True
+
+
+def _ledger_settings(settings: TopicSettings) -> TopicSettings:
+    """A ledger is committed by the same replicas as the messages that it is about."""
+    own = topic_settings(INTERNAL_SETTINGS)
+    return msgspec.structs.replace(own, min_insync_replicas=settings.min_insync_replicas)
+
+
+async def _nobody_leads(_topic: Topic, _bundle: Bundle) -> None:
+    return
 
 
 async def _nobody_minds(_topic: TopicName, _index: int, _topic_id: TopicId, _end: Offset) -> None:

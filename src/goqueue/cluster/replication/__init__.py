@@ -9,7 +9,14 @@ from goqueue.cluster.replication.follower import (
     truncation_offset,
 )
 from goqueue.cluster.replication.lag import LagLimits
-from goqueue.cluster.replication.leader import FollowerFetch, IsrMember, IsrProposal, Replicas
+from goqueue.cluster.replication.leader import (
+    Assessment,
+    FollowerFetch,
+    IsrMember,
+    IsrProposal,
+    Replicas,
+    propose_isr,
+)
 from goqueue.cluster.replication.progress import LostData, ReplicaProgress
 from goqueue.cluster.replication.roles import (
     Follower,
@@ -20,6 +27,7 @@ from goqueue.cluster.replication.roles import (
 )
 
 __all__ = [
+    "Assessment",
     "Diverged",
     "Election",
     "Follower",
@@ -39,5 +47,6 @@ __all__ = [
     "effective_min_insync",
     "eligible_after",
     "find_divergence",
+    "propose_isr",
     "truncation_offset",
 ]

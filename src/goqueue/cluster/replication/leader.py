@@ -13,7 +13,7 @@ That a proposal was refused changes nothing: a copy of it may still be on its wa
 when the reason is gone.  Only a newer partition epoch makes it void, so one is asked for.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -63,8 +63,19 @@ class IsrProposal(msgspec.Struct, frozen=True):
     slow: frozenset[NodeId] = frozenset()  # that leave for their slowness alone
 
 
+class Assessment(msgspec.Struct, frozen=True, kw_only=True):
+    """How the replicas of one log do; `propose_isr` makes a proposal of those of all logs."""
+
+    role: Leader
+    min_insync_replicas: int
+    entering: frozenset[NodeId]  # that could join
+    lagging: frozenset[NodeId]  # that must leave
+    slow: frozenset[NodeId]  # that had better leave
+    node_epochs: dict[NodeId, NodeEpoch]
+
+
 class Replicas:
-    """Of one partition, in one epoch of its leader."""
+    """Of one log, in one epoch of its leader."""
 
     __slots__ = (
         "_counted",
@@ -175,23 +186,39 @@ class Replicas:
     ) -> IsrProposal | None:
         """A better ISR, if there is one; or the same, to end what was proposed and not granted.
 
-        For a shell that waits for one answer before it asks again.  `ineligible` are nodes that
-        are fenced or draining: the controller would refuse them.
+        For a partition of one log (else see `assess`), and for a shell that waits for one answer
+        before it asks again.  `ineligible` are nodes that are fenced or draining: the controller
+        would refuse them.
         """
-        role = self.role
+        return propose_isr(
+            [
+                self.assess(
+                    high_watermark=high_watermark,
+                    leader_end=leader_end,
+                    now=now,
+                    ineligible=ineligible,
+                )
+            ]
+        )
+
+    def assess(
+        self,
+        *,
+        high_watermark: Offset,
+        leader_end: Offset,
+        now: Instant,
+        ineligible: Container[NodeId] = frozenset(),
+    ) -> Assessment:
+        """As `propose`, for a partition of several logs."""
         medians = self._medians(now)
-        entering = self._entering(medians, high_watermark, now, ineligible)
-        staying = role.isr - self._lagging(leader_end, now)
-        slow = self._slow(medians, staying)
-        isr = (staying - slow) | entering
-        if isr == role.isr and not role.joining:
-            return None
-        return IsrProposal(
-            role.epoch,
-            role.partition_epoch,
-            tuple(IsrMember(node, self._epoch_of(node)) for node in sorted(isr)),
-            msgspec.structs.replace(role, joining=role.joining | entering),
-            slow,
+        lagging = self._lagging(leader_end, now)
+        return Assessment(
+            role=self.role,
+            min_insync_replicas=self._min_insync_replicas,
+            entering=self._entering(medians, high_watermark, now, ineligible),
+            lagging=lagging,
+            slow=self._slow(medians, self.role.isr - lagging),
+            node_epochs={node: self._epoch_of(node) for node in self.role.replicas},
         )
 
     def note_left_out(self, slow: frozenset[NodeId], now: Instant) -> None:
@@ -254,6 +281,31 @@ class Replicas:
             and each.synced_offset >= needed
             and node not in ineligible
         )
+
+
+def propose_isr(logs: Sequence[Assessment]) -> IsrProposal | None:
+    """For all logs of a partition: who joins is in sync on each, who lags on one leaves."""
+    if not logs:
+        return None
+    role, min_insync_replicas = logs[0].role, logs[0].min_insync_replicas
+    entering = frozenset.intersection(*(log.entering for log in logs))
+    staying = role.isr.difference(*(log.lagging for log in logs))
+    slow = frozenset[NodeId]()
+    for log in logs:
+        some = slow | (log.slow & staying)
+        without = msgspec.structs.replace(role, isr=staying - some)
+        if without.has_enough_replicas(min_insync_replicas):
+            slow = some
+    isr = (staying - slow) | entering
+    if isr == role.isr and not role.joining:
+        return None
+    return IsrProposal(
+        role.epoch,
+        role.partition_epoch,
+        tuple(IsrMember(node, max(log.node_epochs[node] for log in logs)) for node in sorted(isr)),
+        msgspec.structs.replace(role, joining=role.joining | entering),
+        slow,
+    )
 
 
 def _median_of(medians: Medians, nodes: Container[NodeId]) -> float | None:

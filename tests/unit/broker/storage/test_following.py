@@ -5,13 +5,14 @@ import asyncio
 import pytest
 
 from goqueue.broker import Partition
+from goqueue.broker.storage.bundle import Bundle
 from goqueue.broker.storage.partition import REPLACEMENT_RETRY_SECONDS
 from goqueue.cluster.replication import Follower, Leader
 from goqueue.log import Log, epochs, open_log
 from goqueue.log.replica import Replica
 from goqueue.model import batch as batches
 from goqueue.model.errors import DiskFull, NotLeader, OffsetOutOfRange
-from goqueue.model.ids import Epoch, NodeId, Offset
+from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.testing.sim import SimDisk
@@ -209,10 +210,12 @@ def test_a_follower_begins_where_its_leader_does():
 def test_a_leader_writes_once_the_start_of_its_epoch_is_durable():
     async def story(disk: SimDisk) -> None:
         partition = following(disk, 3)
-        role = Leader.alone(NODE, Epoch(4))
-        leading = asyncio.ensure_future(partition.lead(role))
+        bundle = Bundle("topic", None, PartitionId(0), partition.role)
+        bundle.add(partition)
+        bundle.change_role(Leader.alone(NODE, Epoch(4)))
+        leading = asyncio.ensure_future(bundle.lead())
         await asyncio.sleep(0)
-        with pytest.raises(NotLeader):
+        with pytest.raises(NotLeader, match="about to lead it, in epoch 4"):
             append(partition, "too early")
         await leading
         stored = epochs.load(disk.crash(), "/log")
