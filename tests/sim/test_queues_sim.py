@@ -160,8 +160,10 @@ class Audit:
                 for record in [record for lot in lots for record in lot.records]:
                     story = read_failure_history(record)
                     assert story is not None
-                    assert story.letter_id not in ids, f"{story.letter_id} is buried twice"
-                    ids.add(story.letter_id)
+                    assert story.dead_letter_id not in ids, (
+                        f"{story.dead_letter_id} is written twice"
+                    )
+                    ids.add(story.dead_letter_id)
                     found[record.value or b""] += 1
         return found
 

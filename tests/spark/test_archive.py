@@ -64,9 +64,7 @@ def test_an_archive_without_its_checkpoint_goes_on_where_its_tables_end(
     assert places(rows) == [(0, n) for n in range(55)] + [(1, n) for n in range(5)]
 
 
-def test_json_grows_columns_and_bad_rows_go_to_the_letters(
-    run, fill: Fill, topic: str, tmp_path: Path
-):
+def test_json_grows_columns_and_bad_rows_are_rejected(run, fill: Fill, topic: str, tmp_path: Path):
     fill(topic, 0, ['{"id": 1}', "oops", '{"id": 2, "name": "x"}'])
     fill(topic, 1, ['{"id": "wrong"}', '{"id": 4, "at": {"city": "y"}}'])
     run(topic, decode="json", fields="id bigint")
@@ -75,8 +73,8 @@ def test_json_grows_columns_and_bad_rows_go_to_the_letters(
     rows = read_table(tmp_path / "lake", topic, decoded=True)
     assert [row["id"] for row in rows] == [1, 2, 5, 4]
     assert rows[2]["at"] == {"city": None, "zip": 7}
-    letters = read_table(tmp_path / "lake", f"{topic}_dlq")
-    assert [row["value"] for row in letters] == [b"oops", b'{"id": "wrong"}']
+    rejected = read_table(tmp_path / "lake", f"{topic}_dlq")
+    assert [row["value"] for row in rejected] == [b"oops", b'{"id": "wrong"}']
 
 
 def test_spark_reads_a_plain_archive_by_its_days(

@@ -69,13 +69,13 @@ def test_dead_letters_are_sorted_and_driven_back_by_a_condition(
 ):
     topic = next(names)
     http.create_topic(topic, partitions=1)
-    assert job.letters_table(spark, http, topic, broker) is None
+    assert job.dead_letter_table(spark, http, topic, broker) is None
     http.publish(topic, [Message(str(number), headers={"n": str(number)}) for number in range(10)])
     for message in http.receive(topic, "workers", max_messages=10):
         even = int(message.value or b"") % 2 == 0
         http.reject(message, reason="even" if even else "odd")
 
-    letters = job.letters_table(spark, http, topic, broker)
+    letters = job.dead_letter_table(spark, http, topic, broker)
     assert letters is not None
     counted = {row["error"]: row["letters"] for row in job.triage(letters).collect()}
     assert counted == {"even": 5, "odd": 5}
@@ -89,7 +89,7 @@ def test_dead_letters_are_sorted_and_driven_back_by_a_condition(
     delivered = http.receive(topic, "workers", max_messages=10)
     back = sorted(message.value or b"" for message in delivered)
     assert back == [b"5", b"7", b"9"]
-    rest = job.letters_table(spark, http, topic, broker)
+    rest = job.dead_letter_table(spark, http, topic, broker)
     assert rest is not None
     assert rest.count() == 7
 

@@ -77,7 +77,7 @@ class TakenBody(msgspec.Struct, frozen=True):
     partitions: list[TakenPartition]
 
 
-class WhichLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DeadLetterSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which dead letters; all of them when nothing is said."""
 
     partition: PartitionNumber | None = None
@@ -94,7 +94,7 @@ class WhichLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Has this header with this value."""
 
 
-class Redrive(WhichLetters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Redrive(DeadLetterSelection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     to: Name | None = None
     """Another topic than the one they came from."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None

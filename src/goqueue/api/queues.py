@@ -335,11 +335,11 @@ class QueueSettingsBody(TakesDurations, frozen=True, forbid_unknown_fields=True,
     backoff_base_ms: DurationMs | Unset = UNSET
     """How long a message waits after its first failure; 1000."""
     backoff_factor: Annotated[float, msgspec.Meta(ge=1, le=100)] | Unset = UNSET
-    """So much longer after each further one; 2."""
+    """The wait is multiplied by this after each further failure; 2."""
     backoff_max_ms: DurationMs | Unset = UNSET
-    """And never longer than this; 60000."""
+    """The longest wait; 60000."""
     backoff_jitter: Annotated[float, msgspec.Meta(ge=0, le=1)] | Unset = UNSET
-    """So much shorter or longer, by chance; 0.2."""
+    """Random jitter, as a fraction of the wait; 0.2."""
     max_in_flight_consumer: Above0 | Unset = UNSET
     """Messages that one consumer may hold; 1000."""
     max_in_flight_group: Above0 | Unset = UNSET

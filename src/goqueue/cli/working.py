@@ -17,7 +17,7 @@ from goqueue.client.errors import ClientError, NoAnswer, Overloaded, Refused, Se
 
 WAIT_MS: Final = 10_000
 AGAIN_SECONDS: Final = 1.0  # after the server did not answer
-PATIENCE_SECONDS: Final = 60.0  # without a server
+RECONNECT_TIMEOUT_SECONDS: Final = 60.0  # without a server
 ERROR_LENGTH_MAX: Final = 500
 
 
@@ -100,7 +100,7 @@ class Worker:
 
     async def _receive(self, client: AsyncClient) -> Delivery | None:
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + PATIENCE_SECONDS
+        give_up_at = loop.time() + RECONNECT_TIMEOUT_SECONDS
         while True:
             try:
                 found = await client.receive(

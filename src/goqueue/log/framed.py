@@ -1,7 +1,7 @@
 """Small files of our own: magic, kind, version, checksum, content.
 
     0  2  "GQ"
-    2  1  kind        one letter for each kind of file
+    2  1  kind        one character for each kind of file
     3  1  version
     4  4  CRC-32C     of the content
     8     content     MessagePack

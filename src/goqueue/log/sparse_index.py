@@ -37,7 +37,7 @@ SEALED: Final = 2**32 - 1  # no offset is that far from its segment's base
 
 
 class IndexKind(msgspec.Struct, frozen=True):
-    letter: bytes
+    code: bytes
     entry: struct.Struct
 
 
@@ -165,5 +165,5 @@ class SparseIndex:
         return low
 
     def _head(self) -> bytes:
-        head = _HEAD.pack(b"GQ", self._kind.letter, _VERSION, self._base)
+        head = _HEAD.pack(b"GQ", self._kind.code, _VERSION, self._base)
         return head + _CRC.pack(crc32c(head))

@@ -1,8 +1,8 @@
-"""Dead letters: the headers that say why a message failed, and which letters were removed again.
+"""Dead letters: the headers that say why a message failed, and which ones were removed again.
 
-A dead letter is the message as it was, key, value, headers and timestamp, and headers more:
+A dead letter is the message as it was (key, value, headers, timestamp) with these further headers:
 
-    gq-dlq-id                 group/topic/partition/offset of the message; no two are alike
+    gq-dlq-id                 group/topic/partition/offset of the message; unique
     gq-dlq-topic, -partition, -offset      where it was
     gq-dlq-group, -consumer   whose it was last
     gq-dlq-reason, -error     max_failures, max_timeouts, max_deliveries, rejected, expired or
@@ -29,15 +29,15 @@ from goqueue.queue.records import DeadMessage, Move, Where
 
 SUFFIX: Final = ".dlq"
 PREFIX: Final = "gq-dlq-"
-ID_HEADER: Final = f"{PREFIX}id"
+
 ERROR_LENGTH_MAX: Final = 1_000
-RUN_BYTES_MAX: Final = 1024 * 1024  # of letters that are written at once
+RUN_BYTES_MAX: Final = 1024 * 1024  # of dead letters that are written together
 
 
 class FailureHistory(msgspec.Struct, frozen=True):
     """A dead letter's headers, read."""
 
-    letter_id: str
+    dead_letter_id: str
     topic: str
     partition: int
     offset: int
@@ -97,7 +97,7 @@ class DeadLetterIndex:
         )
 
     def count(self, start: int, end: int) -> int:
-        """Letters in [start, end) that are still there; what is no letter is counted too."""
+        """How many messages in [start, end) were not taken out, whoever wrote them."""
         first = max(start, self.floor)
         return max(0, end - first) - self.taken.count(first, max(first, end))
 
@@ -110,30 +110,30 @@ def dead_letter_topic(topic: str) -> str:
     return topic[: NAME_LENGTH_MAX - len(SUFFIX)] + SUFFIX
 
 
-def letter_id(where: Where, offset: int) -> str:
+def dead_letter_id(where: Where, offset: int) -> str:
     return f"{where.group_id}/{where.topic}/{where.partition}/{offset}"
 
 
-def to_dead_letter(where: Where, letter: DeadMessage, record: Record) -> Record:
+def to_dead_letter(where: Where, message: DeadMessage, record: Record) -> Record:
     """The record as a dead letter: with headers that say why and when it failed."""
     fields: dict[str, object] = {
-        "id": letter_id(where, letter.offset),
+        "id": dead_letter_id(where, message.offset),
         "topic": where.topic,
         "partition": where.partition,
-        "offset": letter.offset,
+        "offset": message.offset,
         "group": where.group_id,
-        "consumer": letter.consumer,
-        "reason": letter.reason,
-        "error": letter.error,
-        "attempts": letter.attempts,
-        "failures": letter.failures,
-        "timeouts": letter.timeouts,
-        "first-delivery": letter.first_at if letter.first_at >= 0 else "",
-        "last-delivery": letter.last_at if letter.last_at >= 0 else "",
-        "time": letter.died_at,
+        "consumer": message.consumer,
+        "reason": message.reason,
+        "error": message.error,
+        "attempts": message.attempts,
+        "failures": message.failures,
+        "timeouts": message.timeouts,
+        "first-delivery": message.first_at if message.first_at >= 0 else "",
+        "last-delivery": message.last_at if message.last_at >= 0 else "",
+        "time": message.died_at,
     }
     headers = tuple((PREFIX + name, str(value).encode()) for name, value in fields.items())
-    own = record.headers[: RECORD_HEADERS_MAX - len(headers)]  # the letter must be readable
+    own = record.headers[: RECORD_HEADERS_MAX - len(headers)]  # more could not be decoded
     return msgspec.structs.replace(record, headers=(*own, *headers))
 
 
@@ -156,7 +156,7 @@ def read_failure_history(record: Record) -> FailureHistory | None:
     if not fields.get("id"):
         return None
     return FailureHistory(
-        letter_id=fields["id"],
+        dead_letter_id=fields["id"],
         topic=fields.get("topic", ""),
         partition=_number(fields, "partition") or 0,
         offset=_number(fields, "offset") or 0,

@@ -96,16 +96,16 @@ def decide_lease(
     if selection.outdated and selection.drops:
         done += selection.outdated
     elif selection.outdated:
-        letters = tuple(
+        dead = tuple(
             _unleased_dead_message(state, each, now, "expired") for each in selection.outdated
         )
-        records.append(MarkedDead(state.where, letters, "outdated"))
+        records.append(MarkedDead(state.where, dead, "outdated"))
     if selection.unreadable:
-        letters = tuple(
+        dead = tuple(
             _unleased_dead_message(state, each, now, "unreadable", problem)
             for each, problem in selection.unreadable.items()
         )
-        records.append(MarkedDead(state.where, letters, "unreadable"))
+        records.append(MarkedDead(state.where, dead, "unreadable"))
     if done:
         expired = len(selection.outdated) if selection.drops else 0
         ranges = ranges_of(sorted(done))

@@ -25,7 +25,7 @@ _BY_TEXT: Final = {name.encode(): lane for lane, name in enumerate(NAMES)} | {
 
 
 def lane_of(value: bytes | None) -> int:
-    """The lane that a `gq-priority` header names, by word or number; normal for nonsense."""
+    """The lane that a `gq-priority` header names, by word or number; normal for any other."""
     if value is None:
         return NORMAL
     lane = _BY_TEXT.get(value)

@@ -414,14 +414,14 @@ class PartitionState:
         return joined(each for lease in leases for each in self.ranges_in_lease(lease))
 
     def mark_dead(self, record: MarkedDead) -> None:
-        for letter in record.dead:
-            offset = letter.offset
+        for message in record.dead:
+            offset = message.offset
             lease = self.lease_of(offset)
             if lease is not None:
                 self._leave(lease, 1, self.lane(offset))
-                self._note_history(offset, lease).deliveries = letter.attempts
+                self._note_history(offset, lease).deliveries = message.attempts
             was, self.messages[offset] = self.messages.get(offset), DEAD
-            self.dead[offset] = letter
+            self.dead[offset] = message
             self._free_key(offset, was)
 
     def move_ack_floor(self, floor: int, fence: int) -> None:

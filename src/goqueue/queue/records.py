@@ -28,7 +28,7 @@ from goqueue.queue.ranges import Ranges
 from goqueue.queue.settings import QueueSettings
 
 FORMAT_VERSION: Final = 1
-FORMER_DURABILITY: Final = {"synced": "sync", "written": "async"}  # values of `hand_outs`
+FORMER_DURABILITY: Final = {"synced": "sync", "written": "async"}  # rule-ok: of `hand_outs`
 
 # Why a message is a dead letter; `expired` is its time to live.
 Reason = Literal[
@@ -61,7 +61,7 @@ class DeadMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first_at: Timestamp  # delivered; -1 when it never was
     last_at: Timestamp
     died_at: Timestamp
-    timeouts: int = 0  # letters of before counted them as failures
+    timeouts: int = 0  # older records counted them as failures
 
 
 class GroupCreated(msgspec.Struct, frozen=True, tag="group"):
@@ -320,9 +320,9 @@ class DeadLetterSnapshot(msgspec.Struct, frozen=True, tag="letters"):
     topic: TopicName
     partition: int
     floor: Offset
-    taken: Ranges  # of the letters in the partition
-    # In a ledger: up to where the partition's own dead messages are noted as written to its dead
-    # letters.  In the log of all partitions: up to where the letters in the partition are noted.
+    taken: Ranges  # of the dead letters in the partition
+    # In a ledger: dead letters of the partition's own messages are recorded as written up to here.
+    # In the log of all partitions: dead letters in the partition are recorded up to here.
     end: Offset
     moves: tuple[Move, ...] = ()
 
@@ -399,10 +399,10 @@ def _body(data: bytes) -> memoryview:
 
 
 def _decode_former_settings(body: memoryview) -> GroupCreated | None:
-    """Of a group whose `delivery_durability` was written as `hand_outs`; None for anything else."""
+    """Of a group with the former name of `delivery_durability`; None for anything else."""
     try:
         fields = msgspec.msgpack.decode(body, type=dict[str, Any])
-        durability = FORMER_DURABILITY[fields["settings"].pop("hand_outs")]
+        durability = FORMER_DURABILITY[fields["settings"].pop("hand_outs")]  # rule-ok: stored
         fields["settings"]["delivery_durability"] = durability
         return msgspec.convert(fields, GroupCreated)
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):

@@ -88,11 +88,14 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         expired = topic.goqueue_expired if self.expired == "topic" else self.expired
         return msgspec.structs.replace(self, ttl_ms=ttl_ms, expired=expired)
 
-    def backoff_ms(self, failures: int, chance: float) -> int:
-        """How long a message waits after its `failures`-th failure; `chance` is in [0, 1)."""
+    def backoff_ms(self, failures: int, position: float) -> int:
+        """How long a message waits after its `failures`-th failure.
+
+        `position` in [0, 1) chooses from what the jitter allows.
+        """
         exponent = min(failures - 1, 64)
         plain = min(self.backoff_base_ms * self.backoff_factor**exponent, self.backoff_max_ms)
-        return round(plain * (1 - self.backoff_jitter + 2 * self.backoff_jitter * chance))
+        return round(plain * (1 - self.backoff_jitter + 2 * self.backoff_jitter * position))
 
 
 _DAY_MS = 24 * 3_600_000

@@ -159,7 +159,7 @@ def fail(
     error: str = "",
 ) -> tuple[list[QueueRecord], dict[int, Verdict]]:
     """Deliveries failed: their messages come back after a while, or become dead letters."""
-    letters: list[DeadMessage] = []
+    dead: list[DeadMessage] = []
     back: list[int] = []
     visible: list[int] = []
     verdicts: dict[int, Verdict] = {}
@@ -168,20 +168,20 @@ def fail(
         if reason is not None:
             lease = state.lease_of(offset)
             assert lease is not None, "only what is in flight can fail"
-            letters.append(dead_message(state, lease, offset, now, reason, cause, error))
+            dead.append(dead_message(state, lease, offset, now, reason, cause, error))
             verdicts[offset] = DEAD
             continue
         failures = state.failures(offset) + state.timeouts(offset) + 1
         wait_ms = delay_ms
         if wait_ms is None:
-            wait_ms = settings.backoff_ms(failures, chance(offset, failures))
+            wait_ms = settings.backoff_ms(failures, jitter_position(offset, failures))
         visible_at = Timestamp(now + wait_ms) if wait_ms else Timestamp(0)
         back.append(offset)
         visible.append(visible_at)
         verdicts[offset] = Verdict("requeued", visible_at=visible_at or now)
     records: list[QueueRecord] = []
-    if letters:
-        records.append(MarkedDead(state.where, tuple(letters), cause))
+    if dead:
+        records.append(MarkedDead(state.where, tuple(dead), cause))
     if back:
         told = error[:ERROR_LENGTH_MAX]
         records.append(Returned(state.where, tuple(back), tuple(visible), cause, now, told))
@@ -205,12 +205,12 @@ def _limit_reached(
 def reject(
     state: PartitionState, now: Timestamp, offsets: Iterable[int], reason: str
 ) -> list[QueueRecord]:
-    letters = []
+    dead = []
     for offset in offsets:
         lease = state.lease_of(offset)
         assert lease is not None, "only what is in flight can be rejected"
-        letters.append(dead_message(state, lease, offset, now, "rejected", None, reason))
-    return [MarkedDead(state.where, tuple(letters), "rejected")] if letters else []
+        dead.append(dead_message(state, lease, offset, now, "rejected", None, reason))
+    return [MarkedDead(state.where, tuple(dead), "rejected")] if dead else []
 
 
 def release(
@@ -225,26 +225,26 @@ def release(
 
     Those were delivered `deliveries_max` times; 0: no limit.
     """
-    letters: list[DeadMessage] = []
+    dead: list[DeadMessage] = []
     back: list[int] = []
     for offset in offsets:
         if 0 < deliveries_max <= state.attempt(offset):
             lease = state.lease_of(offset)
             assert lease is not None, "only what is in flight can be released"
             error = f"delivered {state.attempt(offset)} times"
-            letters.append(
+            dead.append(
                 dead_message(state, lease, offset, now, "max_deliveries", "released", error)
             )
         else:
             back.append(offset)
     records: list[QueueRecord] = []
-    if letters:
-        records.append(MarkedDead(state.where, tuple(letters), "released"))
+    if dead:
+        records.append(MarkedDead(state.where, tuple(dead), "released"))
     if back:
         visible_at = now + delay_ms if delay_ms else 0
         visible = (visible_at,) * len(back)
         records.append(Returned(state.where, tuple(back), visible, "released", now))
-    return records, frozenset(letter.offset for letter in letters)
+    return records, frozenset(message.offset for message in dead)
 
 
 def extend(
@@ -254,7 +254,7 @@ def extend(
     return [Extended(state.where, leased, now, Timestamp(now + visibility_ms))] if leased else []
 
 
-def chance(offset: int, failures: int) -> float:
+def jitter_position(offset: int, failures: int) -> float:
     """A number in [0, 1) that looks random and is the same whenever the same is decided."""
     mixed = (offset * 0x9E37_79B9_7F4A_7C15 + failures * 0xD1B5_4A32_D192_ED03) & (2**64 - 1)
     mixed = ((mixed ^ (mixed >> 31)) * 0xBF58_476D_1CE4_E5B9) & (2**64 - 1)

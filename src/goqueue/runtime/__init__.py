@@ -1,10 +1,10 @@
 """Clock, disk, network and randomness: the interfaces and the real versions."""
 
-from goqueue.runtime.chance import RealRandom
 from goqueue.runtime.clock import RealClock
 from goqueue.runtime.disk import OPEN_FILES_MAX, RealDisk
 from goqueue.runtime.environment import Clock, Disk, Environment, File, Listener, Network, Random
 from goqueue.runtime.network import RealNetwork
+from goqueue.runtime.randomness import RealRandom
 
 
 def real_environment(open_files_max: int = OPEN_FILES_MAX) -> Environment:
@@ -24,5 +24,5 @@ __all__ = [
     "RealDisk",
     "RealNetwork",
     "RealRandom",
-    "real_doors",
+    "real_environment",
 ]

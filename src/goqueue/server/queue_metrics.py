@@ -66,13 +66,13 @@ class QueueMetrics:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS_MAX):
                 self._collector.stats = await self._broker.queues.stats_ahead()
-                self._collector.letters = await self._letters()
+                self._collector.dead_letters = await self._count_dead_letters()
 
-    async def _letters(self) -> dict[str, int]:
-        letters = self._broker.queues.dead_letters
+    async def _count_dead_letters(self) -> dict[str, int]:
+        dead_letters = self._broker.queues.dead_letters
         topics = [topic.name for topic in self._broker.topics()]
         sources = [name for name in topics if self._broker.has_topic(dead_letter_topic(name))]
-        return {name: await letters.count(name) for name in sources[:TOPICS_SHOWN_MAX]}
+        return {name: await dead_letters.count(name) for name in sources[:TOPICS_SHOWN_MAX]}
 
     @contextlib.contextmanager
     def receiving(self) -> Iterator[None]:
@@ -87,7 +87,7 @@ class QueueCollector(Collector):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.stats: list[GroupStats] = []
-        self.letters: dict[str, int] = {}
+        self.dead_letters: dict[str, int] = {}
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is known before the broker runs, and nobody registers these names twice."""
@@ -104,7 +104,7 @@ class QueueCollector(Collector):
         totals = _topic_totals(shown)
         yield from _totals(totals)
         yield _dead(totals)
-        yield _letters(self.letters)
+        yield _show_dead_letters(self.dead_letters)
         yield _unwritten_dead_letters(self._broker.queues.unwritten_dead_letters())
         lanes = _lanes(shown)
         yield from _lane_gauges(lanes)
@@ -141,7 +141,7 @@ def _dead(found: Sequence[tuple[str, str, Totals]]) -> Metric:
     return family
 
 
-def _letters(counts: dict[str, int]) -> Metric:
+def _show_dead_letters(counts: dict[str, int]) -> Metric:
     family = GaugeMetricFamily(
         "goqueue_dead_letters", "Dead letters by source topic.", labels=["topic"]
     )

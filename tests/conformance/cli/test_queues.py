@@ -109,7 +109,7 @@ def test_work_nacks_what_fails(run: Run, client: Client, orders: str, eventually
     done = run("queue", "work", orders, "-g", group, "-n", "1", *command)
     assert "exit 7: away" in done.stderr
     eventually(lambda: client.dead_letters(orders).count == 1)
-    (letter,) = client.dead_letters(orders).letters
+    (letter,) = client.dead_letters(orders).messages
     assert (letter.value, letter.error) == (b"one", "exit 7: away")
 
 

@@ -5,7 +5,7 @@
 It archives what there is and ends.  Told a `commit`, it kills itself and its JVM, which is the
 driver, at a named point of its `commit`th commit of rows:
 
-    before    the files are written, and letters are committed
+    before    the files are written, and rejected rows are committed
     middle    parquet: some of the decided files are in their place; delta: the entry of the log has
               just appeared; iceberg: the metadata is written, and the catalog does not name it yet
     after     the table has them, and Spark does not know

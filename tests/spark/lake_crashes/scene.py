@@ -76,8 +76,8 @@ class Scene:
 
     def found(self, format: str) -> Counter[Any]:
         rows = read_as_others(format, self._target / self._topic)
-        letters = read_as_others(format, self._target / f"{self._topic}_dlq")
-        ids, bad = rows["id"].to_pylist(), letters["value"].to_pylist()
+        rejected = read_as_others(format, self._target / f"{self._topic}_dlq")
+        ids, bad = rows["id"].to_pylist(), rejected["value"].to_pylist()
         return Counter(ids) + Counter(each.decode() for each in bad)
 
     @property

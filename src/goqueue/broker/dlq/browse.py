@@ -39,7 +39,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     topic: str  # where it came from
     partition: int  # of the source and of the dead letters alike
-    letter_offset: Offset  # in the dead letters
+    dlq_offset: Offset  # in `{topic}.dlq`
     record: Record  # as it was: offset, key, value, headers, timestamp
     history: FailureHistory | None  # None for what somebody else put there
 
@@ -48,7 +48,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters; what is None does not matter."""
 
     partition: int | None = None
-    letter_offsets: frozenset[int] | None = None  # with `partition`
+    dlq_offsets: frozenset[int] | None = None  # with `partition`
     key: bytes | None = None
     reason: str | None = None
     group: str | None = None
@@ -92,13 +92,13 @@ class DeadLetters:
         limit: int = 100,
         after: tuple[int, int] | None = None,
     ) -> list[DeadLetter]:
-        """By partition and offset, behind `after` (partition, letter offset); no side effects."""
+        """By partition and offset, after `after` (partition, offset in the DLQ)."""
         found: list[DeadLetter] = []
         async with Barrier(self._queues):
-            async for letter in self._letters(topic, which or DeadLetterFilter(), after):
+            async for message in self._read_all(topic, which or DeadLetterFilter(), after):
                 if len(found) >= limit:
                     break
-                found.append(letter)
+                found.append(message)
         return found
 
     async def redrive(
@@ -120,24 +120,24 @@ class DeadLetters:
         moved = 0
         some: list[DeadLetter] = []
         at_once = REDRIVEN_AT_ONCE if rate is None else max(1, min(REDRIVEN_AT_ONCE, int(rate / 4)))
-        async for letter in self._letters(topic, which or DeadLetterFilter()):
+        async for message in self._read_all(topic, which or DeadLetterFilter()):
             if limit is not None and moved + len(some) >= limit:
                 break
-            if some and (len(some) >= at_once or some[-1].partition != letter.partition):
+            if some and (len(some) >= at_once or some[-1].partition != message.partition):
                 moved += await self._move(some, target, rate, moved, progress)
                 some = []
-            some.append(letter)
+            some.append(message)
         return moved + await self._move(some, target, rate, moved, progress)
 
     async def purge(self, topic: str, *, which: DeadLetterFilter | None = None) -> int:
         """Take them out for good; gives how many."""
         count = 0
         if which is not None and which != DeadLetterFilter():
-            letters = await self.browse(topic, which=which, limit=2**62)
-            for index in sorted({letter.partition for letter in letters}):
-                mine = [letter for letter in letters if letter.partition == index]
+            messages = await self.browse(topic, which=which, limit=2**62)
+            for index in sorted({message.partition for message in messages}):
+                mine = [message for message in messages if message.partition == index]
                 await self._note_taken(mine)
-            return len(letters)
+            return len(messages)
         for partition in await self._partitions(topic):
             await partition.flush_visible()
             name, index, end = (
@@ -161,7 +161,7 @@ class DeadLetters:
         count = self._services.topic(name).partitions
         return [await self._services.partition(name, index) for index in range(count)]
 
-    async def _letters(
+    async def _read_all(
         self, topic: str, which: DeadLetterFilter, after: tuple[int, int] | None = None
     ) -> AsyncIterator[DeadLetter]:
         for partition in await self._partitions(topic):
@@ -170,11 +170,11 @@ class DeadLetters:
             if after is not None and partition.index < after[0]:
                 continue
             first = after[1] + 1 if after is not None and partition.index == after[0] else 0
-            async for letter in self._letters_in(partition, topic, first):
-                if _matches(letter, which):
-                    yield letter
+            async for message in self._read_partition(partition, topic, first):
+                if _matches(message, which):
+                    yield message
 
-    async def _letters_in(
+    async def _read_partition(
         self, partition: Partition, topic: str, first: int
     ) -> AsyncIterator[DeadLetter]:
         await partition.flush_visible()
@@ -188,26 +188,26 @@ class DeadLetters:
                 if record.offset >= end:
                     return
                 if self._queues.dead_letters(name, index).is_free(record.offset):
-                    yield _letter(record, topic, index)
+                    yield _to_message(record, topic, index)
 
     # --- moving -----------------------------------------------------------------------------------
 
     async def _move(
         self,
-        letters: Sequence[DeadLetter],
+        messages: Sequence[DeadLetter],
         target: str | None,
         rate: float | None,
         moved: int,
         progress: Callable[[int], None] | None,
     ) -> int:
-        """Some letters of one partition, in order."""
-        if not letters:
+        """Some dead letters of one partition, in order."""
+        if not messages:
             return 0
         wanted = []
-        for some, topic in _by_topic(letters, target):
+        for some, topic in _by_topic(messages, target):
             wanted += await self._batches(some, self._services.topic(topic))
-        dead_letters = TopicName(dead_letter_topic(letters[0].topic))
-        place = TopicPartition(dead_letters, letters[0].partition)
+        dead_letters = TopicName(dead_letter_topic(messages[0].topic))
+        place = TopicPartition(dead_letters, messages[0].partition)
         count = await self._redriver.move(place, wanted)
         if progress is not None:
             progress(moved + count)
@@ -215,10 +215,10 @@ class DeadLetters:
             await self._services.environment.clock.sleep(count / rate)
         return count
 
-    async def _batches(self, letters: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
+    async def _batches(self, messages: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
         by_partition: dict[int, list[DeadLetter]] = {}
-        for letter in letters:
-            by_partition.setdefault(_target_partition(letter, topic), []).append(letter)
+        for message in messages:
+            by_partition.setdefault(_target_partition(message, topic), []).append(message)
         found = []
         for index, some in by_partition.items():
             target = await self._services.partition(topic.name, index)
@@ -226,14 +226,14 @@ class DeadLetters:
             runs = split_by_size([each.record for each in some], topic.settings.max_message_bytes)
             for run in runs:
                 mine = itertools.islice(rest, len(run))
-                found.append(Wanted({each.letter_offset: each.record for each in mine}, target))
+                found.append(Wanted({each.dlq_offset: each.record for each in mine}, target))
         return found
 
-    async def _note_taken(self, letters: Sequence[DeadLetter]) -> None:
-        name = TopicName(dead_letter_topic(letters[0].topic))
-        index = letters[0].partition
+    async def _note_taken(self, messages: Sequence[DeadLetter]) -> None:
+        name = TopicName(dead_letter_topic(messages[0].topic))
+        index = messages[0].partition
         start = (await self._services.partition(name, index)).log.start_offset
-        ranges = ranges_of(sorted(letter.letter_offset for letter in letters))
+        ranges = ranges_of(sorted(message.dlq_offset for message in messages))
         await self._take(name, index, ranges, start)
 
     async def _take(self, name: TopicName, index: int, ranges: Ranges, floor: Offset) -> None:
@@ -241,7 +241,7 @@ class DeadLetters:
         await ledger.submit(lambda machine: machine.remove_dead_letters(ranges, floor))
 
 
-def _letter(record: Record, topic: str, index: int) -> DeadLetter:
+def _to_message(record: Record, topic: str, index: int) -> DeadLetter:
     history = read_failure_history(record)
     own = original(record)
     if history is not None:
@@ -249,15 +249,15 @@ def _letter(record: Record, topic: str, index: int) -> DeadLetter:
     return DeadLetter(topic, index, Offset(record.offset), own, history)
 
 
-def _matches(letter: DeadLetter, which: DeadLetterFilter) -> bool:
-    history = letter.history
-    if which.letter_offsets is not None and letter.letter_offset not in which.letter_offsets:
+def _matches(message: DeadLetter, which: DeadLetterFilter) -> bool:
+    history = message.history
+    if which.dlq_offsets is not None and message.dlq_offset not in which.dlq_offsets:
         return False
-    if which.key is not None and letter.record.key != which.key:
+    if which.key is not None and message.record.key != which.key:
         return False
     if which.header is not None:
         name, value = which.header
-        if header_value(letter.record, name) != value:
+        if header_value(message.record, name) != value:
             return False
     if which.reason is None and which.group is None and which.died_from is which.died_to is None:
         return True
@@ -271,19 +271,19 @@ def _matches(letter: DeadLetter, which: DeadLetterFilter) -> bool:
 
 
 def _by_topic(
-    letters: Sequence[DeadLetter], target: str | None
+    messages: Sequence[DeadLetter], target: str | None
 ) -> list[tuple[list[DeadLetter], str]]:
     found: dict[str, list[DeadLetter]] = {}
-    for letter in letters:
-        source = letter.history.topic if letter.history is not None else letter.topic
-        found.setdefault(target or source, []).append(letter)
+    for message in messages:
+        source = message.history.topic if message.history is not None else message.topic
+        found.setdefault(target or source, []).append(message)
     return [(some, topic) for topic, some in found.items()]
 
 
-def _target_partition(letter: DeadLetter, topic: Topic) -> int:
+def _target_partition(message: DeadLetter, topic: Topic) -> int:
     """Where it was; in another topic, where its key belongs."""
-    if topic.name == letter.topic and topic.has_partition(letter.partition):
-        return letter.partition
-    if letter.record.key is not None:
-        return murmur2_partition(letter.record.key, topic.partitions)
-    return letter.partition % topic.partitions
+    if topic.name == message.topic and topic.has_partition(message.partition):
+        return message.partition
+    if message.record.key is not None:
+        return murmur2_partition(message.record.key, topic.partitions)
+    return message.partition % topic.partitions

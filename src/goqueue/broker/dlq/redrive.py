@@ -39,7 +39,7 @@ _log = structlog.get_logger("goqueue.queues")
 class Wanted(msgspec.Struct, frozen=True):
     """Some dead letters of one partition, which fit into one batch of the target."""
 
-    letters: dict[int, Record]  # by the offset of the dead letter, ascending; as they were
+    messages: dict[int, Record]  # by the offset of the dead letter, ascending; as they were
     target: Partition
 
 
@@ -51,11 +51,11 @@ class Job:
         place: TopicPartition,
         topic_id: TopicId,
         moves: Sequence[Move],
-        letters: Mapping[int, Record] | None = None,
+        messages: Mapping[int, Record] | None = None,
     ) -> None:
         self.place = place
         self.topic_id = topic_id  # of the dead letters
-        self.letters = letters  # None: after a restart they are read again
+        self.messages = messages  # None: after a restart they are read again
         self.waiting = list(moves)
         self.written: list[tuple[Move, Committed]] = []
         self.kept: list[Move] = []
@@ -104,8 +104,8 @@ class Redriver:
             moving, _ = ledger.submit_now(lambda machine: machine.start_redrive(moves))
             if not moving:
                 return 0
-            letters = {offset: each for one in wanted for offset, each in one.letters.items()}
-            job = Job(place, self._services.topic(topic).topic_id, moving, letters)
+            messages = {offset: each for one in wanted for offset, each in one.messages.items()}
+            job = Job(place, self._services.topic(topic).topic_id, moving, messages)
             self._jobs.append(job)
             self._wanted.set()
         return await asyncio.shield(job.done)
@@ -115,7 +115,7 @@ class Redriver:
         target = wanted.target
         assert target.topic_id is not None, "nobody moves anything to the broker's own topics"
         return Move(
-            ranges_of(wanted.letters),
+            ranges_of(wanted.messages),
             TopicName(target.topic),
             target.topic_id,
             target.index,
@@ -189,8 +189,8 @@ class Redriver:
             return  # deleted meanwhile, with all that is to be noted of it
         taken = _ranges(move for move, _ in job.written)
         kept = _ranges(job.kept)
-        letters = await self._services.partition(topic, partition)
-        start = letters.log.start_offset
+        messages = await self._services.partition(topic, partition)
+        start = messages.log.start_offset
         ledger = await self._queues.ledger(self._services.topic(topic), partition)
         await ledger.submit(lambda machine: machine.remove_dead_letters(taken, start, kept))
 
@@ -199,7 +199,7 @@ class Redriver:
         target = await self._services.partition(move.topic, move.partition)
         if target.topic_id != move.topic_id:
             raise TopicNotFound(f"topic {move.topic!r} was deleted meanwhile")
-        if job.letters is None:
+        if job.messages is None:
             await target.flush_visible()
             if await holds(target, move):
                 return None
@@ -213,10 +213,10 @@ class Redriver:
 
     async def _records(self, job: Job, move: Move) -> list[Record]:
         offsets = list(each_offset(move.ranges))
-        if job.letters is not None:
-            return [job.letters[offset] for offset in offsets]
-        letters = await self._services.partition(*job.place)
-        found = await PartitionReader(letters).find(offsets)
+        if job.messages is not None:
+            return [job.messages[offset] for offset in offsets]
+        messages = await self._services.partition(*job.place)
+        found = await PartitionReader(messages).find(offsets)
         return [original(found[offset]) for offset in offsets if offset in found]
 
 

@@ -33,9 +33,9 @@ class Redrive(msgspec.Struct, kw_only=True):
 
 
 class Redrives:
-    def __init__(self, clock: Clock, letters: DeadLetters) -> None:
+    def __init__(self, clock: Clock, dead_letters: DeadLetters) -> None:
         self._clock = clock
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._known: dict[str, Redrive] = {}  # the oldest first
@@ -99,7 +99,7 @@ class Redrives:
             redrive.moved = moved
 
         try:
-            await self._letters.redrive(
+            await self._dead_letters.redrive(
                 redrive.topic,
                 which=which,
                 limit=limit,

@@ -7,9 +7,9 @@
 A message that cannot be written is neither delivered nor lost: `unwritten` lists it, and the write
 is tried again with growing delays, and whenever a topic is changed.
 
-One task writes, in order.  So letters of a partition that were written and not noted lie behind all
-noted ones (`dead_letters_end` of its ledger): a scan from there for the ids of what is still to be
-written prevents that a letter is written twice.
+One task writes, in order.  So dead letters of a partition that were written and are not recorded as
+such come after all recorded ones (`dead_letters_end` of its ledger).  Before it writes, the task
+reads the ids from there on, so that no dead letter is written twice.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from goqueue.model.ids import Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
 from goqueue.queue.dead_letter import (
+    dead_letter_id,
     dead_letter_topic,
     encode_batch,
-    letter_id,
     read_failure_history,
     split_by_size,
     to_dead_letter,
@@ -42,7 +42,7 @@ from goqueue.queue.records import DeadMessage, Where
 
 RETENTION_MS: Final = 336 * HOUR_MS
 HISTORY_BYTES_MAX: Final = 64 * 1024  # room for our headers beside the largest message
-LETTERS_AT_ONCE: Final = 100
+WRITE_MESSAGES_MAX: Final = 100
 RETRY_SECONDS: Final = 1.0  # twice as long after each failure, up to …
 RETRY_SECONDS_MAX: Final = 30.0
 
@@ -116,12 +116,12 @@ class DeadLetterWriter:
         dead = self._queues.table.dead()
         known = {state for state, _ in dead}
         self._failures = {each: why for each, why in self._failures.items() if each in known}
-        for state, letters in dead:
+        for state, messages in dead:
             failure = self._failures.get(state)
             if failure is not None and failure.retry_at > self._clock.instant():
                 continue
             try:
-                for some in _slices(letters):
+                for some in _slices(messages):
                     await self._write_some(state, some)
             except GoQueueError as error:
                 self._note_failure(state, str(error))
@@ -151,25 +151,25 @@ class DeadLetterWriter:
             where = state.where
             _log.info("dead letters written", topic=where.topic, partition=where.partition)
 
-    async def _write_some(self, state: PartitionState, letters: Sequence[DeadMessage]) -> None:
+    async def _write_some(self, state: PartitionState, messages: Sequence[DeadMessage]) -> None:
         where, ledger = state.where, self._queues.ledger_of(state)
         if ledger is None:
             return  # the topic is deleted, or the group
         await ledger.settled()  # or a crash would deliver the message again
-        records = await self._records(state, letters)
+        records = await self._records(state, messages)
         topic = TopicName(dead_letter_topic(where.topic))
         end = Offset(0)
         if records:
             target = await self._target(where, topic)
-            end = await self._write(target, ledger.ahead.dead_letters_end, where, letters, records)
+            end = await self._write(target, ledger.ahead.dead_letters_end, where, messages, records)
         await ledger.submit(
             lambda machine: machine.dead_letter(
-                where, [each.offset for each in letters], topic, end
+                where, [each.offset for each in messages], topic, end
             )
         )
 
     async def _records(
-        self, state: PartitionState, letters: Sequence[DeadMessage]
+        self, state: PartitionState, messages: Sequence[DeadMessage]
     ) -> dict[int, Record]:
         """The messages themselves, as far as they are still there."""
         where = state.where
@@ -180,13 +180,13 @@ class DeadLetterWriter:
         if source.topic_id != state.topic_id:
             return {}
         reader = PartitionReader(source, committed_only=False)  # whatever was delivered is there
-        found = await reader.find(sorted(letter.offset for letter in letters))
-        if len(found) < len(letters):
+        found = await reader.find(sorted(message.offset for message in messages))
+        if len(found) < len(messages):
             _log.warning(
                 "dead messages are gone from the log",
                 topic=where.topic,
                 partition=where.partition,
-                count=len(letters) - len(found),
+                count=len(messages) - len(found),
             )
         return found
 
@@ -209,7 +209,7 @@ class DeadLetterWriter:
         target: Partition,
         noted_end: Offset,
         where: Where,
-        letters: Sequence[DeadMessage],
+        messages: Sequence[DeadMessage],
         records: dict[int, Record],
     ) -> Offset:
         """Append those that are not there yet; gives the offset behind all of them, durable."""
@@ -219,9 +219,9 @@ class DeadLetterWriter:
             await target.flush_visible()
             written = await self._written(target, noted_end)
         missing = [
-            to_dead_letter(where, letter, records[letter.offset])
-            for letter in letters
-            if letter.offset in records and letter_id(where, letter.offset) not in written
+            to_dead_letter(where, message, records[message.offset])
+            for message in messages
+            if message.offset in records and dead_letter_id(where, message.offset) not in written
         ]
         end = target.log.end_offset
         if missing:
@@ -232,17 +232,17 @@ class DeadLetterWriter:
         self._sure.add(place)
         return end
 
-    def _append(self, target: Partition, letters: list[Record]) -> Offset:
+    def _append(self, target: Partition, messages: list[Record]) -> Offset:
         target.check_enough_replicas()
         now = self._clock.now()
         last = Offset(-1)
-        for some in split_by_size(letters, target.log.settings.max_message_bytes):
+        for some in split_by_size(messages, target.log.settings.max_message_bytes):
             data = encode_batch(some, now)
             last = target.append(data, batches.verified_headers(data), now).last_offset
         return last
 
     async def _written(self, target: Partition, noted_end: Offset) -> set[str]:
-        """The ids of letters that were written and not noted as such."""
+        """The ids of dead letters that were written and are not recorded as such."""
         reader = PartitionReader(target)
         offset = int(noted_end) if noted_end <= reader.limit else 0
         found: set[str] = set()
@@ -250,10 +250,10 @@ class DeadLetterWriter:
             offset = blocks[-1].next_offset
             for block in blocks:
                 histories = map(read_failure_history, block.records)
-                found.update(each.letter_id for each in histories if each is not None)
+                found.update(each.dead_letter_id for each in histories if each is not None)
         return found
 
 
-def _slices(letters: Sequence[DeadMessage]) -> Iterator[Sequence[DeadMessage]]:
-    for start in range(0, len(letters), LETTERS_AT_ONCE):
-        yield letters[start : start + LETTERS_AT_ONCE]
+def _slices(messages: Sequence[DeadMessage]) -> Iterator[Sequence[DeadMessage]]:
+    for start in range(0, len(messages), WRITE_MESSAGES_MAX):
+        yield messages[start : start + WRITE_MESSAGES_MAX]

@@ -147,7 +147,7 @@ class DeadLetter(Received, frozen=True, kw_only=True):
 class DeadLetters(msgspec.Struct, frozen=True):
     count: int
     """In all, whatever was asked for."""
-    letters: list[DeadLetter]
+    messages: list[DeadLetter]
     next_after: str | None = None
     """There may be more: go on behind this."""
     reasons: dict[str, int] = {}
@@ -162,8 +162,8 @@ def dead_letter(wire: DeadLetterBody, topic: str) -> DeadLetter:
 
 
 def dead_letters(wire: DeadLettersBody, topic: str) -> DeadLetters:
-    letters = [dead_letter(each, topic) for each in wire.messages]
-    return DeadLetters(wire.count, letters, wire.next_after, wire.reasons or {})
+    messages = [dead_letter(each, topic) for each in wire.messages]
+    return DeadLetters(wire.count, messages, wire.next_after, wire.reasons or {})
 
 
 HISTORY = [name for name in DeadLetter.__struct_fields__ if name not in Received.__struct_fields__]

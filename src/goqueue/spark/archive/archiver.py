@@ -1,16 +1,16 @@
 """What the driver does with a batch: let the tasks write it, then commit it, once.
 
-Each topic has a table of its own and one for its letters, the rows that do not fit; both say in
-their marks how far they are in each partition.  Tasks leave out what is below.  So a batch may be
-done any number of times, by anybody, in any division: after a crash, with a lost checkpoint, by two
-jobs at once.  What is in a table stays there and what is not comes in.
+Each topic has a table, and a second one (the DLQ) for rejected rows, which do not fit.  Marks of a
+table say which offset of each partition it has reached, and tasks leave out rows below that.  So a
+batch may be archived any number of times, by any job and split among tasks in any way: after a
+crash, with a lost checkpoint, by two jobs at once.  Each row is in its table once.
 
     1  columns that the values need are added to the table, in a commit of their own
-    2  letters are committed
+    2  rejected rows are committed
     3  rows are committed
 
-Which rows are letters depends on the row and the columns only, and these are decided first: whoever
-repeats 2 and 3 after a crash sorts the rows as before.
+Whether a row is rejected depends only on the row and the columns, and these are decided first: a
+job that repeats 2 and 3 after a crash divides the rows as before.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from goqueue.spark.archive.columns import (
     DATE,
-    LETTERS_SCHEMA,
-    LETTERS_SUFFIX,
+    DLQ_SCHEMA,
+    DLQ_SUFFIX,
     PREFIX,
     RECORD_SCHEMA,
     date_and_time,
@@ -44,7 +44,7 @@ Run = Callable[[Plan], Iterable[Report]]
 
 class ArchiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str
-    """The folder of the tables: one a topic, named as the topic, and one for its letters."""
+    """The folder of the tables: one a topic, with its name, and one for its rejected rows."""
     format: str = "parquet"
     decode: bool = False
     """Values are JSON objects: their fields become columns."""
@@ -66,7 +66,7 @@ class Archived(msgspec.Struct, frozen=True):
     """What a batch added."""
 
     rows: int
-    letters: int
+    dlq: int
     files: int
 
 
@@ -129,8 +129,8 @@ class Archiver:
             self._topics[name].grow(schemas)
 
     def _commit(self, reports: Sequence[Report]) -> Archived:
-        totals: dict[Kind, int] = {"rows": 0, "letters": 0}
-        kinds: tuple[Kind, ...] = ("letters", "rows")
+        totals: dict[Kind, int] = {"rows": 0, "dlq": 0}
+        kinds: tuple[Kind, ...] = ("dlq", "rows")
         count = 0
         for name in sorted({name for report in reports for name in report.ends}):
             ends = _ends(reports, name)
@@ -140,7 +140,7 @@ class Archiver:
                     self._topics[name].commit(kind, files, ends)
                     totals[kind] += sum(each.rows for each in files)
                     count += len(files)
-        return Archived(totals["rows"], totals["letters"], count)
+        return Archived(totals["rows"], totals["dlq"], count)
 
     def _discard(self, reports: Sequence[Report]) -> None:
         for report in reports:
@@ -159,9 +159,9 @@ class _TopicTables:
         home = Path(settings.target)
         self.tables: dict[Kind, LakeTable] = {
             "rows": open_table(settings.format, home / name, date_column=date, time_column=time),
-            "letters": open_table(
+            "dlq": open_table(
                 settings.format,
-                home / f"{name}{LETTERS_SUFFIX}",
+                home / f"{name}{DLQ_SUFFIX}",
                 date_column=DATE,
                 time_column="timestamp",
             ),
@@ -203,15 +203,15 @@ class _TopicTables:
     def plan(self) -> TopicPlan:
         return TopicPlan(
             rows=self.tables["rows"].placement(),
-            letters=self.tables["letters"].placement(),
+            dlq=self.tables["dlq"].placement(),
             schema=self._schema.serialize().to_pybytes(),
             rows_from=self._from("rows"),
-            letters_from=self._from("letters"),
+            dlq_from=self._from("dlq"),
         )
 
     def commit(self, kind: Kind, files: Sequence[DataFile], ends: Mapping[int, int]) -> None:
         table = self.tables[kind]
-        table.ensure(self._schema if kind == "rows" else LETTERS_SCHEMA)
+        table.ensure(self._schema if kind == "rows" else DLQ_SCHEMA)
         since = self._marks[kind]
         marks = {self._mark(each): end for each, end in ends.items()}
         marks = {name: end for name, end in marks.items() if end > since.get(name, 0)}
@@ -264,8 +264,8 @@ def _files(reports: Sequence[Report], topic: str, kind: Kind) -> Iterator[DataFi
 def _check_names(topics: Iterable[str]) -> None:
     names = set(topics)
     for each in sorted(names):
-        if f"{each}{LETTERS_SUFFIX}" in names:
+        if f"{each}{DLQ_SUFFIX}" in names:
             raise LakeError(
-                f"topic {each + LETTERS_SUFFIX!r} would share a table with the letters of {each!r}:"
-                " archive it into another folder"
+                f"topic {each + DLQ_SUFFIX!r} would share a table with rejected rows of"
+                f" {each!r}: archive it into another folder"
             )

@@ -2,7 +2,7 @@
 
     rows as they are     key value topic partition offset timestamp timestampType headers
     values decoded       record_key [record_value] record_topic …, then the fields of the values
-    letters              the columns of a record, and the reason why it is here
+    rejected rows        the columns of a record, and the reason why it was rejected
 
 Values may have a field of any name, so in a decoded table the record's own columns have a prefix
 that is refused to fields.
@@ -17,10 +17,10 @@ from goqueue.spark.columns import COLUMN_TYPES
 PREFIX: Final = "record_"
 DATE: Final = "date"
 REASON: Final = "reason"
-LETTERS_SUFFIX: Final = "_dlq"
+DLQ_SUFFIX: Final = "_dlq"
 
 RECORD_SCHEMA: Final = pa.schema(list(COLUMN_TYPES.items()))
-LETTERS_SCHEMA: Final = RECORD_SCHEMA.append(pa.field(REASON, pa.string()))
+DLQ_SCHEMA: Final = RECORD_SCHEMA.append(pa.field(REASON, pa.string()))
 
 
 def decoded_schema(fields: Any, *, keep_value: bool) -> Any:

@@ -105,7 +105,7 @@ def into(
     def archive_batch(rows: "DataFrame", batch: int) -> None:
         done = job.archive(lambda plan: run_tasks(rows, plan, read_plan))
         if counts is not None:
-            counts.note(batch, done.rows + done.letters)
+            counts.note(batch, done.rows + done.dlq)
 
     return archive_batch
 

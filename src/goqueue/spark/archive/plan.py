@@ -7,17 +7,17 @@ import msgspec
 from goqueue.spark.lake.table import DataFile, Placement
 from goqueue.spark.lake.writing import WriteSettings
 
-Kind = Literal["rows", "letters"]
+Kind = Literal["rows", "dlq"]
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
     """A topic's two tables.  A partition that is not listed is one the driver has not met."""
 
     rows: Placement
-    letters: Placement
+    dlq: Placement
     schema: bytes  # of the table of rows, as Arrow serializes it
     rows_from: dict[int, int]  # partition -> the first offset that the table lacks
-    letters_from: dict[int, int]
+    dlq_from: dict[int, int]
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from goqueue.spark.archive.columns import (
-    LETTERS_SCHEMA,
+    DLQ_SCHEMA,
     PREFIX,
     RECORD_SCHEMA,
     decoded_schema,
@@ -60,7 +60,7 @@ class _Task:
         placements: dict[tuple[str, Kind], Placement] = {}
         for name, each in plan.topics.items():
             placements[name, "rows"] = each.rows
-            placements[name, "letters"] = each.letters
+            placements[name, "dlq"] = each.dlq
         self._files = FileSet(placements, plan.writing)
 
     def take(self, records: Any) -> None:
@@ -95,29 +95,29 @@ class _Task:
         return is_known
 
     def _take_topic(self, topic: "_Topic", records: Any) -> None:
-        rows, letters = topic.without_time(records)
+        rows, rejected = topic.without_time(records)
         if self._plan.decode:
             rows, more = self._decode(topic, rows)
-            letters += more
+            rejected += more
         if not self._report.is_complete:
             return  # there will be another round: do not write
         missing = topic.missing(rows, "rows")
         if missing.num_rows:
             self._files.write((topic.name, "rows"), missing)
-        for each in letters:
-            missing = topic.missing(each, "letters")
+        for each in rejected:
+            missing = topic.missing(each, "dlq")
             if missing.num_rows:
-                self._files.write((topic.name, "letters"), missing)
+                self._files.write((topic.name, "dlq"), missing)
 
     def _decode(self, topic: "_Topic", records: Any) -> tuple[Any, list[Any]]:
         found = decode(records.column("value"), topic.fields, reserved_prefix=PREFIX)
         for schema in found.found:
             self._report.found.append((topic.name, schema.serialize().to_pybytes()))
-        letters = []
+        rejected = []
         if found.bad:
             indices, reasons = zip(*found.bad, strict=True)
-            letters.append(_letters(records.take(pa.array(indices)), list(reasons)))
-        return topic.table_rows(records, found, keep_value=self._plan.keep_value), letters
+            rejected.append(_to_rejected(records.take(pa.array(indices)), list(reasons)))
+        return topic.table_rows(records, found, keep_value=self._plan.keep_value), rejected
 
 
 class _Topic:
@@ -128,10 +128,10 @@ class _Topic:
         self.plan = plan
         self._schema = pa.ipc.read_schema(pa.py_buffer(plan.schema))
         self.fields = value_fields(self._schema)
-        self._from = {"rows": _Floors(plan.rows_from), "letters": _Floors(plan.letters_from)}
+        self._from = {"rows": _Floors(plan.rows_from), "dlq": _Floors(plan.dlq_from)}
 
     def without_time(self, records: Any) -> tuple[Any, list[Any]]:
-        """The records that have a date, and the others as letters."""
+        """The records that have a date, and the others as rejected rows."""
         times = records.column("timestamp").cast(pa.int64())
         span = pc.min_max(times)
         lowest, highest = span["min"].as_py(), span["max"].as_py()
@@ -145,7 +145,7 @@ class _Topic:
         at = RECORD_SCHEMA.get_field_index("timestamp")
         nothing = pa.nulls(strange.num_rows, RECORD_SCHEMA.field(at).type)
         return records.filter(fits), [
-            _letters(strange.set_column(at, RECORD_SCHEMA.field(at), nothing), reasons)
+            _to_rejected(strange.set_column(at, RECORD_SCHEMA.field(at), nothing), reasons)
         ]
 
     def table_rows(self, records: Any, found: Any, *, keep_value: bool) -> Any:
@@ -199,9 +199,9 @@ def _last_offsets(records: Any) -> Iterator[tuple[int, int]]:
     )
 
 
-def _letters(records: Any, reasons: list[str]) -> Any:
+def _to_rejected(records: Any, reasons: list[str]) -> Any:
     columns = [*records.columns, pa.array(reasons, pa.string())]
-    return pa.RecordBatch.from_arrays(columns, schema=LETTERS_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=DLQ_SCHEMA)
 
 
 def _whole(column: Any) -> Any:

@@ -1,7 +1,7 @@
-"""`goqueue pipeline dlq`: what died and why, and driving back what an SQL condition picks.
+"""`goqueue pipeline dlq`: why messages died, and redriving those that match an SQL condition.
 
-Spark finds the letters, the server moves them: so each is moved once whatever happens to the job,
-and one that was moved or purged meanwhile is left alone.
+Spark finds the dead letters, the server moves them: so each is moved once whatever happens to the
+job, and one that was moved or purged meanwhile is left alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.client import Client
-from goqueue.spark.dlq.table import read_letters, with_story
+from goqueue.spark.dlq.table import DLQ_COLUMNS, read_dead_letters, with_failure_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,40 +27,38 @@ class Redriven(msgspec.Struct, frozen=True):
     moved: int  # fewer than picked when somebody else took some meanwhile
 
 
-def letters_table(
+def dead_letter_table(
     session: "SparkSession", client: Client, topic: str, servers: str
 ) -> "DataFrame | None":
-    """The dead letters of a topic that still wait, as `letters.with_story` has them."""
-    letters = read_letters(session, client, topic, servers)
-    return None if letters is None else with_story(letters)
+    """The dead letters of a topic that were not taken out, as `with_story` describes them."""
+    messages = read_dead_letters(session, client, topic, servers)
+    return None if messages is None else with_failure_history(messages)
 
 
-def triage(letters: "DataFrame", by: Sequence[str] = TRIAGE_BY) -> "DataFrame":
+def triage(messages: "DataFrame", by: Sequence[str] = TRIAGE_BY) -> "DataFrame":
     """How many died for each reason, group, consumer and error, with an example."""
     from pyspark.sql import functions as sql
 
     return (
-        letters.groupBy(*by)
+        messages.groupBy(*by)
         .agg(
-            sql.count("*").alias("letters"),
+            sql.count("*").alias("letters"),  # rule-ok: read by scripts
             sql.max("attempts").alias("attempts_max"),
             sql.min("died_at").alias("first"),
             sql.max("died_at").alias("last"),
-            sql.max_by(sql.concat_ws("/", "letter_partition", "letter_offset"), "died_at").alias(
-                "newest"
-            ),
+            sql.max_by(sql.concat_ws("/", *DLQ_COLUMNS), "died_at").alias("newest"),
         )
-        .orderBy(sql.desc("letters"), *by)
+        .orderBy(sql.desc("letters"), *by)  # rule-ok: read by scripts
     )
 
 
-def pick(letters: "DataFrame", where: str | None) -> "DataFrame":
-    """The letters that an SQL condition picks; all when there is none."""
-    return letters if where is None else letters.where(where)
+def pick(messages: "DataFrame", where: str | None) -> "DataFrame":
+    """The dead letters that match an SQL condition; all when there is none."""
+    return messages if where is None else messages.where(where)
 
 
 def redrive(
-    letters: "DataFrame",
+    messages: "DataFrame",
     client: Client,
     topic: str,
     *,
@@ -69,9 +67,8 @@ def redrive(
     rate: float | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Redriven:
-    """Have the server put these letters back, oldest first within each partition."""
-    chosen = letters.select("letter_partition", "letter_offset")
-    ordered = chosen.orderBy("letter_partition", "letter_offset")
+    """Have the server put these dead letters back, oldest first within each partition."""
+    ordered = messages.select(*DLQ_COLUMNS).orderBy(*DLQ_COLUMNS)
     rows = (ordered if limit is None else ordered.limit(limit)).collect()
     moved = done = 0
     for partition, offsets in _requests((row[0], row[1]) for row in rows):

@@ -1,4 +1,4 @@
-"""Dead letters as a table: what lies in `{topic}.dlq`, with its story in columns."""
+"""Dead letters as a table: the messages of `{topic}.dlq`, with their failure history in columns."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int, int]
 
+# Position of a message in `{topic}.dlq`; people use these columns in SQL.
+DLQ_COLUMNS: Final = ("letter_partition", "letter_offset")  # rule-ok: read by scripts
 PREFIX: Final = "gq-dlq-"
 TEXTS: Final = ("topic", "group", "consumer", "reason", "error")
 NUMBERS: Final = {
@@ -23,14 +25,14 @@ NUMBERS: Final = {
 TIMES: Final = {"first-delivery": "first_delivery", "last-delivery": "last_delivery"}
 
 
-def read_letters(
+def read_dead_letters(
     session: "SparkSession", client: Client, topic: str, servers: str
 ) -> "DataFrame | None":
     """What waits in `{topic}.dlq`, with Kafka's columns; None when nothing ever died."""
-    taken = client.send(queues.taken_letters(topic))
+    taken = client.send(queues.list_taken_ranges(topic))
     if not taken.partitions:
         return None
-    letters = (
+    messages = (
         session.read.format("goqueue")
         .option("bootstrap.servers", servers)
         .option("subscribe", taken.dlq_topic)
@@ -43,14 +45,14 @@ def read_letters(
         for first, last in ((0, each.floor - 1), *each.ranges)
         if first <= last
     ]
-    return drop_taken(letters, gone) if gone else letters
+    return drop_taken(messages, gone) if gone else messages
 
 
-def with_story(letters: "DataFrame") -> "DataFrame":
-    """One row a letter, for filters in SQL.
+def with_failure_history(messages: "DataFrame") -> "DataFrame":
+    """One row for each dead letter, for filters in SQL.
 
-    letter_partition, letter_offset     where it lies among the dead letters
-    topic, partition, offset            where it was
+    `DLQ_COLUMNS`                       its position in `{topic}.dlq`
+    topic, partition, offset            its original position
     key, value                          as text, null where they are none; key_bytes, value_bytes
     published_at, died_at, first_delivery, last_delivery
     reason, error, group, consumer, attempts, failures, timeouts
@@ -58,12 +60,12 @@ def with_story(letters: "DataFrame") -> "DataFrame":
     """
     from pyspark.sql import functions as sql
 
-    told = letters.withColumn("_told", _header_map("headers"))
+    messages = messages.withColumn("_all_headers", _header_map("headers"))
     columns = [
-        sql.col("partition").alias("letter_partition"),
-        sql.col("offset").alias("letter_offset"),
-        *(sql.coalesce(_told(name), sql.lit("")).alias(name) for name in TEXTS),
-        *(_told(name).try_cast(kind).alias(name) for name, kind in NUMBERS.items()),
+        sql.col("partition").alias(DLQ_COLUMNS[0]),
+        sql.col("offset").alias(DLQ_COLUMNS[1]),
+        *(sql.coalesce(_history_field(name), sql.lit("")).alias(name) for name in TEXTS),
+        *(_history_field(name).try_cast(kind).alias(name) for name, kind in NUMBERS.items()),
         *(_time(name).alias(alias) for name, alias in TIMES.items()),
         _time("time").alias("died_at"),
         sql.col("timestamp").alias("published_at"),
@@ -71,28 +73,28 @@ def with_story(letters: "DataFrame") -> "DataFrame":
         sql.try_validate_utf8(sql.col("value").cast("string")).alias("value"),
         sql.col("key").alias("key_bytes"),
         sql.col("value").alias("value_bytes"),
-        sql.map_filter("_told", lambda name, _: ~name.startswith(PREFIX)).alias("headers"),
+        sql.map_filter("_all_headers", lambda name, _: ~name.startswith(PREFIX)).alias("headers"),
     ]
-    return told.select(*columns)
+    return messages.select(*columns)
 
 
-def drop_taken(letters: "DataFrame", taken: "Iterable[Range]") -> "DataFrame":
+def drop_taken(messages: "DataFrame", taken: "Iterable[Range]") -> "DataFrame":
     """Only what still waits: neither driven back nor purged.
 
     `taken` are ranges of offsets that are not there any more: partition, first, last.
     """
     from pyspark.sql import functions as sql
 
-    session = letters.sparkSession
+    session = messages.sparkSession
     gone = session.createDataFrame(
         [tuple(each) for each in taken], "gone_partition int, gone_first bigint, gone_last bigint"
     )
     lies_in = (
-        (letters["partition"] == gone["gone_partition"])
-        & (letters["offset"] >= gone["gone_first"])
-        & (letters["offset"] <= gone["gone_last"])
+        (messages["partition"] == gone["gone_partition"])
+        & (messages["offset"] >= gone["gone_first"])
+        & (messages["offset"] <= gone["gone_last"])
     )
-    return letters.join(sql.broadcast(gone), lies_in, "left_anti")
+    return messages.join(sql.broadcast(gone), lies_in, "left_anti")
 
 
 def _header_map(column: str) -> "Column":
@@ -112,13 +114,13 @@ def _header_map(column: str) -> "Column":
     return sql.map_from_arrays(names, values)
 
 
-def _told(name: str) -> "Column":
+def _history_field(name: str) -> "Column":
     from pyspark.sql import functions as sql
 
-    return sql.col("_told")[PREFIX + name]
+    return sql.col("_all_headers")[PREFIX + name]
 
 
 def _time(name: str) -> "Column":
     from pyspark.sql import functions as sql
 
-    return sql.timestamp_millis(_told(name).try_cast("bigint"))
+    return sql.timestamp_millis(_history_field(name).try_cast("bigint"))

@@ -67,7 +67,7 @@ def _check_names(tree: Tree) -> None:
         for name in tree.names(section):
             path = (section, name)
             if not NAME.fullmatch(name):
-                tree.problem(path, "a name in SQL is a letter, then letters, digits and `_`")
+                tree.problem(path, "a name in SQL must match [A-Za-z][A-Za-z0-9_]*")
             if name.lower() in seen:
                 tree.problem(path, f"{seen[name.lower()]} has this name already")
             seen.setdefault(name.lower(), f"{section}.{name}")

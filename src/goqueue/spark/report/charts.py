@@ -72,9 +72,9 @@ def nice_top(value: float) -> float:
 
 
 def short_number(value: float) -> str:
-    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
-            return f"{value / limit:.3g}{letter}"
+            return f"{value / limit:.3g}{unit}"
     return f"{value:.3g}"
 
 

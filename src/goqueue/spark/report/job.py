@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.client import Client
-from goqueue.spark.dlq.table import read_letters
+from goqueue.spark.dlq.table import read_dead_letters
 from goqueue.spark.report import measures
 from goqueue.spark.report.figures import GroupFigures, ReportFigures, Row, TopicFigures
 from goqueue.spark.report.options import ReportOptions
@@ -110,8 +110,8 @@ def _messages(session: "SparkSession", topic: str, options: ReportOptions) -> "D
 def _dead_letters(
     session: "SparkSession", client: Client, topic: str, options: ReportOptions
 ) -> list[Row]:
-    letters = read_letters(session, client, topic, options.servers)
-    return [] if letters is None else _rows(measures.dead_letters(letters))
+    messages = read_dead_letters(session, client, topic, options.servers)
+    return [] if messages is None else _rows(measures.dead_letters(messages))
 
 
 def _rows(frame: "DataFrame") -> list[Row]:

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from goqueue.spark.dlq.table import with_story
+from goqueue.spark.dlq.table import with_failure_history
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -121,12 +121,12 @@ def hot_keys(messages: "DataFrame", count: int) -> "DataFrame":
     )
 
 
-def dead_letters(letters: "DataFrame") -> "DataFrame":
-    """Dead letters by reason, group and error; `letters` is what lies in `{topic}.dlq`."""
+def dead_letters(messages: "DataFrame") -> "DataFrame":
+    """Dead letters by reason, group and error; `messages` are those of `{topic}.dlq`."""
     from pyspark.sql import functions as sql
 
     return (
-        with_story(letters)
+        with_failure_history(messages)
         .groupBy("reason", "group", "error")
         .agg(
             sql.count("*").alias("messages"),

@@ -1,6 +1,6 @@
 """Spark's filters as bounds of what to read.
 
-Filters on topic, partition and offset are carried out to the letter, and Spark need not look again.
+Filters on topic, partition and offset are applied exactly, so Spark need not check them again.
 Of the time only "at least" helps: no record before the first one of that time passes, while later
 ones may still be older, since producers set the time.  So Spark checks those again.
 """

@@ -217,6 +217,6 @@ def _check_together(reading: Given, options: SourceOptions) -> None:
         say("includeHeaders: a row of unit=range says where records are, and has none")
     protocol = (reading.text("kafka.security.protocol") or "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
-        say(f"kafka.security.protocol: {protocol} is not spoken here, PLAINTEXT is")
+        say(f"kafka.security.protocol: {protocol} is not supported, only PLAINTEXT is")
     if reading.text("path") is not None:
         say("a topic is not a path: use option subscribe, and load() without an argument")

@@ -123,18 +123,18 @@ class Node:
         else:
             self._undo(change)
 
-    def _punch_holes(self, start: int, chance: random.Random) -> None:
+    def _punch_holes(self, start: int, randomness: random.Random) -> None:
         """Pages reach the device in any order: the file has its size, and zeros between."""
         while start < len(self.content):
             end = min(len(self.content), (start // PAGE_BYTES + 1) * PAGE_BYTES)
-            if chance.random() < 0.5:
+            if randomness.random() < 0.5:
                 self.content[start:end] = bytes(end - start)
             start = end
 
-    def _forget_lost(self, chance: random.Random) -> None:
+    def _forget_lost(self, randomness: random.Random) -> None:
         for each in reversed(self.lost):
             end = min(each.stop, len(self.content))
-            if end == len(self.content) and chance.random() < 0.5:
+            if end == len(self.content) and randomness.random() < 0.5:
                 del self.content[each.start :]
             elif each.start < end:
                 self.content[each.start : end] = bytes(end - each.start)
@@ -170,11 +170,11 @@ class PowerLoss:
     """
 
     def __init__(
-        self, chance: random.Random, last_number: int, *, in_order: bool, holes: bool
+        self, randomness: random.Random, last_number: int, *, in_order: bool, holes: bool
     ) -> None:
-        self.random = chance
+        self.random = randomness
         self.holes = holes
-        self._cut = chance.randint(0, last_number) if in_order else None
+        self._cut = randomness.randint(0, last_number) if in_order else None
 
     def kept(self, changes: Sequence[Change | EntryChange]) -> int:
         """How many of a file's changes reached the device."""

@@ -59,10 +59,10 @@ class Fault:
         self.times = times  # how often it still strikes; None: for ever
         self.probability = probability
 
-    def strikes(self, kind: FaultKind, path: str, chance: random.Random) -> bool:
+    def strikes(self, kind: FaultKind, path: str, randomness: random.Random) -> bool:
         if self.kind != kind or self.times == 0 or not fnmatch.fnmatchcase(path, self.pattern):
             return False
-        if chance.random() >= self.probability:
+        if randomness.random() >= self.probability:
             return False
         if self.times is not None:
             self.times -= 1

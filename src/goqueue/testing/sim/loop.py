@@ -107,7 +107,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, seed: int | str = 0, *, fifo: bool = False) -> None:
         self._running = False  # before the base class: it asks
         super().__init__()
-        self._chance = random.Random(f"{seed}/loop").random
+        self._random = random.Random(f"{seed}/loop").random
         self._fifo = fifo
         self._now = 0.0
         self._soon: deque[SimHandle | SimTimer] = deque()
@@ -290,7 +290,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _take(self) -> SimHandle | SimTimer:
         soon = self._soon
         if len(soon) > 1 and not self._fifo:
-            soon.rotate(-int(self._chance() * len(soon)))
+            soon.rotate(-int(self._random() * len(soon)))
         return soon.popleft()
 
     def _move_time(self) -> None:

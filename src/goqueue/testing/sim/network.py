@@ -11,7 +11,8 @@ the other in pieces of random size, one at a time, each after a random delay:
 What stops a pump, and what sets it going again:
 
     the reader is paused                    `resume_reading`
-    the hosts are cut off, or one is down   `heal`, `up`; after `PATIENCE_S` the writer is told
+    the hosts are cut off, or one is down   `heal`, `up`; the writer is told after
+                                            `RETRANSMISSION_TIMEOUT_S`
     the other end has no socket any more    a reset comes back, as from a real kernel
 
 A reset is sent once.  If it meets a cut it is lost, and the other end believes in the connection
@@ -31,8 +32,8 @@ from typing import Any, Final
 from goqueue.testing.sim.loop import LIFE, SimCrash
 
 DELAY_S: Final = (0.000_05, 0.002)
-PATIENCE_S: Final = 924.0  # how long a kernel repeats bytes that nobody acknowledges
-CONNECT_PATIENCE_S: Final = 127.0
+RETRANSMISSION_TIMEOUT_S: Final = 924.0  # how long a kernel repeats bytes that nobody acknowledges
+CONNECT_TIMEOUT_S: Final = 127.0
 SOCKET_BYTES: Final = 65_536  # what the kernels hold; beyond it, bytes are the transport's
 READ_BYTES_MAX: Final = 262_144
 FIRST_FREE_PORT: Final = 32_768
@@ -65,7 +66,7 @@ class SimTransport(asyncio.Transport):
         self._end_asked = False
         self._end_handed_over = False
         self._pumping = False  # invariant: at most one pump is on its way
-        self._patience: asyncio.TimerHandle | None = None
+        self._retransmission_timer: asyncio.TimerHandle | None = None
 
     def join(self, peer: "SimTransport") -> None:
         self._peer, peer._peer = peer, self
@@ -204,7 +205,7 @@ class SimTransport(asyncio.Transport):
         self._pumping = False
         peer = self._peer
         if not self._fabric.reaches(self.host, peer.host):
-            self._lose_patience_later()
+            self._start_retransmission_timer()
             return
         self._be_patient_again()
         if not peer._open:
@@ -297,18 +298,18 @@ class SimTransport(asyncio.Transport):
         if self._fabric.reaches(self.host, self._peer.host):
             self._peer.fail(_reset_by_peer())
 
-    def _lose_patience_later(self) -> None:
-        if self._patience is None and self._open:
-            self._patience = self._loop.call_later(
-                self._fabric.patience_s,
+    def _start_retransmission_timer(self) -> None:
+        if self._retransmission_timer is None and self._open:
+            self._retransmission_timer = self._loop.call_later(
+                self._fabric.retransmission_timeout_s,
                 lambda: self.fail(TimeoutError(errno.ETIMEDOUT, "Connection timed out")),
                 context=Context(),
             )
 
     def _be_patient_again(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._retransmission_timer is not None:
+            self._retransmission_timer.cancel()
+            self._retransmission_timer = None
 
     def _call(self, callback: Callable[..., Any], *args: Any) -> Any:
         """Call the protocol in its own life.  An error of it costs the connection."""
@@ -385,13 +386,13 @@ class SimFabric:
         seed: int | str = 0,
         *,
         delay_s: tuple[float, float] = DELAY_S,
-        patience_s: float = PATIENCE_S,
-        connect_patience_s: float = CONNECT_PATIENCE_S,
+        retransmission_timeout_s: float = RETRANSMISSION_TIMEOUT_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
-        self.patience_s = patience_s
+        self.retransmission_timeout_s = retransmission_timeout_s
         self.delay_s = delay_s
         self.reset_probability = 0.0  # of each piece that is delivered
-        self._connect_patience_s = connect_patience_s
+        self._connect_timeout_s = connect_timeout_s
         self._random = random.Random(f"{seed}/fabric")
         self._hosts: dict[str, SimNetwork] = {}
         self._listeners: dict[Address, SimListener] = {}
@@ -470,7 +471,7 @@ class SimFabric:
         waited, pause = 0.0, 1.0
         await asyncio.sleep(self.delay())
         while not (self.reaches(one, other) and self.reaches(other, one)):
-            if waited >= self._connect_patience_s:
+            if waited >= self._connect_timeout_s:
                 raise TimeoutError(errno.ETIMEDOUT, f"no answer from {other}")
             await asyncio.sleep(pause)
             waited, pause = waited + pause, pause * 2

@@ -25,11 +25,11 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from goqueue.runtime.environment import Environment
-from goqueue.testing.sim.chance import SimRandom
 from goqueue.testing.sim.clock import SimClock
 from goqueue.testing.sim.disk import SimDisk, halt_running_loop
 from goqueue.testing.sim.loop import LIFE, Life, SimCrash, SimLoop
 from goqueue.testing.sim.network import SimFabric, SimNetwork
+from goqueue.testing.sim.randomness import SimRandom
 
 T = TypeVar("T")
 Process = Callable[[Environment], Coroutine[Any, Any, object]]

@@ -27,7 +27,7 @@ def test_browsing_goes_page_by_page_and_purging_empties():
         seen: list[tuple[int, int]] = []
         after: tuple[int, int] | None = None
         while page := await letters.browse("jobs", limit=7, after=after):
-            seen += [(each.partition, each.letter_offset) for each in page]
+            seen += [(each.partition, each.dlq_offset) for each in page]
             after = seen[-1]
         assert seen == [(index, offset) for index in range(3) for offset in range(10)]
         assert await letters.purge("jobs") == 30

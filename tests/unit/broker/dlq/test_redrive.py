@@ -53,7 +53,7 @@ def test_redrive_some_by_filter_or_elsewhere_or_slowly():
         assert await letters.redrive("jobs", which=odd, target="other") == 1
         assert await letters.redrive("jobs", which=DeadLetterFilter(died_from=middle)) == 0
         assert await letters.redrive("jobs", which=DeadLetterFilter(reason="expired")) == 0
-        one = DeadLetterFilter(partition=0, letter_offsets=frozenset({5}))
+        one = DeadLetterFilter(partition=0, dlq_offsets=frozenset({5}))
         assert await letters.redrive("jobs", which=one) == 1
         assert sorted(await bench.drain()) == [b"3", b"5"]
         assert await bench.drain("other") == [b"9"]

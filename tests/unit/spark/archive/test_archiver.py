@@ -41,7 +41,7 @@ EVERYTHING = [(0, each) for each in range(5)] + [(1, each) for each in range(3)]
 def test_all_rows_arrive_with_all_columns(log: TopicLog, tmp_path: Path, format: str):
     tasks = log.batches(log.whole())
     done = archiver(log, tmp_path, format).archive(Runs(tasks))
-    assert done == Archived(rows=8, letters=0, files=1)
+    assert done == Archived(rows=8, dlq=0, files=1)
     rows = read_table(tmp_path, "orders", format)
     assert places(rows) == EVERYTHING
     assert rows[3]["value"] == b"3"
@@ -101,11 +101,11 @@ def test_two_tables_of_one_name_are_refused(log: TopicLog, tmp_path: Path):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("crash", ["before letters", "before rows", "after rows"])
+@pytest.mark.parametrize("crash", ["before dlq", "before rows", "after rows"])
 def test_a_crash_around_the_commits_loses_and_doubles_nothing(
     log: TopicLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, crash: str
 ):
-    log.append("orders", 0, b"{}", b'{"a": 1}')  # other values are numbers: letters
+    log.append("orders", 0, b"{}", b'{"a": 1}')  # other values are numbers: rejected
     batches = log.batches(log.whole())
     job = archiver(log, tmp_path, format, decode=True)
     job.meet(["orders"])
@@ -195,15 +195,18 @@ def test_json_becomes_columns_which_grow(tmp_path: Path, format: str):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_rows_that_do_not_fit_are_letters_with_a_reason(tmp_path: Path, format: str):
+def test_rows_that_do_not_fit_are_rejected_with_a_reason(tmp_path: Path, format: str):
     log = TopicLog()
     log.append("orders", 0, b'{"id": 1}', b'{"id": "one"}', b"no", b'{"id": 4}')
     done = archiver(log, tmp_path, format, decode=True).archive(Runs(log.batches(log.whole())))
-    assert (done.rows, done.letters) == (2, 2)
-    letters = read_table(tmp_path, "orders_dlq", format)
-    assert [(row["offset"], row["value"]) for row in letters] == [(1, b'{"id": "one"}'), (2, b"no")]
-    assert "/id" in letters[0]["reason"]
-    assert "not JSON" in letters[1]["reason"]
+    assert (done.rows, done.dlq) == (2, 2)
+    rejected = read_table(tmp_path, "orders_dlq", format)
+    assert [(row["offset"], row["value"]) for row in rejected] == [
+        (1, b'{"id": "one"}'),
+        (2, b"no"),
+    ]
+    assert "/id" in rejected[0]["reason"]
+    assert "not JSON" in rejected[1]["reason"]
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -241,7 +244,7 @@ def test_fields_that_cannot_stand_together_are_taken_one_by_one(tmp_path: Path):
     log.append("orders", 1, b'{"at": {"X": 1}}')
     batches = [[each] for each in log.batches(log.whole())]
     done = archiver(log, tmp_path, decode=True).archive(Runs(*batches))
-    assert (done.rows, done.letters) == (1, 1)
+    assert (done.rows, done.dlq) == (1, 1)
 
 
 def test_values_need_not_be_kept(tmp_path: Path):
@@ -257,11 +260,11 @@ def test_values_need_not_be_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_times_that_are_no_dates_are_letters(log: TopicLog, tmp_path: Path, format: str):
+def test_times_that_are_no_dates_are_rejected(log: TopicLog, tmp_path: Path, format: str):
     log.times["orders", 0, 1] = 2**62
     log.times["orders", 0, 2] = -(2**62)
     done = archiver(log, tmp_path, format).archive(Runs(log.batches(log.whole())))
-    assert (done.rows, done.letters) == (6, 2)
-    letters = read_table(tmp_path, "orders_dlq", format)
-    assert [(row["timestamp"], row["day"]) for row in letters] == [(None, NO_DATE)] * 2
-    assert str(2**62) in letters[0]["reason"]
+    assert (done.rows, done.dlq) == (6, 2)
+    rejected = read_table(tmp_path, "orders_dlq", format)
+    assert [(row["timestamp"], row["day"]) for row in rejected] == [(None, NO_DATE)] * 2
+    assert str(2**62) in rejected[0]["reason"]

@@ -246,7 +246,7 @@ def test_a_cut_holds_bytes_back_until_it_is_healed():
 
 
 def test_a_cut_that_stays_ends_the_writer_and_leaves_the_other_half_open():
-    fabric = SimFabric(patience_s=100)
+    fabric = SimFabric(retransmission_timeout_s=100)
 
     async def main() -> None:
         client, server = await sim_pair(fabric)

@@ -1,6 +1,6 @@
-"""`goqueue pipeline dlq`: why messages died, and driving back what an SQL condition picks."""
+"""`goqueue pipeline dlq`: why messages died, and redriving those that match an SQL condition."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Analyse dead letters, and redrive those that match an SQL condition.",
 )
+
+COUNT: Final = "letters"  # rule-ok: a column that scripts read
 
 Where = Annotated[
     str | None,
@@ -52,9 +54,9 @@ def triage(
     if not for_people():
         show_value(rows)
         return
-    shown = (*columns, "letters", "attempts_max", "first", "last", "newest")
+    shown = (*columns, COUNT, "attempts_max", "first", "last", "newest")
     show_table([name.upper() for name in shown], [[row[name] for name in shown] for row in rows])
-    typer.echo(f"{sum(row['letters'] for row in rows)} in all", err=True)
+    typer.echo(f"{sum(row[COUNT] for row in rows)} in all", err=True)
 
 
 @command(app, "redrive")
@@ -80,8 +82,8 @@ def redrive(
         found = _dead_letters(running, client, topic, address, where)
         if dry_run and found is not None:
             rows = _count(running, found, ("reason", "error"))
-            reasons = [{name: row[name] for name in ("reason", "error", "letters")} for row in rows]
-            picked = sum(row["letters"] for row in reasons)
+            reasons = [{name: row[name] for name in ("reason", "error", COUNT)} for row in rows]
+            picked = sum(row[COUNT] for row in reasons)
         elif found is not None:
             done = running.job(
                 "redrive",
@@ -93,7 +95,7 @@ def redrive(
         show_value({**value, "dry_run": dry_run, "reasons": reasons})
         return
     if reasons:
-        show_table(("REASON", "ERROR", "LETTERS"), [tuple(row.values()) for row in reasons])
+        show_table(("REASON", "ERROR", COUNT.upper()), [tuple(row.values()) for row in reasons])
     verb = "would go" if dry_run else "went"
     typer.echo(f"{picked if dry_run else moved} of {picked} {verb} to {to or topic!r}")
 
@@ -103,7 +105,7 @@ def _dead_letters(
 ) -> Any:
     from goqueue.spark.dlq import job
 
-    found = job.letters_table(running.spark, client, topic, servers)
+    found = job.dead_letter_table(running.spark, client, topic, servers)
     return None if found is None else job.pick(found, where)
 
 

@@ -194,7 +194,7 @@ def dead_letter(topic: str, partition: int, offset: int) -> Call[DeadLetter]:
     return call.then(lambda body: results.dead_letter(body, topic))
 
 
-def taken_letters(topic: str) -> Call[TakenBody]:
+def list_taken_ranges(topic: str) -> Call[TakenBody]:
     return get(path_of("topics", topic, "dlq", "taken"), TakenBody)
 
 

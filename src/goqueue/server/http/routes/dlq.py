@@ -15,6 +15,7 @@ from litestar.params import JSONBody, PathParameter, SkipValidation
 from goqueue.api.dlq import (
     DeadLetterBody,
     DeadLettersBody,
+    DeadLetterSelection,
     PurgedBody,
     Redrive,
     RedriveBody,
@@ -22,7 +23,6 @@ from goqueue.api.dlq import (
     RedrivesBody,
     TakenBody,
     TakenPartition,
-    WhichLetters,
 )
 from goqueue.api.groups import NAME_LENGTH_MAX
 from goqueue.api.messages import INT32_MAX, HeaderBody, ReadEncoding
@@ -44,13 +44,13 @@ from goqueue.server.http.routes.topics import TopicPath
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
-COUNTED_MAX: Final = 10_000  # letters that are looked at for the reasons of all
+COUNTED_MAX: Final = 10_000  # dead letters that are read to count the reasons
 HEADER_PATTERN: Final = "^[^=]+=.*$"
 AFTER_PATTERN: Final = r"^\d{1,10}:\d{1,19}$"
 MESSAGE_FIELDS: Final = ("timestamp", "key", "value", "headers", "priority", "encoding")
 # Of a message that another producer wrote there.
 UNKNOWN: Final = FailureHistory(
-    letter_id="",
+    dead_letter_id="",
     topic="",
     partition=-1,
     offset=-1,
@@ -74,7 +74,7 @@ routes = Routes("dead letters", MEANINGS)
 
 
 RedrivePath = Annotated[str, PathParameter(description="As the redrive's answer gave it.")]
-LetterPath = Annotated[
+DlqOffsetPath = Annotated[
     int, PathParameter(description="Of the dead letter.", schema_extra={"minimum": 0})
 ]
 
@@ -95,7 +95,7 @@ def query_filter(
 ) -> DeadLetterFilter:
     """The same fields as those of a body, as parameters."""
     return _filter(
-        WhichLetters(
+        DeadLetterSelection(
             partition=partition,
             key=key,
             reason=reason,
@@ -112,7 +112,7 @@ TheFilter: TypeAlias = NamedDependency[SkipValidation[DeadLetterFilter]]
 
 
 @routes.get("/topics/{topic:str}/dlq", "Look at dead letters", 404, dependencies=FILTERED)
-async def browse_letters(
+async def browse_dead_letters(
     broker: TheBroker,
     queues: TheQueues,
     which: TheFilter,
@@ -125,23 +125,23 @@ async def browse_letters(
     """By partition and offset; nothing changes."""
     name = topic_name(topic)
     broker.topic(name)
-    letters = queues.dead_letters
+    dead_letters = queues.dead_letters
     found = []
     if limit:
-        found = await letters.browse(name, which=which, limit=limit, after=_place(after))
+        found = await dead_letters.browse(name, which=which, limit=limit, after=_place(after))
     last = found[-1] if found and len(found) == limit else None
     return DeadLettersBody(
         name,
         dead_letter_topic(name),
-        await letters.count(name),
+        await dead_letters.count(name),
         [_body(each, encoding) for each in found],
-        None if last is None else f"{last.partition}:{last.letter_offset}",
-        await _reasons(letters, name, which) if reasons else None,
+        None if last is None else f"{last.partition}:{last.dlq_offset}",
+        await _reasons(dead_letters, name, which) if reasons else None,
     )
 
 
 @routes.get("/topics/{topic:str}/dlq/taken", "Which dead letters were driven back or purged", 404)
-async def taken_letters(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> TakenBody:
+async def list_taken_ranges(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> TakenBody:
     """For those who read the topic of dead letters themselves, where these still lie."""
     name = topic_name(topic)
     broker.topic(name)
@@ -152,8 +152,8 @@ async def taken_letters(broker: TheBroker, queues: TheQueues, topic: TopicPath) 
     return TakenBody(name, dead_letter_topic(name), taken)
 
 
-async def _reasons(letters: DeadLetters, name: str, which: DeadLetterFilter) -> dict[str, int]:
-    found = await letters.browse(name, which=which, limit=COUNTED_MAX)
+async def _reasons(dead_letters: DeadLetters, name: str, which: DeadLetterFilter) -> dict[str, int]:
+    found = await dead_letters.browse(name, which=which, limit=COUNTED_MAX)
     return dict(Counter("" if each.history is None else each.history.reason for each in found))
 
 
@@ -168,35 +168,35 @@ def _place(text: str | None) -> tuple[int, int] | None:
 
 
 @routes.get("/topics/{topic:str}/dlq/{partition:int}/{offset:int}", "Look at one dead letter", 404)
-async def get_letter(
+async def get_dead_letter(
     broker: TheBroker,
     queues: TheQueues,
     topic: TopicPath,
     partition: PartitionPath,
-    offset: LetterPath,
+    offset: DlqOffsetPath,
     encoding: EncodingQuery = "auto",
 ) -> DeadLetterBody:
     name = topic_name(topic)
     broker.topic(name)
     found: list[DeadLetter] = []
     if 0 <= partition <= INT32_MAX and 0 <= offset <= INT64_MAX:
-        which = DeadLetterFilter(partition=partition, letter_offsets=frozenset({offset}))
+        which = DeadLetterFilter(partition=partition, dlq_offsets=frozenset({offset}))
         found = await queues.dead_letters.browse(name, which=which, limit=1)
     if not found:
         raise DeadLetterNotFound(f"topic {name!r} has no dead letter {partition}/{offset}")
     return _body(found[0], encoding)
 
 
-def _body(letter: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
-    body = message_body(letter.record, letter.partition, encoding)
-    history = letter.history or UNKNOWN
+def _body(message: DeadLetter, encoding: ReadEncoding) -> DeadLetterBody:
+    body = message_body(message.record, message.partition, encoding)
+    history = message.history or UNKNOWN
     return body_of(
         DeadLetterBody,
         history,
         **{name: getattr(body, name) for name in MESSAGE_FIELDS},
-        partition=letter.partition,
-        offset=letter.letter_offset,
-        source_offset=None if letter.history is None else history.offset,
+        partition=message.partition,
+        offset=message.dlq_offset,
+        source_offset=None if message.history is None else history.offset,
         group=history.group_id,
         first_delivery=_time(history.first_delivery),
         last_delivery=_time(history.last_delivery),
@@ -222,7 +222,7 @@ def _time(moment: int | None) -> Time:
         )
     },
 )
-async def redrive_letters(
+async def redrive_dead_letters(
     request: Request[Any, Any, Any],
     broker: TheBroker,
     queues: TheQueues,
@@ -241,10 +241,10 @@ async def redrive_letters(
     target = None if data.to is None else topic_name(data.to)
     if target is not None:
         broker.topic(target)
-    which, letters = _filter(data), queues.dead_letters
+    which, dead_letters = _filter(data), queues.dead_letters
     if data.dry_run:
         limit = min(data.limit or COUNTED_MAX, COUNTED_MAX)
-        found = await letters.browse(name, which=which, limit=limit)
+        found = await dead_letters.browse(name, which=which, limit=limit)
         return RedrivenBody(name, target or name, len(found), dry_run=True)
     if data.background:
         started = queues.redrives.start(
@@ -254,7 +254,7 @@ async def redrive_letters(
     done, _ = await polls.run_until_disconnect(
         request.receive,
         0,
-        lambda _: letters.redrive(
+        lambda _: dead_letters.redrive(
             name, which=which, limit=data.limit, target=target, rate=data.rate
         ),
     )
@@ -287,7 +287,7 @@ async def cancel_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePa
 @routes.delete(
     "/topics/{topic:str}/dlq", "Throw dead letters away", 404, 507, dependencies=FILTERED
 )
-async def purge_letters(
+async def purge_dead_letters(
     broker: TheBroker,
     queues: TheQueues,
     which: TheFilter,
@@ -302,17 +302,17 @@ async def purge_letters(
     if offset is not None:
         if which.partition is None:
             raise InvalidRequest("offset: give the partition, too")
-        which = msgspec.structs.replace(which, letter_offsets=frozenset({offset}))
+        which = msgspec.structs.replace(which, dlq_offsets=frozenset({offset}))
     return PurgedBody(name, await queues.dead_letters.purge(name, which=which))
 
 
-def _filter(which: WhichLetters) -> DeadLetterFilter:
+def _filter(which: DeadLetterSelection) -> DeadLetterFilter:
     if which.offsets is not None and which.partition is None:
         raise InvalidRequest("offsets: give the partition, too")
     header = which.header
     return DeadLetterFilter(
         partition=which.partition,
-        letter_offsets=None if which.offsets is None else frozenset(which.offsets),
+        dlq_offsets=None if which.offsets is None else frozenset(which.offsets),
         key=None if which.key is None else which.key.encode(),
         reason=which.reason,
         group=which.group,

@@ -24,7 +24,7 @@ from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.routes.message_bodies import make_body
 from goqueue.server.http.routes.queue_bodies import queue_messages
-from goqueue.server.http.routes.queues import hand_out
+from goqueue.server.http.routes.queues import deliver
 from goqueue.server.metrics import Metrics
 
 AnyRequest = Request[Any, Any, Any]
@@ -174,7 +174,7 @@ class QueueEngine:
             visibility_ms=call.visibility_ms,
         )
         with metrics.queues.receiving():
-            found = await hand_out(
+            found = await deliver(
                 self._broker.queues,
                 polls,
                 request.receive,

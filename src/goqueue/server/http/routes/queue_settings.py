@@ -45,7 +45,7 @@ def _settings(before: QueueSettings, changes: QueueSettingsBody) -> QueueSetting
         if (value := getattr(changes, name)) is not UNSET
     }
     wanted: QueueSettings = msgspec.structs.replace(before, **given)
-    if any(ord(letter) < 32 for letter in wanted.fairness):
+    if any(ord(character) < 32 for character in wanted.fairness):
         raise InvalidQueueSetting("fairness: the name of a header has no control characters")
     wanted.check()
     return wanted

@@ -44,7 +44,7 @@ from goqueue.server.http.routes.queue_bodies import (
     queue_message,
     visibility_ms,
 )
-from goqueue.server.http.routes.queues import hand_out
+from goqueue.server.http.routes.queues import deliver
 from goqueue.server.http.routes.sent_events import SentEvents
 from goqueue.server.http.routes.topics import TopicPath
 
@@ -131,7 +131,7 @@ class EventStream(ASGIResponse):
 
         while not is_gone and not self._polls.is_stopping:
             try:
-                found = await hand_out(
+                found = await deliver(
                     self._queues, self._polls, client, HEARTBEAT_MS, self._receive
                 )
             except TooManyInFlight:

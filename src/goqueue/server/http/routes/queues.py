@@ -95,11 +95,11 @@ async def receive(
         )
 
     with metrics.queues.receiving():
-        found = await hand_out(queues, polls, request.receive, wait_ms, work)
+        found = await deliver(queues, polls, request.receive, wait_ms, work)
     return ReceivedBody(queue_messages(found, data.encoding))
 
 
-async def hand_out(
+async def deliver(
     queues: Queues,
     polls: LongPolls,
     client: Receive,
