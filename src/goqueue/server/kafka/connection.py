@@ -17,11 +17,11 @@ import structlog
 
 from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
-from goqueue.server.kafka.frame_buffer import FrameBuffer, HttpRequest
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.server_log import ServerLog
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.frame_buffer import FrameBuffer, HttpRequest
 from goqueue.wire.frames import RequestHeader, parse_header
 
 # Requests whose answer may take as long as the client cares to wait.
@@ -48,7 +48,10 @@ class ConnectionOwner(Protocol):
     def receive_buffer(self) -> bytearray: ...
     @property
     def server_log(self) -> ServerLog: ...
+    @property
+    def port(self) -> str: ...
 
+    def limited_by(self, limit: str, /) -> str: ...
     def admit(self, connection: "KafkaConnection", /) -> bool: ...
     def forget(self, connection: "KafkaConnection", /) -> None: ...
     def start_task(self, work: Coroutine[Any, Any, None], /) -> asyncio.Task[None]: ...
@@ -68,7 +71,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: ConnectionOwner) -> None:
         self._listener = listener
         self._config = listener.config
-        self._frames = FrameBuffer(listener.config.request_bytes_max, listener.receive_buffer)
+        self._frames = FrameBuffer(
+            listener.config.request_bytes_max,
+            listener.receive_buffer,
+            port=listener.port,
+            limited_by=listener.limited_by("request_bytes_max"),
+        )
         self._waiting: deque[bytearray] = deque()
         self._waiting_bytes = 0
         self._slots: deque[ReplySlot] = deque()
@@ -269,12 +277,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def overdue(self, now: float) -> str | None:
         """Why this connection should be closed now, if so."""
         request_s, idle_s = self._config.request_ms / 1000, self._config.idle_ms / 1000
+        limited_by = self._listener.limited_by
         if self._begun_at is not None and self._reading and now - self._begun_at > request_s:
-            return "a request did not arrive whole in time (setting kafka.request_ms)"
+            return f"a request did not arrive whole in time ({limited_by('request_ms')})"
         if not self._may_write and now - self._last_read_by_peer(now) > request_s:
-            return "the client does not read its replies (setting kafka.request_ms)"
+            return f"the client does not read its replies ({limited_by('request_ms')})"
         if not self.is_busy and now - self.last_active > idle_s:
-            return "idle (setting kafka.idle_ms)"
+            return f"idle ({limited_by('idle_ms')})"
         return None
 
     def _last_read_by_peer(self, now: float) -> float:

@@ -20,11 +20,11 @@ from goqueue.model.config import Config, KafkaConfig
 from goqueue.model.ids import Offset
 from goqueue.model.record import Record
 from goqueue.runtime import real_environment
-from goqueue.server.kafka import listener as listeners
-from goqueue.server.kafka.frame_buffer import OWN_BYTES
+from goqueue.server.kafka import frame_listener as listeners
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
 from goqueue.wire.apis import ApiKey, is_flexible
+from goqueue.wire.frame_buffer import OWN_BYTES
 from goqueue.wire.messages import build, duration, response_class
 from tests.unit.wire.kio_side import kio_decode, kio_encode
 

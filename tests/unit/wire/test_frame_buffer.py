@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.server.kafka.frame_buffer import OWN_BYTES, SHARED_BYTES, FrameBuffer
+from goqueue.wire.frame_buffer import OWN_BYTES, SHARED_BYTES, FrameBuffer
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 

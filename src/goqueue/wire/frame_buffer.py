@@ -33,13 +33,25 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class HttpRequest(MalformedRequest):
-    """Somebody took the Kafka port for the HTTP port."""
+    """Somebody took this port for the HTTP port."""
 
 
 class FrameBuffer:
-    def __init__(self, frame_bytes_max: int, shared: bytearray | None = None) -> None:
-        """`shared` belongs to one event loop: its connections take turns with it."""
+    def __init__(
+        self,
+        frame_bytes_max: int,
+        shared: bytearray | None = None,
+        *,
+        port: str = "Kafka",
+        limited_by: str = "setting kafka.request_bytes_max",
+    ) -> None:
+        """`shared` belongs to one event loop: its connections take turns with it.
+
+        The texts are for whoever sends what is no frame.
+        """
         self._frame_bytes_max = frame_bytes_max
+        self._port = port
+        self._limited_by = limited_by
         self._shared = bytearray(SHARED_BYTES) if shared is None else shared
         assert len(self._shared) == SHARED_BYTES
         self._begun = b""  # of a small frame that is not whole
@@ -108,15 +120,15 @@ class FrameBuffer:
     def _problem(self, size: int, start: bytes) -> MalformedRequest:
         """What is wrong with a request that starts so; other protocols are told by their names."""
         if self._is_new and start in HTTP_METHODS:
-            return HttpRequest("an HTTP request: this is the Kafka port")
+            return HttpRequest(f"an HTTP request: this is the {self._port} port")
         if self._is_new and start.startswith(TLS_HANDSHAKE):
             return MalformedRequest(
-                "a TLS handshake: this is the Kafka port, and it speaks no TLS"
+                f"a TLS handshake: this is the {self._port} port, and it speaks no TLS"
                 " (clients set security.protocol=PLAINTEXT)"
             )
         return MalformedRequest(
             f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
-            " (setting kafka.request_bytes_max)"
+            f" ({self._limited_by})"
         )
 
     def _give_own_buffer(self, size: int, start: int, filled: int) -> None:

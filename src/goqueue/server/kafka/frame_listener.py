@@ -1,0 +1,190 @@
+"""A listener for frames: accepts connections, bounds what they hold, reaps the dead.
+
+What the frames say is the business of those who inherit from it: the Kafka listener, and the
+listener for the other nodes of a cluster.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import structlog
+
+from goqueue.model.config import Address, KafkaConfig, parse_address
+from goqueue.runtime import Environment, Listener
+from goqueue.server.kafka.connection import KafkaConnection
+from goqueue.server.kafka.limits import HeldBytes, LogLimit
+from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.metrics import Metrics
+from goqueue.server.server_log import ServerLog
+from goqueue.wire.frame_buffer import SHARED_BYTES
+from goqueue.wire.frames import RequestHeader
+
+REAP_SECONDS: Final = 1.0
+
+
+class FrameListener:
+    name = "kafka"  # in metrics and logs
+    port = "Kafka"  # for whoever came to the wrong one
+
+    def __init__(
+        self,
+        environment: Environment,
+        config: KafkaConfig,
+        metrics: Metrics,
+        server_log: ServerLog | None = None,
+    ) -> None:
+        self.config = config  # a reload replaces it; connections keep the one they began with
+        self.server_log = server_log or ServerLog()
+        self.receive_buffer = bytearray(SHARED_BYTES)
+        self._environment = environment
+        self._metrics = metrics
+        self._connections: set[KafkaConnection] = set()
+        self._received = HeldBytes[KafkaConnection](config.received_bytes_max)
+        self._unsent = HeldBytes[KafkaConnection](config.unsent_bytes_max)
+        self._log_limit = LogLimit()
+        self._log = structlog.get_logger(f"goqueue.{self.name}")
+        self._tasks: asyncio.TaskGroup | None = None
+        self._listener: Listener | None = None
+        self._reaper: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def limited_by(self, limit: str) -> str:
+        """What to change about a limit, for people."""
+        return f"setting {self.name}.{limit}"
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def start(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        address = parse_address(self.config.listen)
+        self._listener = await self._environment.network.listen(
+            address.host, address.port, lambda: KafkaConnection(self)
+        )
+        self._reaper = tasks.create_task(self._reap())
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    @property
+    def address(self) -> Address:
+        assert self._listener is not None
+        host, port = self._listener.address
+        return Address(host, port)
+
+    async def stop(self, seconds: float) -> None:
+        """Accept nothing more, let what is under way finish for a while, then close."""
+        self._stopping = True
+        if self._listener is not None:
+            await self._listener.close()
+        if self._reaper is not None:
+            self._reaper.cancel()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._connections and loop.time() < deadline:
+            for connection in list(self._connections):
+                connection.close_when_idle()
+            await self._environment.clock.sleep(0.02)
+        for connection in list(self._connections):
+            connection.abort()
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def admit(self, connection: KafkaConnection) -> bool:
+        """Take a new connection in, unless there are too many."""
+        if len(self._connections) >= self.config.connections_max:
+            limit = self.config.connections_max
+            self.log_closing(
+                connection, f"more than {limit} ({self.limited_by('connections_max')})"
+            )
+            return False
+        self._connections.add(connection)
+        self._metrics.connection_opened(self.name)
+        return True
+
+    def forget(self, connection: KafkaConnection) -> None:
+        now = asyncio.get_running_loop().time()
+        self._received.note(connection, 0, now)
+        self._unsent.note(connection, 0, now)
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._metrics.connection_closed(self.name)
+            if not self._stopping:
+                self.connection_ended(connection)
+
+    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None
+        return self._tasks.create_task(work)
+
+    async def _reap(self) -> None:
+        """Close connections that are idle, stuck in a request, or not reading."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._environment.clock.sleep(REAP_SECONDS)
+            now = loop.time()
+            for connection in list(self._connections):
+                reason = connection.overdue(now)
+                if reason is not None:
+                    self.log_closing(connection, reason)
+                    connection.abort()
+            left_out = self._log_limit.take_left_out(now)
+            if left_out:
+                self._log.warning("more connections were closed than are logged", count=left_out)
+
+    def log_closing(self, connection: KafkaConnection, reason: str) -> None:
+        if self._log_limit.allows(asyncio.get_running_loop().time()):
+            self._log.warning("closing a connection", peer=connection.peer, reason=reason)
+
+    # --- what those who inherit say --------------------------------------------------------------
+
+    async def handle(
+        self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
+    ) -> None:
+        raise NotImplementedError
+
+    def observe(self, api_key: int, seconds: float) -> None:
+        """A request was answered."""
+
+    def http_answer(self, connection: KafkaConnection) -> str:
+        """For whoever speaks HTTP to this port."""
+        return f"This is GoQueue's {self.port} port"
+
+    def connection_ended(self, connection: KafkaConnection) -> None:
+        """Not called any more once the listener stops."""
+
+    # --- what connections hold --------------------------------------------------------------------
+
+    def received(
+        self, connection: KafkaConnection, size: int, now: float, *, made_progress: bool = False
+    ) -> None:
+        """Note what it holds of requests; close whoever holds too much of what all may hold."""
+        received = self._received
+        received.note(connection, size, now, made_progress=made_progress)
+        while (worst := received.to_close(now)) is not None:
+            reason = (
+                f"requests that are not whole or wait take {received.total} bytes on all"
+                f" connections, {received.bytes_max} allowed"
+                f" ({self.limited_by('received_bytes_max')});"
+                " this one holds the most for the longest"
+            )
+            self._close_for_room(worst, reason)
+
+    def unsent(self, connection: KafkaConnection, size: int, now: float) -> None:
+        """The same for replies that it has not read."""
+        unsent = self._unsent
+        unsent.note(connection, size, now)
+        while (worst := unsent.to_close(now)) is not None:
+            reason = (
+                f"replies that clients do not read take {unsent.total} bytes on all connections,"
+                f" {unsent.bytes_max} allowed ({self.limited_by('unsent_bytes_max')});"
+                " this one holds the most for the longest"
+            )
+            self._close_for_room(worst, reason)
+
+    def _close_for_room(self, connection: KafkaConnection, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._received.note(connection, 0, now)
+        self._unsent.note(connection, 0, now)
+        self.log_closing(connection, reason)
+        connection.abort()
