@@ -173,6 +173,25 @@ class WrongDataDirectory(GoQueueError):
     code = "wrong_data_directory"
 
 
+class WrongCluster(GoQueueError):
+    """The other node belongs to another cluster."""
+
+    code = "wrong_cluster"
+
+
+class DuplicateNodeId(GoQueueError):
+    """Two nodes have the same number."""
+
+    code = "duplicate_node_id"
+
+
+class NodeUnreachable(GoQueueError):
+    """Another node, whose word was needed, could not be reached.  It was asked nothing."""
+
+    code = "node_unreachable"
+    retriable = True
+
+
 class NotLeader(GoQueueError):
     """This node does not lead the partition; `leader` is the node and epoch that do, if known."""
 

@@ -6,7 +6,7 @@ listener for the other nodes of a cluster.
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -15,12 +15,16 @@ from goqueue.runtime import Environment, Listener
 from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.limits import HeldBytes, LogLimit
 from goqueue.server.kafka.reply import ReplySlot
-from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 from goqueue.wire.frame_buffer import SHARED_BYTES
 from goqueue.wire.frames import RequestHeader
 
 REAP_SECONDS: Final = 1.0
+
+
+class ConnectionMetrics(Protocol):
+    def connection_opened(self, listener: str, /) -> None: ...
+    def connection_closed(self, listener: str, /) -> None: ...
 
 
 class FrameListener:
@@ -31,14 +35,14 @@ class FrameListener:
         self,
         environment: Environment,
         config: KafkaConfig,
-        metrics: Metrics,
+        metrics: ConnectionMetrics,
         server_log: ServerLog | None = None,
     ) -> None:
         self.config = config  # a reload replaces it; connections keep the one they began with
         self.server_log = server_log or ServerLog()
         self.receive_buffer = bytearray(SHARED_BYTES)
         self._environment = environment
-        self._metrics = metrics
+        self._connection_metrics = metrics
         self._connections: set[KafkaConnection] = set()
         self._received = HeldBytes[KafkaConnection](config.received_bytes_max)
         self._unsent = HeldBytes[KafkaConnection](config.unsent_bytes_max)
@@ -100,7 +104,7 @@ class FrameListener:
             )
             return False
         self._connections.add(connection)
-        self._metrics.connection_opened(self.name)
+        self._connection_metrics.connection_opened(self.name)
         return True
 
     def forget(self, connection: KafkaConnection) -> None:
@@ -109,7 +113,7 @@ class FrameListener:
         self._unsent.note(connection, 0, now)
         if connection in self._connections:
             self._connections.discard(connection)
-            self._metrics.connection_closed(self.name)
+            self._connection_metrics.connection_closed(self.name)
             if not self._stopping:
                 self.connection_ended(connection)
 

@@ -39,6 +39,7 @@ class KafkaListener(FrameListener):
         super().__init__(broker.environment, config, metrics, server_log)
         self.http_address: Address | None = None  # of the listener beside this one
         self._broker = broker
+        self._metrics = metrics
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.environment.random)
 
     # --- addresses --------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""A connection to another node, from the side that asks: requests out, answers by their number."""
+
+import asyncio
+import socket
+from typing import Any, TypeVar, cast
+
+from goqueue.model.errors import NodeUnreachable, Uncertain
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.frame_buffer import FrameBuffer
+from goqueue.wire.node_messages import (
+    FRAME_BYTES_MAX,
+    NodeRequest,
+    decode_answer,
+    encode_node_request,
+)
+from goqueue.wire.primitives import INT32
+
+ReplyT = TypeVar("ReplyT")
+
+
+class NodeConnection(asyncio.BufferedProtocol):
+    """Whatever goes wrong ends it: its owner makes a new one.
+
+    The other node answers in the order of the requests, so one that is not answered in time holds
+    up all behind it.  It ends the connection, too.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._frames = FrameBuffer(FRAME_BYTES_MAX, port="cluster", limited_by="fixed")
+        self._transport: asyncio.Transport | None = None
+        self._waiting: dict[int, asyncio.Future[bytearray]] = {}
+        self._last_id = 0
+        self.ended: str | None = None  # why it can be used no more
+
+    async def ask(self, request: NodeRequest[ReplyT], seconds: float) -> ReplyT:
+        """The reply.  Raises what the other node refused with, `NodeUnreachable` when it was not
+        asked, and `Uncertain` when it was and did not answer.
+        """
+        if self.ended is not None or self._transport is None:
+            raise NodeUnreachable(f"no connection to {self._address}: {self.ended}")
+        self._last_id += 1
+        number, answer = self._last_id, asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        self._transport.write(encode_node_request(number, request))
+        try:
+            async with asyncio.timeout(seconds):
+                frame = await answer
+        except TimeoutError as error:
+            name = request.api.name.lower()
+            self.abort(f"{name} was not answered within {seconds:g} s")
+            raise Uncertain(f"{self._address} did not answer {name} in {seconds:g} s") from error
+        finally:
+            self._waiting.pop(number, None)
+        return cast("ReplyT", decode_answer(frame, request.reply_type))
+
+    def abort(self, reason: str) -> None:
+        self._end(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end(self, reason: str) -> None:
+        if self.ended is None:
+            self.ended = reason
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(Uncertain(f"the connection to {self._address}: {reason}"))
+
+    # --- the transport's side ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        handle: Any = transport.get_extra_info("socket")
+        if handle is not None:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for frame in self._frames.received(nbytes):
+            self._receive(frame)
+        if self._frames.problem is not None:
+            self.abort(str(self._frames.problem))
+
+    def _receive(self, frame: bytearray) -> None:
+        number = INT32.unpack_from(frame)[0] if len(frame) > INT32.size else -1
+        if not 0 < number <= self._last_id:
+            self.abort(str(MalformedRequest(f"an answer with number {number}")))
+            return
+        answer = self._waiting.get(number)
+        if answer is not None and not answer.done():  # else nobody waits for it any more
+            answer.set_result(frame)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(str(error) if error else "it was closed by the other side")

@@ -1,0 +1,1 @@
+"""The listener for the other nodes of the cluster."""

@@ -1,0 +1,160 @@
+"""The cluster listener: for the other nodes of the cluster, and nobody else.
+
+The frames, the connections and their bounds are those of the Kafka listener.  A connection says
+first who it is (`goqueue.broker.cluster.handshake`); until it has, nothing else is answered.
+Requests of a node are carried out at the same time, and answered in their order.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from goqueue.broker.cluster.handshake import NONCE_BYTES, Identity, answer_hello, check_proof
+from goqueue.model.config import KafkaConfig
+from goqueue.model.errors import GoQueueError, Unauthorized
+from goqueue.model.ids import NodeId
+from goqueue.runtime import Environment
+from goqueue.server.kafka.connection import KafkaConnection
+from goqueue.server.kafka.frame_listener import ConnectionMetrics, FrameListener
+from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.server_log import ServerLog
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.frames import RequestHeader
+from goqueue.wire.node_messages import (
+    FRAME_BYTES_MAX,
+    REQUESTS,
+    Hello,
+    HelloReply,
+    NodeApi,
+    NodeRequest,
+    Nothing,
+    Prove,
+    decode_node_request,
+    encode_done,
+    encode_refusal,
+)
+
+CONNECTIONS_MAX: Final = 512  # a few of each of at most 64 nodes
+PENDING_REQUESTS_MAX: Final = 64
+
+Handler = Callable[[NodeId, Any], Awaitable[object]]  # of a request of that node
+
+
+class _Caller:
+    """Who is at the other end of a connection."""
+
+    def __init__(self) -> None:
+        self.greeting: tuple[Hello, HelloReply] | None = None
+        self.node_id: NodeId | None = None  # when it is proved
+        self.polls: set[asyncio.Task[None]] = set()  # that wait for news of the metadata
+
+    def end_polls(self) -> None:
+        for task in self.polls:
+            task.cancel()
+
+
+class ClusterListener(FrameListener):
+    name = "cluster"
+    port = "cluster"
+
+    def __init__(
+        self,
+        environment: Environment,
+        listen: str,
+        identity: Callable[[], Identity],
+        handlers: dict[NodeApi, Handler],
+        metrics: ConnectionMetrics,
+        server_log: ServerLog | None = None,
+    ) -> None:
+        config = KafkaConfig(
+            listen=listen,
+            request_bytes_max=FRAME_BYTES_MAX,
+            connections_max=CONNECTIONS_MAX,
+            pending_requests_max=PENDING_REQUESTS_MAX,
+            pending_bytes_max=FRAME_BYTES_MAX,
+        )
+        super().__init__(environment, config, metrics, server_log)
+        self._identity = identity
+        self._handlers = handlers
+        self._callers: dict[KafkaConnection, _Caller] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def limited_by(self, limit: str) -> str:
+        return "fixed"
+
+    def http_answer(self, connection: KafkaConnection) -> str:
+        return "This is GoQueue's cluster port, for the other nodes of its cluster only"
+
+    def connection_ended(self, connection: KafkaConnection) -> None:
+        caller = self._callers.pop(connection, None)
+        if caller is not None:
+            caller.end_polls()
+
+    async def stop(self, seconds: float) -> None:
+        for caller in self._callers.values():
+            caller.end_polls()
+        await super().stop(seconds)
+        for task in self._answering:
+            task.cancel()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    async def handle(
+        self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
+    ) -> None:
+        if header.api_key not in REQUESTS:
+            raise MalformedRequest(
+                "this port is for the other nodes of the cluster, not for clients"
+            )
+        request = decode_node_request(header.api_key, header.body)
+        caller = self._callers.setdefault(connection, _Caller())
+        try:
+            match request:
+                case Hello():
+                    slot.fill(encode_done(self._greet(caller, request)))
+                case Prove():
+                    slot.fill(encode_done(self._check(caller, request)))
+                case _:
+                    self._start(caller, request, slot)
+        except GoQueueError as error:
+            self.log_closing(connection, str(error))
+            slot.fill(encode_refusal(error))
+            connection.close()
+
+    def _greet(self, caller: _Caller, hello: Hello) -> HelloReply:
+        caller.node_id = None
+        reply = answer_hello(self._identity(), hello, self._environment.random.bytes(NONCE_BYTES))
+        caller.greeting = (hello, reply)
+        return reply
+
+    def _check(self, caller: _Caller, prove: Prove) -> Nothing:
+        if caller.greeting is None:
+            raise Unauthorized("a proof without a greeting")
+        hello, reply = caller.greeting
+        caller.greeting = None  # one try
+        check_proof(self._identity(), hello, reply, prove)
+        caller.node_id = NodeId(hello.node_id)
+        return Nothing()
+
+    def _start(self, caller: _Caller, request: NodeRequest[Any], slot: ReplySlot) -> None:
+        """Its answer comes when it is there; what the node asks next does not wait for it."""
+        if caller.node_id is None:
+            raise Unauthorized("a request of a node that has not said who it is")
+        task = self.start_task(self._answer(caller.node_id, request, slot))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+        if request.api is NodeApi.METADATA_FOLLOW:
+            caller.polls.add(task)
+            task.add_done_callback(caller.polls.discard)
+
+    async def _answer(self, node_id: NodeId, request: NodeRequest[Any], slot: ReplySlot) -> None:
+        try:
+            slot.fill(encode_done(await self._handlers[request.api](node_id, request)))
+        except GoQueueError as error:
+            slot.fill(encode_refusal(error))
+        except asyncio.CancelledError:
+            slot.fill(None)  # its connection is over
+            raise
+        except Exception:
+            self._log.exception("a request of another node failed", node=node_id)
+            slot.fill(encode_refusal(GoQueueError(f"node {self._identity().node_id} failed")))

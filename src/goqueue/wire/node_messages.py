@@ -1,0 +1,251 @@
+"""What nodes of a cluster say to each other on the cluster port, beside Kafka's own messages.
+
+Kafka's framing (`frames`), with numbers of our own from 20,000 on.  Kafka's registration has no
+place for how often a data directory was started, none of its messages one for a shared secret, and
+none carries verbs of queues.  A body is msgpack, fields by name: a node that is newer may add
+fields, and one that is older skips them.
+
+    request    header | msgpack of the request
+    answer     header | 0 | msgpack of the reply        done
+               header | 1 | msgpack of a `Refusal`      a `GoQueueError` over there
+
+The first two requests of every connection prove who asks: see `goqueue.broker.cluster.handshake`.
+"""
+
+import enum
+from collections.abc import Hashable, Iterator
+from functools import cache
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from goqueue.model.errors import GoQueueError
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.primitives import INT32, Buffer, nullable_string
+
+PROTOCOL: Final = 1  # raised when a node could not understand an older one
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024  # of a request, and of an answer
+TEXT_BYTES_MAX: Final = 2_000  # of a refusal
+DONE, REFUSED = b"\x00", b"\x01"
+
+ReplyT = TypeVar("ReplyT")
+
+
+class NodeApi(enum.IntEnum):
+    HELLO = 20_000
+    PROVE = 20_001
+    METADATA_FOLLOW = 20_002
+    METADATA_END = 20_003
+    REGISTER_NODE = 20_004
+    NODE_HEARTBEAT = 20_005
+    FORWARD = 20_006
+
+
+class NodeRequest(msgspec.Struct, Generic[ReplyT], frozen=True):
+    """A request, and what its reply is."""
+
+    api: ClassVar[NodeApi]
+    reply_type: ClassVar[type[Any]]
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """Done, and there is no more to say."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    code: str  # of the `GoQueueError`
+    text: str
+
+
+# --- who is there ---------------------------------------------------------------------------------
+
+
+class HelloReply(msgspec.Struct, frozen=True):
+    node_id: int
+    cluster_id: str
+    nonce: bytes
+    proof: bytes  # that this node knows the secret, too
+
+
+class Hello(NodeRequest[HelloReply], frozen=True):
+    api = NodeApi.HELLO
+    reply_type = HelloReply
+
+    protocol: int
+    node_id: int
+    cluster_id: str  # empty: of a node that has not joined any
+    nonce: bytes
+
+
+class Prove(NodeRequest[Nothing], frozen=True):
+    api = NodeApi.PROVE
+    reply_type = Nothing
+
+    proof: bytes
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+
+class MetadataPart(msgspec.Struct, frozen=True):
+    """Entries from an index on; or a part of the snapshot that stands for all entries below it."""
+
+    index: int
+    values: list[bytes]
+    is_snapshot: bool = False
+    is_last: bool = True  # part of the snapshot
+    snapshot_bytes: int = 0  # as it is stored
+
+
+class MetadataFollow(NodeRequest[MetadataPart], frozen=True):
+    """What is committed from `start` on; waits for a while when there is nothing.
+
+    A snapshot may take several answers: `snapshot` is the index of the one that is being read, and
+    `skip` how many of its values are known.  Whoever gets another one begins anew.
+    """
+
+    api = NodeApi.METADATA_FOLLOW
+    reply_type = MetadataPart
+
+    start: int
+    wait_ms: int
+    snapshot: int = -1
+    skip: int = 0
+
+
+class MetadataEndReply(msgspec.Struct, frozen=True):
+    end: int
+
+
+class MetadataEnd(NodeRequest[MetadataEndReply], frozen=True):
+    api = NodeApi.METADATA_END
+    reply_type = MetadataEndReply
+
+
+# --- membership -----------------------------------------------------------------------------------
+
+
+class NodeAccepted(msgspec.Struct, frozen=True):
+    epoch: int  # of the node, until it registers again
+    end: int  # of the metadata: the registration is below
+
+
+class RegisterNode(NodeRequest[NodeAccepted], frozen=True):
+    api = NodeApi.REGISTER_NODE
+    reply_type = NodeAccepted
+
+    node_id: int
+    directory_id: str
+    incarnation: int
+    addresses: dict[str, str]  # HOST:PORT by listener: kafka, http, cluster
+
+
+class HeartbeatReply(msgspec.Struct, frozen=True):
+    is_fenced: bool = False
+
+
+class NodeHeartbeat(NodeRequest[HeartbeatReply], frozen=True):
+    api = NodeApi.NODE_HEARTBEAT
+    reply_type = HeartbeatReply
+
+    node_id: int
+    epoch: int
+    applied: int  # the first index of the metadata that this node does not show yet
+
+
+# --- verbs for the controller ---------------------------------------------------------------------
+
+
+class Forwarded(msgspec.Struct, frozen=True):
+    end: int  # of the metadata: what was decided is below
+    reply: msgspec.Raw
+
+
+class Forward(NodeRequest[Forwarded], frozen=True):
+    """A verb that only the controller decides; never passed on a second time."""
+
+    api = NodeApi.FORWARD
+    reply_type = Forwarded
+
+    verb: str
+    body: msgspec.Raw
+    timeout_ms: int
+
+
+REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
+    each.api: each
+    for each in (
+        Hello,
+        Prove,
+        MetadataFollow,
+        MetadataEnd,
+        RegisterNode,
+        NodeHeartbeat,
+        Forward,
+    )
+}
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+_encoder = msgspec.msgpack.Encoder()
+_CLIENT_ID: Final = nullable_string(None, flexible=False)
+
+
+def encode_node_request(correlation_id: int, request: NodeRequest[Any]) -> bytes:
+    """A frame, with its size before it."""
+    body = _encoder.encode(request)
+    head = request.api.to_bytes(2) + b"\x00\x00" + INT32.pack(correlation_id) + _CLIENT_ID
+    return INT32.pack(len(head) + len(body)) + head + body
+
+
+def decode_node_request(api: int, body: Buffer) -> NodeRequest[Any]:
+    try:
+        request: NodeRequest[Any] = _decoder(REQUESTS[api]).decode(body)
+    except msgspec.MsgspecError as error:
+        raise MalformedRequest(f"{NodeApi(api).name.lower()}: {error}") from error
+    return request
+
+
+def encode_done(reply: object) -> list[Buffer]:
+    return [DONE, _encoder.encode(reply)]
+
+
+def encode_refusal(error: GoQueueError) -> list[Buffer]:
+    text = str(error).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+    return [REFUSED, _encoder.encode(Refusal(error.code, text))]
+
+
+def decode_answer(frame: bytearray, reply_type: type[ReplyT]) -> ReplyT:
+    """The reply; raises the error of the other node, or `MalformedRequest`."""
+    kind, body = frame[4:5], memoryview(frame)[5:]
+    try:
+        if kind == DONE:
+            reply: ReplyT = _decoder(cast(Any, reply_type)).decode(body)
+            return reply
+        if kind != REFUSED:
+            raise MalformedRequest(f"an answer of kind {bytes(kind)!r}")
+        refusal = _decoder(Refusal).decode(body)
+    except msgspec.MsgspecError as error:
+        raise MalformedRequest(f"an answer that cannot be read: {error}") from error
+    raise error_of(refusal)
+
+
+def error_of(refusal: Refusal) -> GoQueueError:
+    """The same kind of error as over there, if this node knows it."""
+    kind = next((each for each in _kinds(GoQueueError) if each.code == refusal.code), GoQueueError)
+    try:
+        return kind(refusal.text)
+    except TypeError:  # it wants more than a text
+        return GoQueueError(refusal.text)
+
+
+def _kinds(kind: type[GoQueueError]) -> Iterator[type[GoQueueError]]:
+    """All errors that have been imported, the general before the special."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
+
+
+@cache
+def _decoder(kind: Hashable) -> "msgspec.msgpack.Decoder[Any]":
+    return msgspec.msgpack.Decoder(cast("type[Any]", kind))
