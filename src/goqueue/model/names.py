@@ -25,6 +25,12 @@ def topic_name(text: str) -> TopicName:
     return TopicName(text)
 
 
+def check_length(name: str, what: str) -> None:
+    """Raises `InvalidName` for a group or a consumer, which may have any characters."""
+    if not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise InvalidName(f"a {what} has a name of 1 to {NAME_LENGTH_MAX} characters")
+
+
 def is_internal(name: str) -> bool:
     """Whether the topic is the broker's own, hidden from clients unless asked for."""
     return name.startswith(INTERNAL_PREFIX)

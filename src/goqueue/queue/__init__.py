@@ -11,7 +11,7 @@
     receipts    the text by which a consumer names a delivery
     records     what is on disk; snapshot: queues in a snapshot
 
-The shell around it is `goqueue.broker.queues.service`.
+The shell around it is `goqueue.broker.queues`.
 """
 
 from goqueue.queue.dead_letter import FailureHistory, dead_letter_topic

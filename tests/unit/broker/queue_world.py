@@ -7,7 +7,8 @@ from typing import Any
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.model.config import Config
-from goqueue.queue import Delivered, QueueSettings
+from goqueue.model.ids import GroupId
+from goqueue.queue import Delivered, Peeked, QueueSettings
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 
@@ -31,6 +32,9 @@ class Bench:
         self, topic: str = "jobs", group: str = "workers", consumer: str = "ann", **options: Any
     ) -> list[Delivered]:
         return await self.queues.receive([topic], group, consumer, **options)
+
+    async def peek(self, count: int, group: str = "workers") -> list[Peeked]:
+        return await self.queues.receiver.peek(GroupId(group), "jobs", count)
 
     async def ack(self, delivered: Sequence[Delivered]) -> None:
         outcomes = await self.queues.ack([each.receipt for each in delivered])

@@ -76,6 +76,11 @@ class DeadLetterWriter:
         """There may be messages to write to the dead letters."""
         self._wanted.set()
 
+    def wake_if_due(self) -> None:
+        """Messages were settled or chosen: some of them may be dead."""
+        if self._queues.table.has_dead:
+            self.wake()
+
     def retry(self) -> None:
         """What failed may work now."""
         for failure in self._failures.values():

@@ -15,6 +15,7 @@ from goqueue.broker.queues.lane_selection import LaneSelection
 from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.prefetch import Budget, Moment, PrefetchBuffer
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.wait_queue import WaitQueue
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import GoQueueError
@@ -89,29 +90,18 @@ class Dispatcher:
 
     # --- serving ----------------------------------------------------------------------------------
 
-    async def serve(
-        self,
-        sources: Sequence[Source],
-        consumer: str,
-        *,
-        count: int,
-        size: int,
-        visibility_ms: int | None,
-        whole_batches: bool = False,
-    ) -> Served:
-        """Choose and decide; gives the messages and when that is durable.
-
-        With `whole_batches` more than `count`, rather than to part a batch.
-        """
+    async def serve(self, request: ReceiveRequest, sources: Sequence[Source]) -> Served:
+        """Choose and decide; gives the messages and when that is durable."""
+        count, consumer = request.max_messages, request.consumer
         async with self._lock:
             while True:
                 room = self.group.room(consumer)
-                spare = max(0, room - count) if whole_batches else 0
-                budget = Budget(min(count, room), size, spare)
+                spare = max(0, room - count) if request.whole_batches else 0
+                budget = Budget(min(count, room), request.max_bytes, spare)
                 selections: Selections = {}
                 try:
                     await self._choose(self._in_turn(sources), selections, budget)
-                    served = self._decide(selections, consumer, visibility_ms)
+                    served = self._decide(selections, consumer, request.visibility_ms)
                 except BaseException:
                     _undo(selections)
                     raise

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.shares.sessions import ShareSessions
@@ -104,7 +105,7 @@ class QueueMembers:
             await self._queues.begin(group_id, there, SHARE_DEFAULTS)
         response = await self._groups.share_heartbeat(request)
         if request.member_epoch == LEAVE_EPOCH:
-            self._queues.forget_consumer(group_id, request.member_id)
+            self._queues.dispatchers.forget_consumer(group_id, request.member_id)
             if not self.sessions.is_open(group_id, request.member_id):
                 await self.release(group_id, request.member_id)
         return response
@@ -192,19 +193,19 @@ class QueueMembers:
         member = self._member(group_id, member_id, request.generation)
         with self._groups.share_poll(group_id, member_id):
             try:
-                deliveries = await self._queues.receive_batches(
+                wanted = ReceiveRequest(
                     self.topics_of(member),
                     group_id,
                     member_id,
                     max_messages=request.max_messages,
                     max_bytes=request.max_bytes,
-                    wait_ms=wait_ms,
                     visibility_ms=request.visibility_ms,
                 )
+                deliveries = await self._queues.receiver.receive(wanted, wait_ms)
             except TopicNotFound:  # deleted meanwhile: the next poll does without it
                 return []
         if deliveries and self.members(group_id).get(member_id) is not member:
-            self._queues.release_batches(deliveries)
+            self._queues.receiver.release(deliveries)
             self._member(group_id, member_id, member.epoch)  # raises what it is now
         return deliveries
 

@@ -1,19 +1,18 @@
-"""Queues at work: the queue machine on `__ledgers`, and the verbs that all listeners share.
+"""Queues: their life, their groups, and what callers may ask of them.
 
-    receive ── choose (read the log) ── decide ── durable ──> messages with receipts
-    ack, nack, reject, extend, release ── decide ── durable ──> an outcome for each receipt
+    receive.py      receive ── choose ── decide ── durable ──> messages with receipts
+    settlement.py   ack, nack, reject, extend, release ── decide ── durable ──> outcomes
 
-Everything that is answered is on disk, except for deliveries of groups with
-`delivery_durability=async`: those survive the end of the process, not a power cut.  Nothing here
-needs a member of a consumer group: a consumer is a name.  If a caller goes away, the messages that
-it was about to get are released at once.
+Each partition has a ledger, a state machine on a log beside the partition's data (ADR 18); the
+internal topic `__ledgers` says only which groups there are.  Everything that is answered is on
+disk, except for deliveries of groups with `delivery_durability=async`: those survive the end of the
+process, not a power cut.  Nothing here needs a member of a consumer group: a consumer is a name.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 import structlog
 
 from goqueue.broker.barrier import Barrier
@@ -23,73 +22,37 @@ from goqueue.broker.dlq.redrive_jobs import Redrives
 from goqueue.broker.dlq.writer import DeadLetterWriter, UnwrittenDeadLetters
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues import stats
-from goqueue.broker.queues.acknowledgement import (
-    Ack,
-    Ending,
-    Extend,
-    Nack,
-    Reject,
-    Release,
-    check,
-    check_number,
-    decide,
-    told,
-)
-from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
+from goqueue.broker.queues.acknowledgement import Ack, Extend, Nack, Reject, Release
+from goqueue.broker.queues.dispatchers import Dispatchers
 from goqueue.broker.queues.ledger_split import split_ledgers
-from goqueue.broker.queues.ledgers import (
-    Ledger,
-    Ledgers,
-    Waiting,
-    submit_all,
-    wait_durable,
-)
+from goqueue.broker.queues.ledgers import Ledger, Ledgers, submit_all
 from goqueue.broker.queues.offset_sync import OffsetSync
+from goqueue.broker.queues.receive import Receiver
+from goqueue.broker.queues.receive_request import ReceiveRequest
+from goqueue.broker.queues.settlement import Settlement
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
 from goqueue.groups import GroupSettings
-from goqueue.model.errors import GoQueueError, InvalidName, OffsetOutOfRange, ShuttingDown
-from goqueue.model.ids import GroupId, Offset, TopicId, TopicName, TopicPartition
-from goqueue.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX, VISIBILITY_MS_MAX
+from goqueue.model.errors import GoQueueError, OffsetOutOfRange
+from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
+from goqueue.model.names import check_length
 from goqueue.queue import (
     Delivered,
     GroupStats,
     GroupTable,
     InFlight,
-    Peeked,
     QueueRegistry,
     QueueSettings,
-    ReceiptExpired,
-    Settled,
     SettleOutcome,
-    TooManyInFlight,
     Where,
 )
-from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.queue.group import QueueGroup
-from goqueue.queue.machine import UNKNOWN, Due
+from goqueue.queue.machine import Due
 from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.receipts import Claims, read_receipts
-from goqueue.queue.settling import Outcomes, Verdict
-
-NAME_LENGTH_MAX: Final = 249  # of groups and consumers
 
 _log = structlog.get_logger("goqueue.queues")
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What a consumer asks for."""
-
-    topics: list[str]
-    group_id: GroupId
-    consumer: str
-    count: int
-    size: int
-    visibility_ms: int | None
-    places: frozenset[TopicPartition] | None = None  # partitions; None: all of the topics
-    whole_batches: bool = False
 
 
 class Queues:
@@ -100,15 +63,25 @@ class Queues:
         self._clock = services.environment.clock
         self._configs = services.group_configs
         self._state = QueueState(services, self.on_deadline)
-        self._dispatchers: dict[GroupId, Dispatcher] = {}
+        self.dispatchers = Dispatchers(self._clock, self._state)
         self._dead_letter_writer = DeadLetterWriter(services, self._state)
         self._offset_sync = OffsetSync(services, self._state)
         self._subscriptions = Subscriptions(services, self._state, self._offset_sync)
+        self.settlement = Settlement(
+            self._clock, self._state, self.dispatchers, self._dead_letter_writer
+        )
+        self.receiver = Receiver(
+            services,
+            self._state,
+            self.dispatchers,
+            self._subscriptions,
+            self.settlement,
+            self._dead_letter_writer,
+        )
         self._redriver = Redriver(services, self._state)
         self.dead_letters = DeadLetters(services, self._state, self._redriver)
         self.redrives = Redrives(self._clock, self.dead_letters)
         self._stopping = False
-        self._active_ms = services.config.groups.session_timeout_ms  # after a consumer asked last
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -189,7 +162,7 @@ class Queues:
             tasks.create_task(self._dead_letter_writer.run())
             tasks.create_task(self._redriver.run())
             tasks.create_task(self._offset_sync.run())
-            tasks.create_task(self._subscriptions.run(self._dispatchers))
+            tasks.create_task(self._subscriptions.run(self.dispatchers))
 
     def retry_dead_letters(self) -> None:
         """A topic was changed: what could not be written may fit now."""
@@ -202,7 +175,7 @@ class Queues:
     def on_deadline(self, due: Due, _: Committed) -> None:
         """The host tells of messages that became ready, or that died."""
         for group_id in due.groups:
-            self._notify(group_id)
+            self.dispatchers.notify_one(group_id)
         if due.has_dead:
             self._dead_letter_writer.wake()
 
@@ -210,8 +183,7 @@ class Queues:
         """Nobody waits any more."""
         self._stopping = True
         self._redriver.stop()
-        for dispatcher in self._dispatchers.values():
-            dispatcher.notify_all()
+        self.receiver.stop()
 
     async def finish(self) -> None:
         """Before the logs are closed: let the committed offsets say what the floors say."""
@@ -249,7 +221,7 @@ class Queues:
         group_id = _group_id(group)
         self.check(settings)
         await self._configs.set_queue_settings(group_id, settings)
-        self._notify(group_id)
+        self.dispatchers.notify_one(group_id)
         return settings
 
     def check(self, settings: QueueSettings) -> None:
@@ -274,7 +246,7 @@ class Queues:
         group_id = _group_id(group)
         if group_id in self.groups:
             await self._forget_states(group_id)
-            self._dispatchers.pop(group_id, None)
+            self.dispatchers.forget(group_id)
         await self._configs.unset_queue_settings(group_id)
 
     async def _forget_states(self, group_id: GroupId) -> None:
@@ -291,7 +263,7 @@ class Queues:
     async def forget_partitions(self, group: str, topic: str) -> list[int]:
         """Let the group begin anew in a topic; gives the partitions it had begun in."""
         group_id = _group_id(group)
-        ledgers = self._state.ledgers_of(self._group(group_id).group_id, topic)
+        ledgers = self._state.ledgers_of(self._state.group(group_id).group_id, topic)
         found = sorted(ledger.ahead.partition for ledger in ledgers)
         await submit_all(ledgers, lambda machine: machine.forget_group(group_id))
         return found
@@ -310,9 +282,9 @@ class Queues:
         ledger = found[partition][2]
         assert ledger is not None, "the group has begun there"
         await ledger.submit(lambda machine: machine.move_ack_floor(group_id, Offset(offset)))
-        self._notify(group_id)
+        self.dispatchers.notify_one(group_id)
 
-    # --- receiving --------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------
 
     async def receive(
         self,
@@ -320,205 +292,13 @@ class Queues:
         group: str,
         consumer: str,
         *,
-        max_messages: int = 10,
-        max_bytes: int = RECEIVE_BYTES_MAX,
         wait_ms: int = 0,
-        visibility_ms: int | None = None,
-        places: Collection[TopicPartition] | None = None,
+        **options: Any,
     ) -> list[Delivered]:
-        """As `receive_batches`, message by message."""
-        deliveries = await self.receive_batches(
-            topics,
-            group,
-            consumer,
-            max_messages=max_messages,
-            max_bytes=max_bytes,
-            wait_ms=wait_ms,
-            visibility_ms=visibility_ms,
-            places=places,
-        )
+        """As `Receiver.receive`, message by message."""
+        request = ReceiveRequest(topics, GroupId(group), consumer, **options)
+        deliveries = await self.receiver.receive(request, wait_ms)
         return [message for delivery in deliveries for message in delivery.messages()]
-
-    async def receive_batches(
-        self,
-        topics: Sequence[str],
-        group: str,
-        consumer: str,
-        *,
-        max_messages: int = 10,
-        max_bytes: int = RECEIVE_BYTES_MAX,
-        wait_ms: int = 0,
-        visibility_ms: int | None = None,
-        places: Collection[TopicPartition] | None = None,
-        whole_batches: bool = False,
-    ) -> list[DeliveryBatch]:
-        """Up to so many messages, waiting up to `wait_ms` for the first; empty when none came.
-
-        The group begins when it first receives.  `max_bytes` counts keys and values, and lets at
-        least one message through.  Raises `TooManyInFlight` when the consumer or the group holds
-        too many all the while.  `places` are the partitions to look at, if not all; with
-        `whole_batches` it may be more than `max_messages`, rather than a part of a batch.  Cancel
-        it to give up: nothing stays with the consumer then.
-        """
-        group_id = _group_id(group)
-        _check_name(consumer, "consumer")
-        await self._services.groups.refuse_members(group_id)
-        check_number(max_messages, "max_messages", 1, RECEIVE_MESSAGES_MAX)
-        check_number(max_bytes, "max_bytes", 1, 2**31)
-        if visibility_ms is not None:
-            check_number(visibility_ms, "visibility_ms", 1, VISIBILITY_MS_MAX)
-        only = None if places is None else frozenset(places)
-        wanted = Wanted(
-            list(topics),
-            group_id,
-            consumer,
-            max_messages,
-            max_bytes,
-            visibility_ms,
-            only,
-            whole_batches,
-        )
-        sources = await self._sources_of(wanted)
-        known = self._version(group_id, sources)
-        self._hear(wanted, wait_ms)
-        deliveries = await self._attempt(wanted, sources)
-        if deliveries:
-            return deliveries
-        if wait_ms > 0:
-            deliveries = await self._wait_and_attempt(wanted, wait_ms, known)
-        elif await self._subscriptions.flush(wanted.topics):
-            deliveries = await self._attempt(wanted, await self._sources_of(wanted))
-        if not deliveries and self._group(group_id).room(consumer) <= 0:
-            raise TooManyInFlight(_crowd(self._group(group_id), consumer))
-        return deliveries
-
-    def _hear(self, wanted: Wanted, wait_ms: int) -> None:
-        until = self._clock.instant() + (wait_ms + self._active_ms) * 1_000_000
-        dispatcher = self._dispatcher(wanted.group_id)
-        dispatcher.consumers.hear(wanted.consumer, tuple(wanted.topics), until)
-
-    async def _wait_and_attempt(
-        self, wanted: Wanted, wait_ms: int, known: tuple[object, ...]
-    ) -> list[DeliveryBatch]:
-        """`known`: how it was before the last look, which was in vain."""
-        deadline = self._clock.instant() + wait_ms * 1_000_000
-        sources = await self._sources_of(wanted)
-        dispatcher = self._dispatcher(wanted.group_id)
-        with dispatcher.wait_queue(
-            wanted.topics, [reader.partition for _, reader, _ in sources]
-        ) as wait_queue:
-            has_news = self._version(wanted.group_id, sources) != known
-            deliveries, committed = list[DeliveryBatch](), list[asyncio.Future[None]]()
-            while True:
-                seen = wait_queue.notifications
-                if has_news:
-                    try:
-                        sources = await self._sources_of(wanted)
-                        deliveries, committed = await self._serve(wanted, sources)
-                    except BaseException:
-                        wait_queue.notify_next()  # it does not take what it was woken for
-                        raise
-                    if deliveries:
-                        break
-                has_news = True  # from the next turn on
-                is_crowded = dispatcher.group.room(wanted.consumer) <= 0
-                if is_crowded or self._is_partial(wanted):
-                    wait_queue.notify_next()  # others may have room, or look elsewhere
-                seconds = (deadline - self._clock.instant()) / 1e9
-                if seconds <= 0:
-                    return []
-                dispatcher.crowded += is_crowded
-                try:
-                    await wait_queue.wait_after(seen, seconds)
-                finally:
-                    dispatcher.crowded -= is_crowded
-            if self._is_partial(wanted) or dispatcher.has_some(sources):
-                wait_queue.notify_next()  # only then: a wake-up for nothing costs as much
-        return await self._wait_durable(deliveries, committed)
-
-    async def _sources_of(self, wanted: Wanted) -> list[Source]:
-        sources = await self._subscriptions.find(wanted.topics, wanted.group_id)
-        if wanted.places is None:
-            return sources
-        return [
-            source
-            for source in sources
-            if (source[0].where.topic, source[0].where.partition) in wanted.places
-        ]
-
-    def _is_partial(self, wanted: Wanted) -> bool:
-        """Whether there are partitions that it does not look at."""
-        if wanted.places is None:
-            return False
-        count = sum(self._services.topic(topic).partitions for topic in wanted.topics)
-        return len(wanted.places) < count
-
-    def _version(self, group_id: GroupId, sources: Sequence[Source]) -> tuple[object, ...]:
-        """While this is the same, so is what can be delivered."""
-        dispatcher = self._dispatcher(group_id)
-        return (
-            dispatcher,
-            dispatcher.news,
-            *((reader.limit, reader.index.end) for _, reader, _ in sources),
-        )
-
-    async def _attempt(self, wanted: Wanted, sources: Sequence[Source]) -> list[DeliveryBatch]:
-        """Serve the consumer with what is there now, durably."""
-        return await self._wait_durable(*await self._serve(wanted, sources))
-
-    async def _serve(self, wanted: Wanted, sources: Sequence[Source]) -> Served:
-        if self._stopping:
-            raise ShuttingDown("this broker is shutting down")
-        dispatcher = self._dispatcher(wanted.group_id)
-        if dispatcher.group.room(wanted.consumer) <= 0 or not dispatcher.has_some(sources):
-            return [], []
-        served = await dispatcher.serve(
-            sources,
-            wanted.consumer,
-            count=wanted.count,
-            size=wanted.size,
-            visibility_ms=wanted.visibility_ms,
-            whole_batches=wanted.whole_batches,
-        )
-        self._write_dead_letters()
-        return served
-
-    async def _wait_durable(
-        self, deliveries: list[DeliveryBatch], committed: Sequence[asyncio.Future[None]]
-    ) -> list[DeliveryBatch]:
-        """The deliveries, when it is durable whose they are."""
-        try:
-            for each in committed:
-                await each  # nobody else waits for this one
-        except asyncio.CancelledError:
-            self.release_batches(deliveries)
-            raise
-        return deliveries
-
-    def release_batches(self, deliveries: Sequence[DeliveryBatch]) -> None:
-        """The caller has gone: let others have the messages at once."""
-        claims: Claims = {}
-        count = 0
-        for delivery in deliveries:
-            claims[delivery.where, delivery.lease_id] = delivery.claims(count)
-            count += delivery.count
-        try:
-            self._settle_now(claims, count, Release(deliveries_max=0))  # they were never delivered
-        except GoQueueError as error:  # their time will run out
-            _log.warning("messages of a lost caller not released", problem=str(error))
-        self._notify(deliveries[0].where.group_id)
-
-    async def peek(self, group: str, topic: str, count: int) -> list[Peeked]:
-        """What would be delivered next; nothing changes."""
-        group_id = _group_id(group)
-        check_number(count, "count", 1, RECEIVE_MESSAGES_MAX)
-        sources = await self._subscriptions.peek(self._services.topic(topic), group_id)
-        if all(self._state.state(state.where) is state for state, *_ in sources):
-            return await self._dispatcher(group_id).peek(sources, count)
-        visitor = QueueGroup(group_id, self._configs.queue_settings)  # it has not begun there
-        return await Dispatcher(self._clock, visitor).peek(sources, count)
-
-    # --- settling: an outcome for each receipt, in order ------------------------------------------
 
     async def ack(self, receipts: Sequence[str]) -> list[SettleOutcome]:
         """The messages are done with.  A repeated ack succeeds again.
@@ -526,100 +306,27 @@ class Queues:
         Outcomes are `Settled`, or `ReceiptMalformed` (400), `ReceiptUnknown` (404) or
         `ReceiptExpired` (409); so are those of the next verbs.
         """
-        return await self.settle(receipts, Ack())
+        return await self.settlement.settle(receipts, Ack())
 
     async def nack(
         self, receipts: Sequence[str], *, delay_ms: int | None = None, reason: str = ""
     ) -> list[SettleOutcome]:
         """The deliveries failed: come again after `delay_ms`, or the group's backoff, or die."""
-        return await self.settle(receipts, Nack(delay_ms, reason))
+        return await self.settlement.settle(receipts, Nack(delay_ms, reason))
 
     async def reject(self, receipts: Sequence[str], *, reason: str) -> list[SettleOutcome]:
         """The messages become dead letters at once."""
-        return await self.settle(receipts, Reject(reason))
+        return await self.settlement.settle(receipts, Reject(reason))
 
     async def extend(self, receipts: Sequence[str], *, visibility_ms: int) -> list[SettleOutcome]:
         """The consumer has `visibility_ms` from now on."""
-        return await self.settle(receipts, Extend(visibility_ms))
+        return await self.settlement.settle(receipts, Extend(visibility_ms))
 
     async def release(self, receipts: Sequence[str], *, delay_ms: int = 0) -> list[SettleOutcome]:
         """Give the messages back untouched: no failure is counted."""
-        return await self.settle(receipts, Release(delay_ms))
+        return await self.settlement.settle(receipts, Release(delay_ms))
 
-    async def settle(self, receipts: Sequence[str], ending: Ending) -> list[SettleOutcome]:
-        claims, malformed = read_receipts(receipts)
-        outcomes = await self._settle(claims, len(receipts), ending)
-        for place, error in malformed.items():
-            outcomes[place] = error
-        return outcomes
-
-    async def refusals(self, receipts: Sequence[str], ending: Ending) -> dict[int, GoQueueError]:
-        """As `settle`, for who wants to know only what did not go well, by place."""
-        claims, malformed = read_receipts(receipts)
-        check(ending)
-        outcomes, waiting = self._settle_now(claims, len(receipts), ending)
-        refused: dict[int, GoQueueError] = {}
-        if set(map(type, outcomes)) != {Verdict}:
-            refused = {
-                place: outcome
-                for place, outcome in enumerate(outcomes)
-                if isinstance(outcome, GoQueueError)
-            }
-        await wait_durable(waiting)
-        return refused | malformed
-
-    # --- settling by offset: for share groups and operators ---------------------------------------
-
-    async def ack_range(
-        self,
-        group: str,
-        topic: str,
-        partition: int,
-        first: int,
-        last: int,
-        *,
-        consumer: str | None = None,
-    ) -> list[Settled]:
-        """Ack what is in flight from `first` to `last`; only what `consumer` holds, if given."""
-        where = Where(GroupId(group), TopicName(topic), partition)
-        return await self.settle_range(where, first, last, Ack(), consumer=consumer)
-
-    async def settle_range(
-        self, where: Where, first: int, last: int, ending: Ending, *, consumer: str | None = None
-    ) -> list[Settled]:
-        """End what is in flight from `first` to `last`; gives what that was, in order."""
-        claims = self.leased(where, first, last, consumer)
-        count = _count(claims)
-        outcomes = await self._settle(claims, count, ending)
-        return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
-
-    def leased(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
-        """What is in flight in a range of offsets, as receipts for it would be read."""
-        ledger = self._state.ledgers.find(where.topic, where.partition)
-        if ledger is None:
-            return {}
-        return ledger.ahead.in_flight(where.group_id, first, last, consumer)
-
-    def settle_ranges(
-        self, where: Where, endings: Sequence[tuple[int, int, Ending]], *, consumer: str
-    ) -> list[Waiting]:
-        """End ranges that do not overlap, first to last; gives what is to be made durable.
-
-        Raises `ReceiptExpired`, and ends nothing, unless `consumer` holds all.
-        """
-        found: list[tuple[Claims, int, Ending]] = []
-        for first, last, ending in endings:
-            check(ending)
-            claims = self.leased(where, first, last, consumer)
-            count = _count(claims)
-            if count != last - first + 1:
-                raise ReceiptExpired(f"{consumer!r} does not hold all of {first} to {last}")
-            found.append((claims, count, ending))
-        waiting: list[Waiting] = []
-        for each in found:
-            outcomes, waiting = self._settle_now(*each)
-            assert set(map(type, outcomes)) == {Verdict}, "all were in flight"
-        return waiting  # with the last one, those before it: they are of one ledger
+    # --- consumers that are gone ------------------------------------------------------------------
 
     async def remove_consumer(
         self, group: str, consumer: str, *, failed: bool, deliveries_max: int | None = None
@@ -629,14 +336,14 @@ class Queues:
         Messages that were delivered `deliveries_max` times die; None: the group's setting.
         """
         group_id = _group_id(group)
-        self.forget_consumer(group_id, consumer)
+        self.dispatchers.forget_consumer(group_id, consumer)
         limit = deliveries_max
         decided = self._release_leases(group_id, consumer, failed=failed, deliveries_max=limit)
         for _, committed in decided:
             if committed is not None:
                 await committed
-        self._notify(group_id)
-        self._write_dead_letters()
+        self.dispatchers.notify_one(group_id)
+        self._dead_letter_writer.wake_if_due()
         return sum(count for count, _ in decided)
 
     def _release_leases(
@@ -649,7 +356,7 @@ class Queues:
                     now, group_id, consumer, failed=failed, deliveries_max=deliveries_max
                 )
             )
-            for ledger in self._state.ledgers_of(self._group(group_id).group_id)
+            for ledger in self._state.ledgers_of(self._state.group(group_id).group_id)
             if any(each.consumer == consumer for each in ledger.ahead.states[group_id].leases)
         ]
 
@@ -664,66 +371,13 @@ class Queues:
         """The consumer was lost: take back what it holds, without waiting for that."""
         if group_id not in self.groups or self._stopping:
             return
-        self.forget_consumer(group_id, consumer)
+        self.dispatchers.forget_consumer(group_id, consumer)
         try:
             self._release_leases(group_id, consumer, failed=failed, deliveries_max=deliveries_max)
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost consumer not released", problem=str(error))
-        self._notify(group_id)
-        self._write_dead_letters()
-
-    async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
-        check(ending)
-        outcomes, waiting = self._settle_now(claims, count, ending)
-        results = told(self._state.table, claims, outcomes)
-        await wait_durable(waiting)
-        return results
-
-    def _settle_now(
-        self, claims: Claims, count: int, ending: Ending
-    ) -> tuple[Outcomes, list[Waiting]]:
-        """A decision for each ledger; a ledger that cannot be written refuses its receipts.
-
-        Raises that when it is the only one.
-        """
-        now = self._clock.steady()
-        outcomes: Outcomes = [UNKNOWN] * count
-        waiting: list[Waiting] = []
-        by_ledger = self._by_ledger(claims)
-        for ledger, mine in by_ledger.items():
-            try:
-                _, written = ledger.write(
-                    lambda machine, mine=mine: decide(machine, ending, now, mine, outcomes)  # type: ignore[misc]
-                )
-            except GoQueueError as error:
-                if len(by_ledger) == 1:
-                    raise
-                _refuse(mine, outcomes, error)
-            else:
-                waiting.append(Waiting(ledger, written))
-        self._tell_others(claims, ending)
-        return outcomes, waiting
-
-    def _by_ledger(self, claims: Claims) -> dict[Ledger, Claims]:
-        found: dict[Ledger, Claims] = {}
-        for key, some in claims.items():
-            ledger = self._state.ledgers.find(key[0].topic, key[0].partition)
-            if ledger is not None:
-                found.setdefault(ledger, {})[key] = some
-        return found
-
-    def _tell_others(self, claims: Claims, ending: Ending) -> None:
-        """Somebody may wait for what came back, or for room."""
-        for group_id in {where.group_id for where, _ in claims}:
-            dispatcher = self._dispatchers.get(group_id)
-            if dispatcher is None:
-                continue
-            if isinstance(ending, Nack | Release):
-                dispatcher.notify_one()
-            else:
-                dispatcher.notify_room()
-        if isinstance(ending, Nack | Reject | Release):
-            self._write_dead_letters()
+        self.dispatchers.notify_one(group_id)
+        self._dead_letter_writer.wake_if_due()
 
     # --- transactions -----------------------------------------------------------------------------
 
@@ -737,29 +391,13 @@ class Queues:
         found = map(self._state.ledger_of, self.reservations.get(transactional_id, ()))
         return list({ledger: None for ledger in found if ledger is not None})
 
-    def reserve(
-        self, claims: Claims, count: int, transactional_id: str
-    ) -> tuple[Outcomes, list[Waiting]]:
-        """Let messages in flight be acked by the end of a transaction; all of them or none."""
-        outcomes: Outcomes = [UNKNOWN] * count
-        decided = [
-            (ledger, ledger.ahead.reserve_for_transaction(mine, outcomes, transactional_id))
-            for ledger, mine in self._by_ledger(claims).items()
-        ]
-        if any(isinstance(outcome, GoQueueError) for outcome in outcomes):
-            return outcomes, []
-        return outcomes, [
-            Waiting(ledger, ledger.write(lambda _, decision=decision: decision)[1])  # type: ignore[misc]
-            for ledger, decision in decided
-        ]
-
     # --- asking -----------------------------------------------------------------------------------
 
     def in_flight(
         self, group: str, *, which: WhichInFlight | None = None, limit: int = 1000
     ) -> list[InFlight]:
         """Who holds what, until when; ahead of the ledgers, for verbs that end with a barrier."""
-        found = self._group(GroupId(group))
+        found = self._state.group(GroupId(group))
         return stats.in_flight(found, which or WhichInFlight(), limit)
 
     async def stats(self, group: str | None = None) -> list[GroupStats]:
@@ -771,7 +409,7 @@ class Queues:
         """As `stats`, for metrics: no sync is asked for."""
         groups = list(self.groups.values())
         if group is not None:
-            groups = [self._group(GroupId(group))]
+            groups = [self._state.group(GroupId(group))]
         now = self._clock.steady()
         problem = self._dead_letter_writer.problem
         return [await stats.group_stats(each, self._subscriptions, now, problem) for each in groups]
@@ -780,74 +418,14 @@ class Queues:
         """Who is at work in the group, joined or not, and for which topics it asked last."""
         if group_id not in self.groups:
             return {}
-        dispatcher = self._dispatcher(group_id)
+        dispatcher = self.dispatchers.get(group_id)
         return dispatcher.consumers.at_work(dispatcher.group.book, self._clock.instant())
-
-    def forget_consumer(self, group_id: GroupId, consumer: str) -> None:
-        """The consumer has left: it is not at work unless it asks again."""
-        dispatcher = self._dispatchers.get(group_id)
-        if dispatcher is not None:
-            dispatcher.consumers.forget(consumer)
-
-    # --- helpers ----------------------------------------------------------------------------------
 
     def is_known(self, group_id: GroupId) -> bool:
         """Whether the group has begun in a topic, or something is set for its queues."""
         return group_id in self.groups or self._configs.has_queue_settings(group_id)
 
-    def _group(self, group_id: GroupId) -> QueueGroup:
-        if group_id not in self.groups and self._configs.has_queue_settings(group_id):
-            return QueueGroup(group_id, self._configs.queue_settings)  # it has not begun
-        return self._state.table.group(group_id)
-
-    def _dispatcher(self, group_id: GroupId) -> Dispatcher:
-        group = self._group(group_id)
-        dispatcher = self._dispatchers.get(group_id)
-        if dispatcher is None or dispatcher.group is not group:
-            dispatcher = self._dispatchers[group_id] = Dispatcher(self._clock, group)
-        return dispatcher
-
-    def _notify(self, group_id: GroupId) -> None:
-        dispatcher = self._dispatchers.get(group_id)
-        if dispatcher is not None:
-            dispatcher.notify_one()
-
-    def notify_room(self, group_id: GroupId) -> None:
-        """Messages were finished otherwise: somebody may wait for room, or for their keys."""
-        dispatcher = self._dispatchers.get(group_id)
-        if dispatcher is not None:
-            dispatcher.notify_room()
-
-    def _write_dead_letters(self) -> None:
-        if self._state.table.has_dead:
-            self._dead_letter_writer.wake()
-
 
 def _group_id(name: str) -> GroupId:
-    _check_name(name, "group")
+    check_length(name, "group")
     return GroupId(name)
-
-
-def _check_name(name: str, what: str) -> None:
-    if not 0 < len(name) <= NAME_LENGTH_MAX:
-        raise InvalidName(f"a {what} has a name of 1 to {NAME_LENGTH_MAX} characters")
-
-
-def _refuse(claims: Claims, outcomes: Outcomes, error: GoQueueError) -> None:
-    for some in claims.values():
-        for claim in some:
-            outcomes[claim.places] = [error] * claim.size
-
-
-def _count(claims: Claims) -> int:
-    return sum(claim.size for some in claims.values() for claim in some)
-
-
-def _crowd(group: QueueGroup, consumer: str) -> str:
-    in_flight, most = group.book.consumers.get(consumer, 0), group.settings.max_in_flight_consumer
-    if in_flight >= most:
-        return f"{consumer!r} holds {in_flight} messages, {most} allowed (max_in_flight_consumer)"
-    return (
-        f"group {group.group_id!r} holds {group.book.in_flight} messages,"
-        f" {group.settings.max_in_flight_group} allowed (max_in_flight_group)"
-    )

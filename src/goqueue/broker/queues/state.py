@@ -39,6 +39,19 @@ class QueueState:
     def groups(self) -> dict[GroupId, QueueGroup]:
         return self.table.groups
 
+    def group(self, group_id: GroupId) -> QueueGroup:
+        """Also of one that only has settings; raises `QueueGroupNotFound`."""
+        found = self.table.groups.get(group_id)
+        if found is not None:
+            return found
+        if self._services.group_configs.has_queue_settings(group_id):
+            return self.visitor(group_id)
+        return self.table.group(group_id)
+
+    def visitor(self, group_id: GroupId) -> QueueGroup:
+        """The group for who only looks: it has not begun."""
+        return QueueGroup(group_id, self._services.group_configs.queue_settings)
+
     def state(self, where: Where) -> PartitionState | None:
         return self.table.state(where)
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import structlog
 
-from goqueue.broker.queues.dispatcher import Dispatcher, Source
+from goqueue.broker.queues.dispatcher import Source
+from goqueue.broker.queues.dispatchers import IDLE_SECONDS, Dispatchers
 from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.partition_reader import PartitionReader
@@ -25,7 +26,6 @@ from goqueue.queue.records import Where
 from goqueue.queue.settings import QueueSettings
 
 UPKEEP_SECONDS: Final = 1.0
-IDLE_SECONDS: Final = 10.0  # after which loaded records are let go
 FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
 
 KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
@@ -173,17 +173,14 @@ class Subscriptions:
 
     # --- upkeep -----------------------------------------------------------------------------------
 
-    async def run(self, dispatchers: dict[GroupId, Dispatcher]) -> None:
+    async def run(self, dispatchers: Dispatchers) -> None:
         """Know the lanes to the end, and let go of what is not needed."""
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
             for reader in list(self._readers.values()):
                 await self._keep_up(reader)
-            now = self._clock.instant()
-            self._look_at_rates(now)
-            for dispatcher in dispatchers.values():
-                if dispatcher.is_idle and now - dispatcher.used_at > IDLE_SECONDS * 1e9:
-                    dispatcher.evict()
+            self._look_at_rates(self._clock.instant())
+            dispatchers.evict_idle()
 
     def delivered(self, state: PartitionState) -> Rates:
         return self._delivered.get(state) or Rates()

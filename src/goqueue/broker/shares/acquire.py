@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
@@ -54,18 +55,17 @@ async def acquire(
 
     With `whole_batches` a few more, so that a batch need not be sent a second time.
     """
-    topics = list(dict.fromkeys(topic for topic, _ in places))
+    request = ReceiveRequest(
+        list(dict.fromkeys(topic for topic, _ in places)),
+        group_id,
+        member_id,
+        max_messages=max_records,
+        max_bytes=max_bytes,
+        places=frozenset(places),
+        whole_batches=whole_batches,
+    )
     try:
-        deliveries = await queues.receive_batches(
-            topics,
-            group_id,
-            member_id,
-            max_messages=max_records,
-            max_bytes=max_bytes,
-            wait_ms=wait_ms,
-            places=places,
-            whole_batches=whole_batches,
-        )
+        deliveries = await queues.receiver.receive(request, wait_ms)
     except TooManyInFlight:
         return []
     try:
@@ -73,7 +73,7 @@ async def acquire(
     except TopicNotFound:  # deleted meanwhile
         return []
     except BaseException:
-        queues.release_batches(deliveries)
+        queues.receiver.release(deliveries)
         raise
 
 

@@ -44,7 +44,7 @@ class TransactionAcks:
 
     def reserve(self, owner: Owner, claims: Claims, count: int) -> tuple[Refused, list[Waiting]]:
         """Let the transaction ack these messages; none of them if one receipt is refused."""
-        outcomes, waiting = self._queues.reserve(claims, count, str(owner))
+        outcomes, waiting = self._queues.settlement.reserve(claims, count, str(owner))
         refused = {
             index: outcome
             for index, outcome in enumerate(outcomes)
@@ -64,7 +64,7 @@ class TransactionAcks:
             lambda machine: machine.end_transaction(now, marker)
         )
         for group_id in group_ids:
-            self._queues.notify_room(group_id)
+            self._queues.dispatchers.notify_room(group_id)
         return committed or ledger.all_committed()
 
     async def rename_owner(self, former: str, owner: Owner) -> None:

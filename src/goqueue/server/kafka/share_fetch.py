@@ -276,7 +276,9 @@ def _acknowledge(
         try:
             where = Where(member.group_id, *_place(broker.topic_by_id(key[0]), key[1]))
             endings = list(_endings(broker, where, member, batches))
-            waiting = broker.queues.settle_ranges(where, endings, consumer=member.member_id)
+            waiting = broker.queues.settlement.settle_ranges(
+                where, endings, consumer=member.member_id
+            )
             settled.append((key, waiting))
         except GoQueueError as error:
             told[key].acknowledge_error = error
@@ -310,7 +312,7 @@ def _endings(
         behind = last + 1
         match kind:
             case 0:
-                claims = broker.queues.leased(where, first, last, member.member_id)
+                claims = broker.queues.settlement.leased(where, first, last, member.member_id)
                 leased = ((claim.first, claim.last) for some in claims.values() for claim in some)
                 yield from ((*each, Ack()) for each in joined(leased))
             case 1:

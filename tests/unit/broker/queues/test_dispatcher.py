@@ -87,7 +87,7 @@ def test_no_lane_waits_longer_than_the_starvation_time_whatever_is_there(names):
         left = Counts({name: 400 if name in ("critical", "high") else 4 for name in names})
         waited = dict.fromkeys(names, 0.0)
         while left.total() > 300:
-            await bench.queues.peek("workers", "jobs", 3)  # whoever looks does not take a turn
+            await bench.peek(3)  # whoever looks does not take a turn
             delivered = await bench.receive(max_messages=10)
             served = Counts(each.priority for each in delivered)
             left -= served

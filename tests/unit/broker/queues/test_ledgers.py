@@ -33,7 +33,7 @@ def test_a_partition_has_a_ledger_once_a_group_begins_in_it():
     async def scenario(bench: Bench) -> None:
         disk = bench.broker.environment.disk
         await publish_to_each(bench, 2, b"x")
-        await bench.queues.peek("strangers", "jobs", 10)
+        await bench.peek(10, "strangers")
         assert not disk.exists(directory(0))
         await bench.receive()
         assert [disk.exists(directory(partition)) for partition in (0, 1)] == [True, True]
@@ -65,7 +65,7 @@ def test_a_ledger_that_cannot_be_written_refuses_its_receipts_and_no_others():
         outcomes = await bench.queues.ack([each.receipt for each in some])
         kinds = {(each.partition, type(out)) for each, out in zip(some, outcomes, strict=True)}
         assert kinds == {(0, Settled), (1, StorageFailed), (2, Settled)}
-        refused = await bench.queues.refusals([each.receipt for each in some], Ack())
+        refused = await bench.queues.settlement.refusals([each.receipt for each in some], Ack())
         assert {some[place].partition for place in refused} == {1}
 
     play(scenario, partitions=3)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from goqueue.broker.queues.dispatcher import Served
-from goqueue.broker.queues.service import Queues, Wanted
+from goqueue.broker.queues.receive import Receiver
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.model.errors import StorageFailed
 from goqueue.queue import Delivered, QueueSettings
 from tests.unit.broker.queue_world import Bench, numbered, play, values
@@ -21,13 +22,13 @@ NAMES = ("ann", "bob", "cy", "dan", "eve")
 def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each consumer looked for messages."""
     found = Counter[str]()
-    serve = Queues._serve
+    serve = Receiver._serve
 
-    async def noted(self: Queues, wanted: Wanted, sources: Any) -> Served:
-        found[wanted.consumer] += 1
-        return await serve(self, wanted, sources)
+    async def noted(self: Receiver, request: ReceiveRequest, sources: Any) -> Served:
+        found[request.consumer] += 1
+        return await serve(self, request, sources)
 
-    monkeypatch.setattr(Queues, "_serve", noted)
+    monkeypatch.setattr(Receiver, "_serve", noted)
     return found
 
 
@@ -81,16 +82,16 @@ def test_whoever_leaves_some_wakes_the_next(looks: Counter[str]):
 
 
 def test_whoever_fails_when_it_was_woken_wakes_the_next(monkeypatch: pytest.MonkeyPatch):
-    serve = Queues._serve
+    serve = Receiver._serve
 
-    async def failing(self: Queues, wanted: Wanted, sources: Any) -> Served:
-        if wanted.consumer == "bob":
+    async def failing(self: Receiver, request: ReceiveRequest, sources: Any) -> Served:
+        if request.consumer == "bob":
             raise StorageFailed("not today")
-        return await serve(self, wanted, sources)
+        return await serve(self, request, sources)
 
     async def story(bench: Bench) -> None:
         tasks = [*await waiting(bench, ["bob"]), *await waiting(bench, ["ann"])]  # in that order
-        monkeypatch.setattr(Queues, "_serve", failing)
+        monkeypatch.setattr(Receiver, "_serve", failing)
         await bench.publish("jobs", b"one")
         await bench.sleep(1)
         assert isinstance(tasks[0].exception(), StorageFailed)
@@ -102,21 +103,21 @@ def test_whoever_fails_when_it_was_woken_wakes_the_next(monkeypatch: pytest.Monk
 def test_what_comes_back_between_a_look_and_the_wait_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    sources_of = Queues._sources_of
+    sources_of = Receiver._sources_of
 
     async def story(bench: Bench) -> None:
         await bench.publish("jobs", b"one")
         (held,) = await bench.receive(consumer="bob")
         looks = 0
 
-        async def slowly(self: Queues, wanted: Wanted) -> Any:
+        async def slowly(self: Receiver, request: ReceiveRequest) -> Any:
             nonlocal looks
             looks += 1
             if looks == 2:  # before it waits, and after it looked
                 await bench.queues.release([held.receipt])
-            return await sources_of(self, wanted)
+            return await sources_of(self, request)
 
-        monkeypatch.setattr(Queues, "_sources_of", slowly)
+        monkeypatch.setattr(Receiver, "_sources_of", slowly)
         began = bench.broker.environment.clock.instant()
         assert values(await bench.receive(wait_ms=WAIT_MS)) == [b"one"]
         assert bench.broker.environment.clock.instant() - began < 1e9
@@ -127,21 +128,21 @@ def test_what_comes_back_between_a_look_and_the_wait_is_not_missed(
 def test_room_that_is_made_between_a_look_and_the_wait_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    sources_of = Queues._sources_of
+    sources_of = Receiver._sources_of
 
     async def story(bench: Bench) -> None:
         await bench.publish("jobs", *numbered(2))
         (held,) = await bench.receive(max_messages=1)
         looks = 0
 
-        async def slowly(self: Queues, wanted: Wanted) -> Any:
+        async def slowly(self: Receiver, request: ReceiveRequest) -> Any:
             nonlocal looks
             looks += 1
             if looks == 2:
                 await bench.ack([held])
-            return await sources_of(self, wanted)
+            return await sources_of(self, request)
 
-        monkeypatch.setattr(Queues, "_sources_of", slowly)
+        monkeypatch.setattr(Receiver, "_sources_of", slowly)
         began = bench.broker.environment.clock.instant()
         assert values(await bench.receive(wait_ms=WAIT_MS)) == [b"1"]
         assert bench.broker.environment.clock.instant() - began < 1e9

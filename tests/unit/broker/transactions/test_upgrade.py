@@ -110,7 +110,7 @@ async def test_acks_that_were_reserved_for_a_transactional_id_are_applied(tmp_pa
         who = await broker.transactions.init("tx", timeout_ms=60_000)
         await broker.transactions.begin("tx", who)
         claims, _ = read_receipts([job.receipt])
-        _, waiting = broker.queues.reserve(claims, 1, "tx")  # as a former version did
+        _, waiting = broker.queues.settlement.reserve(claims, 1, "tx")  # as a former version did
         await wait_durable(waiting)
     for _ in range(2):
         async with running(tmp_path) as broker:

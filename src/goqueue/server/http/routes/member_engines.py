@@ -175,7 +175,7 @@ class QueueEngine:
         )
         with metrics.queues.receiving():
             found = await deliver(
-                self._broker.queues,
+                self._broker.queues.receiver,
                 polls,
                 request.receive,
                 call.wait_ms,

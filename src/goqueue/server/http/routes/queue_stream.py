@@ -26,8 +26,10 @@ from goqueue.api.groups import NAME_LENGTH_MAX
 from goqueue.api.messages import ReadEncoding
 from goqueue.api.parsing import WAIT_PATTERN, parse_wait
 from goqueue.api.queues import QueueMessage
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import GroupId
 from goqueue.model.names import topic_name
 from goqueue.queue import TooManyInFlight
 from goqueue.queue.delivery_batch import DeliveryBatch
@@ -68,7 +70,7 @@ class EventStream(ASGIResponse):
         sent: SentEvents,
         *,
         topic: str,
-        group: str,
+        group: GroupId,
         consumer: str,
         visibility: int | None,
         encoding: ReadEncoding,
@@ -132,7 +134,7 @@ class EventStream(ASGIResponse):
         while not is_gone and not self._polls.is_stopping:
             try:
                 found = await deliver(
-                    self._queues, self._polls, client, HEARTBEAT_MS, self._receive
+                    self._queues.receiver, self._polls, client, HEARTBEAT_MS, self._receive
                 )
             except TooManyInFlight:
                 await _write(send, FULL)
@@ -150,14 +152,14 @@ class EventStream(ASGIResponse):
             await _write(send, b"".join(map(_event, messages)) or HEARTBEAT)
 
     async def _receive(self, wait_ms: int) -> list[DeliveryBatch]:
-        return await self._queues.receive_batches(
+        request = ReceiveRequest(
             [self._topic],
             self._group,
             self._consumer,
             max_messages=self._at_once,
-            wait_ms=wait_ms,
             visibility_ms=self._visibility,
         )
+        return await self._queues.receiver.receive(request, wait_ms)
 
 
 def _event(message: QueueMessage) -> bytes:

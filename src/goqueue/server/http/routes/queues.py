@@ -5,6 +5,7 @@ goes back at once, and counts as no failure.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response
@@ -30,11 +31,13 @@ from goqueue.api.queues import (
 )
 from goqueue.broker.queues import acknowledgement as endings
 from goqueue.broker.queues.acknowledgement import Ending
+from goqueue.broker.queues.receive import Receiver
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
-from goqueue.queue import Settled, SettleOutcome
+from goqueue.queue import Settled, SettleOutcome, Where
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls, Receive
@@ -82,25 +85,22 @@ async def receive(
     """
     wait_ms = milliseconds(data.wait, "wait", high=INT64_MAX)
     asked = data.visibility
-
-    async def work(wait_ms: int) -> list[DeliveryBatch]:
-        return await queues.receive_batches(
-            [topic_name(topic)],
-            group_name(data.group),
-            data.consumer,
-            max_messages=data.max_messages,
-            max_bytes=data.max_bytes,
-            wait_ms=wait_ms,
-            visibility_ms=None if asked is None else visibility_ms(asked),
-        )
-
+    wanted = ReceiveRequest(
+        [topic_name(topic)],
+        group_name(data.group),
+        data.consumer,
+        max_messages=data.max_messages,
+        max_bytes=data.max_bytes,
+        visibility_ms=None if asked is None else visibility_ms(asked),
+    )
+    work = partial(queues.receiver.receive, wanted)
     with metrics.queues.receiving():
-        found = await deliver(queues, polls, request.receive, wait_ms, work)
+        found = await deliver(queues.receiver, polls, request.receive, wait_ms, work)
     return ReceivedBody(queue_messages(found, data.encoding))
 
 
 async def deliver(
-    queues: Queues,
+    receiver: Receiver,
     polls: LongPolls,
     client: Receive,
     wait_ms: int,
@@ -111,7 +111,7 @@ async def deliver(
     if found is None:
         return []
     if is_gone and found:
-        queues.release_batches(found)
+        receiver.release(found)
         return []
     return found
 
@@ -125,7 +125,7 @@ async def peek(
     encoding: EncodingQuery = "auto",
 ) -> PeekedBody:
     """The next messages, without delivering them."""
-    found = await queues.peek(group_name(group), topic_name(topic), limit)
+    found = await queues.receiver.peek(group_name(group), topic_name(topic), limit)
     return PeekedBody([peeked_message(each, encoding) for each in found])
 
 
@@ -184,13 +184,10 @@ async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
 @routes.post("/queues/{topic:str}/ack-range", "Finish a range of messages", 404, 507)
 async def ack_range(queues: TheQueues, topic: TopicPath, data: JSONBody[AckRange]) -> RangeBody:
     """Ack what is in flight from one offset to another, without its receipts."""
-    done = await queues.ack_range(
-        group_name(data.group),
-        topic_name(topic),
-        data.partition,
-        data.first,
-        data.last,
-        consumer=data.consumer,
+    where = Where(group_name(data.group), topic_name(topic), data.partition)
+    ack = endings.Ack()
+    done = await queues.settlement.settle_range(
+        where, data.first, data.last, ack, consumer=data.consumer
     )
     return RangeBody(len(done), [each.offset for each in done])
 
@@ -206,11 +203,11 @@ def _handles(data: Settle) -> Sequence[str]:
 async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer:
     handles = _handles(data)
     if data.receipt_handle is not None or data.receipt is not None:
-        (outcome,) = await queues.settle(handles, ending)
+        (outcome,) = await queues.settlement.settle(handles, ending)
         return refusal(outcome) if isinstance(outcome, GoQueueError) else _one(outcome)
     if data.quiet:
-        return _quiet_answer(len(handles), await queues.refusals(handles, ending))
-    return many_answer(await queues.settle(handles, ending))
+        return _quiet_answer(len(handles), await queues.settlement.refusals(handles, ending))
+    return many_answer(await queues.settlement.settle(handles, ending))
 
 
 def _one(settled: Settled) -> Response[SettledBody]:
