@@ -36,7 +36,14 @@ from goqueue.broker.transactions.application_transactions import GroupTransactio
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
-from goqueue.cluster import Metadata, MetadataRecord, SettingsChanged, Topic, TopicDeleted
+from goqueue.cluster import (
+    Metadata,
+    MetadataRecord,
+    SettingsChanged,
+    Topic,
+    TopicDeleted,
+    controller,
+)
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
@@ -283,7 +290,7 @@ class Broker:
         in_background = self._disk.in_background
         try:
             if await in_background(lambda: self.partitions.finish_deletions(deleted)):
-                self._host.defer(lambda metadata: metadata.note_data_removed(deleted))
+                self._host.defer(lambda metadata: self._decide_removed(metadata, deleted))
             await in_background(self.partitions.report_orphans)
             await self.backups.remove_all()
         except GoQueueError as error:
@@ -373,7 +380,8 @@ class Broker:
                     f"{len(metadata.topics)} topics are there, and no more are allowed"
                     " (setting topics.count_max)"
                 )
-            return metadata.create_topic(
+            return controller.create_topic(
+                metadata,
                 checked,
                 topic_id=topic_id,
                 partitions=count,
@@ -404,8 +412,12 @@ class Broker:
     async def add_partitions(self, name: str, count: int, *, validate_only: bool = False) -> Topic:
         """Grow the topic to `count` partitions in all."""
         if validate_only:
-            return await self._host.read(lambda each: each.add_partitions(name, count).reply)
-        topic = await self._change(lambda metadata: metadata.add_partitions(name, count))
+            return await self._host.read(
+                lambda metadata: controller.add_partitions(metadata, name, count).reply
+            )
+        topic = await self._change(
+            lambda metadata: controller.add_partitions(metadata, name, count)
+        )
         await self._tell_groups()
         _log.info("partitions added", topic=name, partitions=count)
         return topic
@@ -421,7 +433,7 @@ class Broker:
         """Set or, with None, unset topic settings; with `replace` the others are unset too."""
 
         def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
-            return metadata.change_settings(name, changes, replace=replace)
+            return controller.change_settings(metadata, name, changes, replace=replace)
 
         if validate_only:
             return await self._host.read(lambda metadata: decide(metadata).reply)
@@ -433,7 +445,7 @@ class Broker:
     async def delete_topic(self, name: str) -> Topic:
         """Gone for clients when this returns; the files go in the background."""
         refuse_internal(name)
-        topic = await self._change(lambda metadata: metadata.delete_topic(name))
+        topic = await self._change(lambda metadata: controller.delete_topic(metadata, name))
         await self.groups.topics_deleted((topic.name,))
         await self._tell_groups()
         if await self.partitions.delete(topic):
@@ -462,7 +474,12 @@ class Broker:
 
     def _note_data_removed(self, topic_id: TopicId) -> None:
         with contextlib.suppress(GoQueueError):  # noted after the next start
-            self._host.defer(lambda metadata: metadata.note_data_removed([topic_id]))
+            self._host.defer(lambda metadata: self._decide_removed(metadata, [topic_id]))
+
+    def _decide_removed(
+        self, metadata: Metadata, topic_ids: Sequence[TopicId]
+    ) -> Decision[MetadataRecord, None]:
+        return controller.note_data_removed(metadata, NodeId(self.config.node_id), topic_ids)
 
     async def _tell_groups(self) -> None:
         await self.groups.topics_changed(self.metadata.topics.values())
@@ -510,7 +527,7 @@ class Broker:
         following = next(self._producer_ids, None)
         if following is None:
             first = await self._host.submit(
-                lambda metadata: metadata.reserve_producer_ids(PRODUCER_ID_BLOCK)
+                lambda metadata: controller.reserve_producer_ids(metadata, PRODUCER_ID_BLOCK)
             )
             self._producer_ids = iter(range(first, first + PRODUCER_ID_BLOCK))
             following = next(self._producer_ids)

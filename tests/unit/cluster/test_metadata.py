@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.cluster import Metadata, MetadataRecord
+from goqueue.cluster import Metadata, MetadataRecord, controller
+from goqueue.cluster.controller import Registration
 from goqueue.cluster.metadata import TopicCreated
 from goqueue.model.errors import (
     GoQueueError,
@@ -73,41 +74,59 @@ def new_id(number: int) -> TopicId:
 def decided(machine: Metadata, command: Command, number: int) -> Decision[MetadataRecord, Any]:
     match command:
         case ("create", name, partitions, chosen):
-            return machine.create_topic(
-                name, topic_id=new_id(number), partitions=partitions, settings=chosen, now=NOW
+            return controller.create_topic(
+                machine,
+                name,
+                topic_id=new_id(number),
+                partitions=partitions,
+                settings=chosen,
+                now=NOW,
             )
         case ("grow", name, partitions):
-            return machine.add_partitions(name, partitions)
+            return controller.add_partitions(machine, name, partitions)
         case ("change", name, chosen, replace):
-            return machine.change_settings(name, chosen, replace=replace)
+            return controller.change_settings(machine, name, chosen, replace=replace)
         case ("delete", name):
-            return machine.delete_topic(name)
+            return controller.delete_topic(machine, name)
         case ("removed", which):
-            return machine.note_data_removed(list(machine.deleted)[which : which + 1])
+            return controller.note_data_removed(
+                machine, NodeId(1), list(machine.deleted)[which : which + 1]
+            )
         case ("ids", count):
-            return machine.reserve_producer_ids(count)
+            return controller.reserve_producer_ids(machine, count)
         case ("group", group, chosen):
-            return machine.change_group_config(group, chosen)
+            return controller.change_group_config(machine, group, chosen)
         case ("take over", chosen):
-            return machine.take_over_group_configs(chosen)
+            return controller.take_over_group_configs(machine, chosen)
         case ("name", text):
-            return machine.name_cluster(text)
-        case ("node", node_id, directory_id, incarnation, replace):
-            return machine.register_node(
-                node_id, directory_id=directory_id, incarnation=incarnation, replace=replace
+            return controller.name_cluster(machine, text)
+        case ("node", node_id, directory_id, incarnation, same):
+            return controller.register_node(
+                machine,
+                Registration(
+                    node_id=node_id,
+                    directory_id=directory_id,
+                    incarnation=incarnation,
+                    machine=directory_id,
+                ),
+                state="active",
+                is_same_disk=same,
             )
         case _:
             raise AssertionError(command)
 
 
 def state_of(machine: Metadata) -> object:
-    again = machine.take_over_group_configs({GroupId("late"): {"x": "1"}})
+    again = controller.take_over_group_configs(machine, {GroupId("late"): {"x": "1"}})
     return (
         machine.cluster_id,
         machine.next_producer_id,
         dict(machine.topics),
         dict(machine.nodes),
-        list(machine.deleted),
+        dict(machine.deletions),
+        list(machine.partitions),
+        dict(machine.features),
+        dict(machine.broker_configs),
         dict(machine.group_configs),
         bool(again.records),
     )
@@ -181,8 +200,8 @@ def test_what_is_answered_is_what_comes_to_be(asked: list[Command]):
 
 def with_topic(partitions: int = 2) -> Metadata:
     machine = new_machine()
-    decision = machine.create_topic(
-        TopicName("t"), topic_id=new_id(1), partitions=partitions, settings={}, now=NOW
+    decision = controller.create_topic(
+        machine, TopicName("t"), topic_id=new_id(1), partitions=partitions, settings={}, now=NOW
     )
     for record in decision.records:
         machine.apply(record)
@@ -192,12 +211,12 @@ def with_topic(partitions: int = 2) -> Metadata:
 @pytest.mark.parametrize(
     ("refused", "error"),
     [
-        (lambda m: m.add_partitions("t", 2), InvalidPartitions),
-        (lambda m: m.add_partitions("t", 11), InvalidPartitions),
-        (lambda m: m.add_partitions("no", 3), TopicNotFound),
-        (lambda m: m.delete_topic("no"), TopicNotFound),
-        (lambda m: m.change_settings("t", {"no.such": "1"}), InvalidSetting),
-        (lambda m: m.change_settings("t", {"flush": "maybe"}), InvalidSetting),
+        (lambda m: controller.add_partitions(m, "t", 2), InvalidPartitions),
+        (lambda m: controller.add_partitions(m, "t", 11), InvalidPartitions),
+        (lambda m: controller.add_partitions(m, "no", 3), TopicNotFound),
+        (lambda m: controller.delete_topic(m, "no"), TopicNotFound),
+        (lambda m: controller.change_settings(m, "t", {"no.such": "1"}), InvalidSetting),
+        (lambda m: controller.change_settings(m, "t", {"flush": "maybe"}), InvalidSetting),
         (lambda m: m.topic_by_id(new_id(9)), TopicIdNotFound),
         (lambda m: decided(m, ("create", "t", 1, {}), 2), TopicExists),
         (lambda m: decided(m, ("create", "u", 0, {}), 2), InvalidPartitions),
@@ -219,11 +238,13 @@ def test_names_that_metrics_could_not_tell_apart_are_refused():
 
 def test_a_duration_is_kept_in_milliseconds():
     machine = with_topic()
-    changed = machine.change_settings("t", {"retention.ms": "7d", "goqueue.ttl.ms": "1m30s"})
+    changed = controller.change_settings(
+        machine, "t", {"retention.ms": "7d", "goqueue.ttl.ms": "1m30s"}
+    )
     assert changed.reply.overrides == {"retention.ms": "604800000", "goqueue.ttl.ms": "90000"}
     assert changed.reply.settings.retention_ms == 604_800_000
     with pytest.raises(InvalidSetting, match="'soon' is not a duration: write"):
-        machine.change_settings("t", {"retention.ms": "soon"})
+        controller.change_settings(machine, "t", {"retention.ms": "soon"})
 
 
 def test_more_replicas_in_sync_than_there_are_cannot_be_asked_for():
@@ -250,11 +271,11 @@ def test_a_topic_from_before_that_was_looked_at_stays_as_it_is():
 def test_settings_come_from_the_topic_then_the_server_then_the_product():
     machine = with_topic()
     assert machine.topic("t").settings.retention_ms == 1000
-    for record in machine.change_settings("t", {"retention.ms": "7"}).records:
+    for record in controller.change_settings(machine, "t", {"retention.ms": "7"}).records:
         machine.apply(record)
     assert machine.topic("t").settings.retention_ms == 7
-    assert machine.change_settings("t", {"retention.ms": "7"}).records == ()
-    for record in machine.change_settings("t", {"retention.ms": None}).records:
+    assert controller.change_settings(machine, "t", {"retention.ms": "7"}).records == ()
+    for record in controller.change_settings(machine, "t", {"retention.ms": None}).records:
         machine.apply(record)
     assert machine.topic("t").settings.retention_ms == 1000
     assert machine.topic("t").overrides == {}

@@ -31,7 +31,7 @@ from goqueue.broker.storage.orphans import (
     find_orphans,
     read_owner,
 )
-from goqueue.cluster import Metadata, Topic
+from goqueue.cluster import Metadata, Topic, controller
 from goqueue.log import framed
 from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
 from goqueue.model.config import Config
@@ -187,7 +187,7 @@ class _Examiner:
         adopted = adopt(self._metadata, orphans, self._now) if self._mend else []
         if self._mend and (adopted or not found.is_sound):
             skip_producer_ids(self._disk, self._data_dir, self._metadata)
-            for record in self._metadata.name_cluster(self._cluster_id).records:
+            for record in controller.name_cluster(self._metadata, self._cluster_id).records:
                 self._metadata.apply(record)
             repair(self._disk, self._data_dir, found, self._aside)
         for orphan in orphans:

@@ -30,7 +30,7 @@ from goqueue.broker.storage import snapshot_file
 from goqueue.broker.storage.backups import SNAPSHOTS
 from goqueue.broker.storage.bundle import LEDGER
 from goqueue.broker.storage.orphans import Orphan
-from goqueue.cluster import Metadata
+from goqueue.cluster import Metadata, controller
 from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
 from goqueue.groups import GroupMachine
 from goqueue.log import checkpoint as checkpoints
@@ -294,7 +294,8 @@ def adopt(metadata: Metadata, orphans: Iterable[Orphan], now: Timestamp) -> list
         if orphan.topic_id is None or not orphan.partitions or metadata.has_id(orphan.topic_id):
             continue
         try:
-            decision = metadata.create_topic(
+            decision = controller.create_topic(
+                metadata,
                 TopicName(orphan.topic),
                 topic_id=orphan.topic_id,
                 partitions=orphan.partitions,

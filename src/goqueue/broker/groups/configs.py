@@ -13,7 +13,7 @@ import msgspec
 
 from goqueue.broker.image import Image
 from goqueue.broker.machine_host import MachineHost
-from goqueue.cluster import Metadata, MetadataRecord
+from goqueue.cluster import Metadata, MetadataRecord, controller
 from goqueue.groups import UNSET, GroupMachine, GroupSettings
 from goqueue.model.ids import GroupId
 from goqueue.model.machine import Decision
@@ -97,7 +97,7 @@ class GroupConfigs:
             if _DURABILITY in metadata.group_configs.get(group_id, _NO_TEXTS):
                 # a restart must know that it was another one
                 wanted[_DURABILITY] = settings.delivery_durability
-            return metadata.change_group_config(group_id, wanted)
+            return controller.change_group_config(metadata, group_id, wanted)
 
         assert self._host is not None
         await self._host.submit(decide)
@@ -119,11 +119,15 @@ class GroupConfigs:
             if settings != _DEFAULTS:
                 found[group_id] = {**found.get(group_id, _NO_TEXTS), **_queue_texts(settings)}
         assert self._host is not None
-        await self._host.submit_or_defer(lambda metadata: metadata.take_over_group_configs(found))
+        await self._host.submit_or_defer(
+            lambda metadata: controller.take_over_group_configs(metadata, found)
+        )
 
     async def _change(self, group_id: GroupId, changes: Mapping[str, str | None]) -> None:
         assert self._host is not None
-        await self._host.submit(lambda metadata: metadata.change_group_config(group_id, changes))
+        await self._host.submit(
+            lambda metadata: controller.change_group_config(metadata, group_id, changes)
+        )
 
     @property
     def _metadata(self) -> Metadata:

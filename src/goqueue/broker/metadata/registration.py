@@ -6,7 +6,8 @@ import msgspec
 
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.node_file import NodeFile
-from goqueue.cluster import Metadata, MetadataRecord, NodeRegistered
+from goqueue.cluster import Metadata, MetadataRecord, Node, controller
+from goqueue.cluster.controller import Registration
 from goqueue.model.errors import WrongDataDirectory
 from goqueue.model.machine import Decision
 from goqueue.model.quorum import LOCAL
@@ -38,15 +39,21 @@ def check(metadata: Metadata, node: NodeFile) -> None:
 async def register(host: MachineHost[Metadata], node: NodeFile, random: Random) -> NodeFile:
     """Gives the node's file with the cluster in it.  Whoever calls has checked."""
     made = base64.urlsafe_b64encode(random.bytes(16)).decode().rstrip("=")
-    cluster_id = await host.submit(lambda metadata: metadata.name_cluster(node.cluster_id or made))
+    cluster_id = await host.submit(
+        lambda metadata: controller.name_cluster(metadata, node.cluster_id or made)
+    )
     await host.submit_or_defer(lambda metadata: _decide(metadata, node))
     return msgspec.structs.replace(node, cluster_id=cluster_id)
 
 
-def _decide(metadata: Metadata, node: NodeFile) -> Decision[MetadataRecord, NodeRegistered]:
-    return metadata.register_node(
-        node.node_id,
-        directory_id=node.directory_id,
-        incarnation=node.incarnation,
-        replace=node.quorum == LOCAL,  # the metadata is on this very disk
+def _decide(metadata: Metadata, node: NodeFile) -> Decision[MetadataRecord, Node]:
+    return controller.register_node(
+        metadata,
+        Registration(
+            node_id=node.node_id,
+            directory_id=node.directory_id,
+            incarnation=node.incarnation,
+        ),
+        state="active",  # it holds the term, so it knows the metadata
+        is_same_disk=node.quorum == LOCAL,  # the metadata is on this very disk
     )

@@ -23,6 +23,7 @@ from goqueue.broker.groups.http_requests import NotAssigned
 from goqueue.broker.groups.http_sessions import PollSuperseded
 from goqueue.broker.messages.idempotency import IdempotencyKeyReused
 from goqueue.broker.messages.publish import DamagedRecords, UnreadableRecords
+from goqueue.cluster import errors as cluster_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors
@@ -86,6 +87,15 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.NotEnoughReplicasAfterAppend: 504,
     errors.ShuttingDown: 503,
     errors.Overloaded: 503,
+    cluster_errors.NodeNotFound: 404,
+    cluster_errors.StaleNodeEpoch: 409,
+    cluster_errors.StalePartitionEpoch: 409,
+    cluster_errors.IneligibleReplica: 409,
+    cluster_errors.NodeInUse: 409,
+    cluster_errors.ElectionNotNeeded: 409,
+    cluster_errors.LeaderNotAvailable: 503,
+    cluster_errors.NoReassignment: 409,
+    cluster_errors.FeatureRefused: 409,
     group_errors.GroupError: 400,
     group_errors.InvalidGroupRequest: 400,
     group_errors.InvalidGroupId: 400,

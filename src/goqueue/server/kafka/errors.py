@@ -4,6 +4,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker.messages import idempotency
 from goqueue.broker.shares import sessions
+from goqueue.cluster import errors as cluster_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.model.errors import GoQueueError
@@ -68,6 +69,15 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,
     errors.ShuttingDown: ErrorCode.not_leader_or_follower,
     errors.Overloaded: ErrorCode.throttling_quota_exceeded,
+    cluster_errors.NodeNotFound: ErrorCode.broker_id_not_registered,
+    cluster_errors.StaleNodeEpoch: ErrorCode.stale_broker_epoch,
+    cluster_errors.StalePartitionEpoch: ErrorCode.invalid_update_version,
+    cluster_errors.IneligibleReplica: ErrorCode.ineligible_replica,
+    cluster_errors.NodeInUse: ErrorCode.invalid_request,
+    cluster_errors.ElectionNotNeeded: ErrorCode.election_not_needed,
+    cluster_errors.LeaderNotAvailable: ErrorCode.leader_not_available,
+    cluster_errors.NoReassignment: ErrorCode.no_reassignment_in_progress,
+    cluster_errors.FeatureRefused: ErrorCode.feature_update_failed,
     group_errors.InvalidGroupRequest: ErrorCode.invalid_request,
     group_errors.InvalidGroupId: ErrorCode.invalid_group_id,
     group_errors.GroupNotFound: ErrorCode.group_id_not_found,

@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.broker import MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
-from goqueue.cluster import Metadata, MetadataRecord, Topic
+from goqueue.cluster import Metadata, MetadataRecord, Topic, controller
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.model.errors import DiskFull, Fenced, GoQueueError, StorageFailed, Uncertain
 from goqueue.model.ids import Offset, Timestamp, TopicId, TopicName
@@ -45,8 +45,13 @@ def create(name: str) -> Callable[[Metadata], Decision[MetadataRecord, Topic]]:
     topic_id = TopicId(UUID(int=abs(hash(name))))
 
     def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
-        return metadata.create_topic(
-            TopicName(name), topic_id=topic_id, partitions=1, settings={}, now=Timestamp(1)
+        return controller.create_topic(
+            metadata,
+            TopicName(name),
+            topic_id=topic_id,
+            partitions=1,
+            settings={},
+            now=Timestamp(1),
         )
 
     return decide
@@ -68,7 +73,7 @@ def test_what_is_answered_is_committed_in_the_order_of_decisions():
         await asyncio.gather(*(host.submit(create(name)) for name in names))
         assert await topics(quorum.connect("b")) == sorted(names)
         again = await Node(quorum.connect("b")).lead()
-        await again.submit(lambda machine: machine.name_cluster("c"))
+        await again.submit(lambda machine: controller.name_cluster(machine, "c"))
         assert len(await read_all(quorum.connect("c"))) == 21
 
     run(story())

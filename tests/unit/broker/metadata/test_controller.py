@@ -9,7 +9,7 @@ import pytest
 
 from goqueue.broker import Broker, MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
-from goqueue.cluster import Metadata
+from goqueue.cluster import Metadata, controller
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.model.errors import (
     DiskFull,
@@ -74,7 +74,7 @@ def test_fenced_broker_decides_no_more_and_follows():
                 await broker.delete_topic("mine")
             assert await values_in(await broker.partition("mine", 0)) == ["kept"]
             await publish(broker, "mine", "more")
-            await other.submit(lambda metadata: metadata.delete_topic("mine"))
+            await other.submit(lambda metadata: controller.delete_topic(metadata, "mine"))
             await until(lambda: not broker.has_topic("mine"))
             with pytest.raises(TopicNotFound):
                 await publish(broker, "mine", "gone")
@@ -93,9 +93,11 @@ def test_fenced_broker_that_is_far_behind_starts_from_a_snapshot():
             partition = await broker.partition("goes", 0)
             other = await other_leader(world, quorum)
             quorum.cut("a")
-            await other.submit(lambda metadata: metadata.delete_topic("goes"))
+            await other.submit(lambda metadata: controller.delete_topic(metadata, "goes"))
             await other.submit(
-                lambda metadata: metadata.change_settings("stays", {"retention.ms": "7"})
+                lambda metadata: controller.change_settings(
+                    metadata, "stays", {"retention.ms": "7"}
+                )
             )
             await other.submit(create("new"))
             await other.take_snapshot()

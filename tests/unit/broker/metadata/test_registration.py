@@ -8,14 +8,14 @@ import pytest
 from goqueue.broker.metadata import node_file
 from goqueue.broker.metadata.node_file import NodeFile
 from goqueue.broker.metadata.registration import check, register
-from goqueue.cluster import Metadata
+from goqueue.cluster import Metadata, controller
 from goqueue.model.errors import WrongDataDirectory
 from goqueue.model.ids import NodeId
 from goqueue.runtime import Environment
 from goqueue.testing.sim import SimRandom, World, run
 from goqueue.testing.sim.consensus import SimQuorum
 from tests.unit.broker.brokers import CONFIG, running
-from tests.unit.broker.metadata.test_consensus_journal import Node
+from tests.unit.broker.metadata.test_consensus_journal import Node, create
 
 NODE = NodeFile("", NodeId(1), "disk a", 1, "etcd")
 replace: Callable[..., NodeFile] = msgspec.structs.replace
@@ -63,6 +63,7 @@ def registered(*nodes: NodeFile) -> Metadata:
             host = await Node(quorum.connect("a")).lead()
             check(host.ahead, node)
             await register(host, node, SimRandom(0))
+            await host.submit(create(f"of {node.directory_id}"))
             metadata = host.ahead
         return metadata
 
@@ -87,6 +88,19 @@ def test_same_disk_in_a_later_incarnation_is_welcome():
 def test_what_the_metadata_does_not_know_is_refused(node: NodeFile, problem: str):
     with pytest.raises(WrongDataDirectory, match=problem):
         check(registered(NODE), node)
+
+
+def test_another_disk_is_welcome_where_nothing_is_lost():
+    check(without_topics(), replace(NODE, directory_id="disk b"))
+    check(without_topics(), NODE)
+
+
+def without_topics() -> Metadata:
+    metadata = registered(NODE)
+    for name in list(metadata.topics):
+        for record in controller.delete_topic(metadata, name).records:
+            metadata.apply(record)
+    return metadata
 
 
 def test_directory_of_a_cluster_does_not_start_on_an_empty_etcd():

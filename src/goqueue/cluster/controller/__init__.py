@@ -1,0 +1,59 @@
+"""What the controller decides: each verb looks at the metadata, and says what to write.
+
+Nothing here changes anything, waits, or asks for the time: `goqueue.broker.metadata` carries out
+what is decided.
+"""
+
+from goqueue.cluster.controller.configs import (
+    change_broker_config,
+    change_group_config,
+    take_over_group_configs,
+)
+from goqueue.cluster.controller.features import set_feature_level
+from goqueue.cluster.controller.ids import name_cluster, reserve_producer_ids
+from goqueue.cluster.controller.isr import IsrChange, alter_partition
+from goqueue.cluster.controller.leadership import elect_leader, hand_over, prefer_leaders
+from goqueue.cluster.controller.node_states import (
+    drain_node,
+    fence_node,
+    remove_node,
+    unfence_node,
+)
+from goqueue.cluster.controller.placement import default_replication_factor
+from goqueue.cluster.controller.reassignment import cancel_reassignment, reassign
+from goqueue.cluster.controller.registration import Registration, register_node
+from goqueue.cluster.controller.topics import (
+    add_partitions,
+    change_settings,
+    create_topic,
+    delete_topic,
+    note_data_removed,
+)
+
+__all__ = [
+    "IsrChange",
+    "Registration",
+    "add_partitions",
+    "alter_partition",
+    "cancel_reassignment",
+    "change_broker_config",
+    "change_group_config",
+    "change_settings",
+    "create_topic",
+    "default_replication_factor",
+    "delete_topic",
+    "drain_node",
+    "elect_leader",
+    "fence_node",
+    "hand_over",
+    "name_cluster",
+    "note_data_removed",
+    "prefer_leaders",
+    "reassign",
+    "register_node",
+    "remove_node",
+    "reserve_producer_ids",
+    "set_feature_level",
+    "take_over_group_configs",
+    "unfence_node",
+]

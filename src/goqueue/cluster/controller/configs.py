@@ -1,0 +1,44 @@
+"""What is set for groups and nodes.  Whoever reads the settings has checked them."""
+
+from collections.abc import Mapping
+
+from goqueue.cluster.metadata import (
+    ConfigChanged,
+    GroupConfigsTakenOver,
+    Metadata,
+    MetadataRecord,
+    merged,
+)
+from goqueue.model.ids import GroupId
+from goqueue.model.machine import Decision
+
+Changes = Mapping[str, str | None]  # None unsets
+
+
+def change_group_config(
+    metadata: Metadata, group_id: GroupId, changes: Changes
+) -> Decision[MetadataRecord, None]:
+    before = metadata.group_configs.get(group_id, {})
+    configs = merged(before, changes)
+    records = () if configs == before else (ConfigChanged("group", group_id, configs),)
+    return Decision(records, None)
+
+
+def change_broker_config(
+    metadata: Metadata, node: str, changes: Changes
+) -> Decision[MetadataRecord, None]:
+    """Of one node by its id, or of all of them by an empty text."""
+    before = metadata.broker_configs.get(node, {})
+    configs = merged(before, changes)
+    records = () if configs == before else (ConfigChanged("broker", node, configs),)
+    return Decision(records, None)
+
+
+def take_over_group_configs(
+    metadata: Metadata, configs: Mapping[GroupId, Mapping[str, str]]
+) -> Decision[MetadataRecord, None]:
+    """Of logs that kept settings themselves; only the first time, for they do not change."""
+    if metadata.group_configs_taken_over or not configs:
+        return Decision((), None)
+    taken = {group_id: dict(each) for group_id, each in configs.items()}
+    return Decision((GroupConfigsTakenOver(taken),), None)
