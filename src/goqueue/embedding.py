@@ -84,7 +84,7 @@ class EmbeddedBroker:
     async def publish(self, topic: str, *messages: Publishable) -> list[Published]:
         """Where each message went; durable on return.  Raises when any of them was refused."""
         outcomes = await self._messages.publish(
-            topic, [_outgoing(each) for each in as_messages(messages)]
+            topic, [_to_outgoing(each) for each in as_messages(messages)]
         )
         for outcome in outcomes:
             if isinstance(outcome, GoQueueError):
@@ -116,7 +116,7 @@ class EmbeddedBroker:
             offset = page.next_offset
 
 
-def _outgoing(message: Message) -> OutgoingMessage:
+def _to_outgoing(message: Message) -> OutgoingMessage:
     headers = tuple((name, payload_bytes(value)) for name, value in message.header_pairs)
     return OutgoingMessage(
         payload_bytes(message.value),

@@ -184,12 +184,12 @@ class Broker:
             share_settings_of=self.group_configs.share_settings,
         )
         release = self.groups.release_when_committed
-        self.groups.attach(await self._hosted(GROUPS_TOPIC, groups, release))
+        self.groups.attach(await self._open_host(GROUPS_TOPIC, groups, release))
         on_deadline = self.transactions.on_deadline
         self.transactions.attach(
-            await self._hosted(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
+            await self._open_host(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
         )
-        registry = await self._hosted(LEDGERS_TOPIC, self.queues.new_registry())
+        registry = await self._open_host(LEDGERS_TOPIC, self.queues.new_registry())
         await self.group_configs.take_over(groups, registry.ahead)
         await self.groups.take_over_members(registry.ahead)
         await self.queues.attach(registry)
@@ -236,7 +236,7 @@ class Broker:
         partition, snapshots = await self._internal(METADATA_TOPIC)
         return LocalLog(partition, self._disk, self._clock, snapshots)
 
-    async def _hosted(
+    async def _open_host(
         self,
         topic: str,
         machine: MachineT,

@@ -87,14 +87,14 @@ class HostUpkeep:
         while True:
             await _set_within(self._snapshot_due, SNAPSHOT_SECONDS)
             if not self._snapshot_due.is_set():
-                self._due.update(dict.fromkeys(self._grown()))
+                self._due.update(dict.fromkeys(self._find_grown()))
             self._snapshot_due.clear()
             while self._due:
                 host = next(iter(self._due))
                 del self._due[host]
                 await host.try_snapshot()
 
-    def _grown(self) -> list[Hosted]:
+    def _find_grown(self) -> list[Hosted]:
         least = self._records_min
         return [host for host in self._hosts if host.records_since_snapshot >= least]
 

@@ -101,7 +101,7 @@ class MachineHost(Generic[MachineT]):
                 self._replay(records)
         async for piece in self._journal.read(offset):
             self._replay(piece.values)
-            self._grown(len(piece.values), piece.bytes)
+            self._check_growth(len(piece.values), piece.bytes)
         self._upkeep.add(self)
         self.notice_deadline()
 
@@ -275,7 +275,7 @@ class MachineHost(Generic[MachineT]):
         self._deferred.clear()
         if self._image is not None:
             self._image.expect(last, values)
-        self._grown(len(written), sum(map(len, written)))
+        self._check_growth(len(written), sum(map(len, written)))
         return last
 
     # --- running ----------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ class MachineHost(Generic[MachineT]):
                 some, size, ends_at = [], 0, instant() + SLICE_NANOSECONDS
         yield some
 
-    def _grown(self, records: int, size: int) -> None:
+    def _check_growth(self, records: int, size: int) -> None:
         """The log has; see whether a snapshot is due."""
         self.records_since_snapshot += records
         self._bytes_since_snapshot += size

@@ -87,10 +87,10 @@ def back_up(
     for path in _files(source):
         file = partial / DATA / path.relative_to(source)
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not (may_link(path) and _linked(path, file)):
+        if not (may_link(path) and _link(path, file)):
             _copy(path, file)
-        files.append(_described(file, partial, on_bytes))
-    examined = _examined(partial / DATA, on_bytes)
+        files.append(_describe(file, partial, on_bytes))
+    examined = _examine(partial / DATA, on_bytes)
     manifest = _manifest(examined, files)
     if manifest.damage and not allow_damage:
         shutil.rmtree(partial)
@@ -115,11 +115,11 @@ def restore(source: Path, target: Path, *, on_bytes: OnBytes) -> Manifest:
         file = partial / Path(each.path).relative_to(DATA)
         file.parent.mkdir(parents=True, exist_ok=True)
         _copy(source / each.path, file)
-        found = _described(file, partial, on_bytes)
+        found = _describe(file, partial, on_bytes)
         if found.sha256 != each.sha256:
             shutil.rmtree(partial)
             raise Failure(f"{source / each.path} is damaged: its SHA-256 is {found.sha256}")
-    examined = _examined(partial, on_bytes)
+    examined = _examine(partial, on_bytes)
     if damage := _damage(examined):
         if not manifest.damage:
             shutil.rmtree(partial)
@@ -185,7 +185,7 @@ def log_bytes(source: Path) -> int:
     return sum(path.stat().st_size for path in _files(source))
 
 
-def _linked(path: Path, file: Path) -> bool:
+def _link(path: Path, file: Path) -> bool:
     try:
         os.link(path, file)
     except OSError:  # another file system, or somebody else's file
@@ -208,7 +208,7 @@ def _write(file: Path, content: bytes) -> None:
         os.fsync(writer.fileno())
 
 
-def _described(file: Path, base: Path, on_bytes: OnBytes) -> BackedUpFile:
+def _describe(file: Path, base: Path, on_bytes: OnBytes) -> BackedUpFile:
     digest, size = hashlib.sha256(), 0
     with file.open("rb") as reader:
         while block := reader.read(COPY_BYTES):
@@ -248,7 +248,7 @@ def _sync_directory(path: Path) -> None:
 # --- verifying ------------------------------------------------------------------------------------
 
 
-def _examined(data_dir: Path, on_bytes: OnBytes) -> Examination:
+def _examine(data_dir: Path, on_bytes: OnBytes) -> Examination:
     disk = real_environment().disk
     try:
         now = Timestamp(time.time_ns() // 1_000_000)

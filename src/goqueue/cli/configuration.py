@@ -88,7 +88,7 @@ def merge(
         given |= _from_file(file, problems)
     given |= _from_environment(environment, problems, warnings)
     given |= _from_flags(flags, problems)
-    return _merged(given, problems, warnings)
+    return _merge_given(given, problems, warnings)
 
 
 def from_tree(tree: Mapping[str, Any]) -> Config:
@@ -97,12 +97,12 @@ def from_tree(tree: Mapping[str, Any]) -> Config:
     """
     problems: list[str] = []
     given = _defaults() | _from_tree(tree, DEFAULT_ORIGIN, problems)
-    return _merged(given, problems, []).config
+    return _merge_given(given, problems, []).config
 
 
-def _merged(given: dict[str, Given], problems: list[str], warnings: list[str]) -> Merged:
-    given = _checked(given, problems)
-    config = _planted(given)
+def _merge_given(given: dict[str, Given], problems: list[str], warnings: list[str]) -> Merged:
+    given = _check_types(given, problems)
+    config = _build_config(given)
     problems.extend(_with_origin(text, given) for text in problems_of(config))
     if problems:
         raise ConfigurationProblems(problems)
@@ -288,7 +288,7 @@ def _hint(name: str, known: Iterable[str], shared: str = "") -> str:
 # --- checking -------------------------------------------------------------------------------------
 
 
-def _checked(given: Mapping[str, Given], problems: list[str]) -> dict[str, Given]:
+def _check_types(given: Mapping[str, Given], problems: list[str]) -> dict[str, Given]:
     """Each value as its type; one that does not fit is reported and left out."""
     types = setting_types()
     checked = {}
@@ -315,7 +315,7 @@ def _duration(path: str, value: Any) -> Any:
     return value
 
 
-def _planted(given: Mapping[str, Given]) -> Config:
+def _build_config(given: Mapping[str, Given]) -> Config:
     tree: dict[str, Any] = {}
     for path, each in given.items():
         table = table_of(path)

@@ -58,7 +58,7 @@ class CommandTable(TyperGroup):
             return None
         command = self.commands[cmd_name]
         if command.name != cmd_name:
-            command = self.commands[cmd_name] = _loaded(cmd_name)
+            command = self.commands[cmd_name] = _load(cmd_name)
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
@@ -97,7 +97,7 @@ def _complete_for_named_shell(context: Any, arguments: list[str]) -> None:
         getattr(completion, callback)(context, None, shell)
 
 
-def _loaded(name: str) -> Any:
+def _load(name: str) -> Any:
     module = import_module(f"goqueue.cli.commands.{name}")
     command = typer.main.get_command(module.app)
     command.name = name

@@ -31,9 +31,9 @@ class PipelineFile:
         try:
             yield
         except PipelineProblems as error:
-            raise UsageFailure(self._listed(error)) from error
+            raise UsageFailure(self._format_problems(error)) from error
 
-    def _listed(self, error: "PipelineProblems") -> str:
+    def _format_problems(self, error: "PipelineProblems") -> str:
         from goqueue.spark.pipelines.tree import line_of
 
         count = len(error.problems)

@@ -99,11 +99,11 @@ def heading() -> bytes:
 def _as_columns(message: Received) -> bytes:
     """Control characters are shown, not obeyed."""
     facts = {name: field(message) for name, field in FIELDS.items()}
-    facts["key"], facts["value"] = _shown(message.key), _shown(message.value)
+    facts["key"], facts["value"] = _show(message.key), _show(message.value)
     return f"{COLUMNS.format(**facts)}\n".encode()
 
 
-def _shown(data: bytes | None) -> str:
+def _show(data: bytes | None) -> str:
     if data is None:
         return "-"
     text = data.decode(errors="backslashreplace")

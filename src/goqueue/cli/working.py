@@ -55,13 +55,13 @@ class Worker:
             if self._visibility_ms is None:
                 settings = await client.queue_settings(self._group)
                 self._visibility_ms = int(settings["visibility_ms"])
-            with self._interrupted():
+            with self._handle_interrupts():
                 async with asyncio.TaskGroup() as tasks:
                     for _ in range(self._workers):
                         tasks.create_task(self._work(client))
 
     @contextlib.contextmanager
-    def _interrupted(self) -> Iterator[None]:
+    def _handle_interrupts(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         kinds = (signal.SIGINT, signal.SIGTERM)
         for kind in kinds:

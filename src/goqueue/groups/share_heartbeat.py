@@ -57,7 +57,7 @@ def heartbeat(
     epoch = context.shares[request.group_id].epoch
     if not before.epoch <= request.member_epoch <= epoch:
         raise FencedMemberEpoch(f"member epoch {request.member_epoch}, it is {epoch} now")
-    after = _changed(before, request)
+    after = _change(before, request)
     if after is before:
         is_behind = request.member_epoch != epoch  # it never heard our last answer
         return (), _stay(context, now, request.group_id, after, epoch, tell=is_behind)
@@ -101,7 +101,7 @@ def find_member(context: CoordinatorContext, group_id: GroupId, member_id: str) 
     return member
 
 
-def _changed(before: ShareMember, request: ShareHeartbeatRequest) -> ShareMember:
+def _change(before: ShareMember, request: ShareHeartbeatRequest) -> ShareMember:
     """The member with what the request changes; the same object if that is nothing."""
     names, rack_id = request.subscribed_names, request.rack_id
     if names in (None, before.subscribed_names) and rack_id in (None, before.rack_id):

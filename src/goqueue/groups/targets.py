@@ -127,11 +127,11 @@ class ResolvedSubscriptions:
 
     def _resolve(self, subscription: Subscription) -> list[TopicFacts]:
         found = map(
-            self._view.find_by_name, {*subscription.names, *self._matching(subscription.regex)}
+            self._view.find_by_name, {*subscription.names, *self._match(subscription.regex)}
         )
         return [topic for topic in found if topic is not None]
 
-    def _matching(self, regex: str | None) -> frozenset[TopicName]:
+    def _match(self, regex: str | None) -> frozenset[TopicName]:
         if not regex:
             return frozenset()
         if regex not in self._matches:

@@ -244,7 +244,7 @@ class Log(ReadableLog):
         self._note_gaps(headers)
         while headers:
             self._roll_before(headers[0], now)
-            count = self._fitting(headers)
+            count = self._count_fitting(headers)
             self._append_fetched(data, headers[:count], now)
             headers = headers[count:]
 
@@ -272,7 +272,7 @@ class Log(ReadableLog):
         if is_far or (active.size and (is_full or self.is_old(now))):
             self.roll(header.base_offset)
 
-    def _fitting(self, headers: list[BatchHeader]) -> int:
+    def _count_fitting(self, headers: list[BatchHeader]) -> int:
         """How many of them the active segment holds; at least one."""
         active, start = self.active, headers[0].position
         size_max = max(headers[0].size, self.settings.segment_bytes - active.size)

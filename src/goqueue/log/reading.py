@@ -98,11 +98,11 @@ class ReadableLog:
 
         Raises `OffsetOutOfRange`, or `CorruptData` when the batch that holds `offset` is damaged.
         """
-        chunk = self._undisturbed(lambda: self._read(offset, bytes_max, limit, _read_blocking))
+        chunk = self._retry_disturbed(lambda: self._read(offset, bytes_max, limit, _read_blocking))
         assert chunk is not None
         return chunk
 
-    def _undisturbed(self, look: Callable[[], T]) -> T:
+    def _retry_disturbed(self, look: Callable[[], T]) -> T:
         """Look again when segments were removed or replaced meanwhile: files change after that."""
         while True:
             segments = self.segments
@@ -137,7 +137,7 @@ class ReadableLog:
         if found is None and is_cached:
             return None  # not in memory, or in need of a closer look
         if found is None:
-            position = self._surveyed(segment, offset)
+            position = self._survey(segment, offset)
             found = self._read_at(segment, position, offset, bytes_max, limit, reader)
         if found is None:
             raise CorruptData(
@@ -166,9 +166,9 @@ class ReadableLog:
         if data is None:
             return None
         is_start = self._cursors.get(offset) == (segment, position)
-        return self._verified(data, segment, offset, limit, is_start=is_start)
+        return self._verify(data, segment, offset, limit, is_start=is_start)
 
-    def _verified(
+    def _verify(
         self, data: Buffer, segment: Segment, offset: Offset, limit: Offset, *, is_start: bool
     ) -> Chunk | None:
         """The sound batches below `limit` at the start of `data`; None when there is none."""
@@ -198,20 +198,20 @@ class ReadableLog:
             try:
                 position = segment.position_of(offset, self, careful=careful)
             except DamageFound as error:
-                raise self._noted(error) from None
+                raise self._note_damage(error) from None
             if position is None:
                 return None
             if position < segment.size:
                 return segment, position
         return None
 
-    def _surveyed(self, segment: Segment, offset: Offset) -> int:
+    def _survey(self, segment: Segment, offset: Offset) -> int:
         try:
             return segment.surveyed_position(offset, self)
         except DamageFound as error:
-            raise self._noted(error) from None
+            raise self._note_damage(error) from None
 
-    def _noted(self, error: DamageFound) -> DamageFound:
+    def _note_damage(self, error: DamageFound) -> DamageFound:
         """Remember damage, so that it can be told and counted."""
         self.damaged[error.damage.first_offset] = Offset(error.damage.next_offset - 1)
         return error
@@ -248,7 +248,7 @@ class ReadableLog:
 
     def offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
         """The first record below `limit` whose timestamp is `timestamp` or later.  May block."""
-        return self._undisturbed(lambda: self._offset_for_time(timestamp, limit))
+        return self._retry_disturbed(lambda: self._offset_for_time(timestamp, limit))
 
     def _offset_for_time(self, timestamp: Timestamp, limit: Offset) -> TimedOffset | None:
         for segment in list(self.segments):
@@ -271,7 +271,7 @@ class ReadableLog:
 
     def newest_record(self, limit: Offset) -> TimedOffset | None:
         """The first of the records with the largest timestamp.  May block."""
-        return self._undisturbed(lambda: self._newest_record(limit))
+        return self._retry_disturbed(lambda: self._newest_record(limit))
 
     def _newest_record(self, limit: Offset) -> TimedOffset | None:
         newest: TimedOffset | None = None
@@ -309,7 +309,7 @@ class ReadableLog:
         for found in segment.survey(*place, self, limit):
             if isinstance(found, Damage):
                 if found.next_offset > self.start_offset and found.first_offset < limit:
-                    raise self._noted(DamageFound(segment.log.path, found))
+                    raise self._note_damage(DamageFound(segment.log.path, found))
             elif found.header.base_offset >= limit:
                 return
             elif found.header.last_offset >= self.start_offset:

@@ -568,10 +568,10 @@ def _resume(
     """
     end = start if knowledge.is_replicated else knowledge.durable.end
     if end is not None and segments[-1].next_offset < end:
-        touched.append(_resumed(disk, directory, segments, end, report))
+        touched.append(_add_segment(disk, directory, segments, end, report))
 
 
-def _resumed(
+def _add_segment(
     disk: Disk, directory: str, segments: list[Segment], end: Offset, report: Recovery
 ) -> Segment:
     """A new active segment, where a log ended that has lost its last records."""

@@ -469,14 +469,14 @@ class Segment:
         for at in _candidates(window):
             header = _header_in(window, at)
             if header is not None and header.base_offset >= expected:
-                reached = self._reached(window, at, header.base_offset, rules)
+                reached = self._find_reached(window, at, header.base_offset, rules)
                 if reached is not None and (
                     anchor is None or reached == end_offset or _may_skip(rules, reached)
                 ):
                     return Damage(position, position + at, expected, header.base_offset)
         return Damage(position, end, expected, end_offset)
 
-    def _reached(
+    def _find_reached(
         self, window: bytes, at: int, expected: Offset, rules: Rules | None
     ) -> Offset | None:
         """The offset behind the window, if sound batches lie from `at` to its very end."""

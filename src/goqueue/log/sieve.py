@@ -79,7 +79,7 @@ class KeyOffsets:
     def add(self, data: Buffer, header: BatchHeader) -> None:
         last, base_offset = self._last, header.base_offset
         try:
-            _, entries = _unfolded(data, header)
+            _, entries = _unfold(data, header)
         except _UNREADABLE:
             return  # what cannot be read supersedes nothing
         for delta, key, _, _, _ in entries:
@@ -156,11 +156,11 @@ class Sieve:
         if header.count == 0 or is_aborted_data(header, self._is_aborted):
             return None
         try:
-            block, entries = _unfolded(data, header)
+            block, entries = _unfold(data, header)
         except _UNREADABLE:
             self.unreadable_batches += 1
             return whole
-        kept = self._kept(header, entries)
+        kept = self._choose_kept(header, entries)
         if not kept:
             return None
         horizon = self._new_horizon(header, block, kept)
@@ -168,7 +168,7 @@ class Sieve:
             return whole
         return _rebuilt(header, block, kept, horizon)
 
-    def _kept(self, header: BatchHeader, entries: list[KeyEntry]) -> list[KeyEntry]:
+    def _choose_kept(self, header: BatchHeader, entries: list[KeyEntry]) -> list[KeyEntry]:
         kept = self._offsets.not_superseded(entries, header.base_offset)
         if header.attributes & DELETE_HORIZON and header.base_timestamp <= self._now:
             return [entry for entry in kept if not _is_tombstone(entry)]
@@ -209,7 +209,7 @@ def emptied(header: BatchHeader) -> bytearray:
 _UNREADABLE: Final = (CorruptBatch, BatchTooLarge, UnsupportedBatch)
 
 
-def _unfolded(data: Buffer, header: BatchHeader) -> tuple[bytes, list[KeyEntry]]:
+def _unfold(data: Buffer, header: BatchHeader) -> tuple[bytes, list[KeyEntry]]:
     """The batch's records, decompressed, and what compaction asks of each."""
     packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
     block = compression.decompress(header.attributes & CODEC_MASK, packed, DECOMPRESSED_BYTES_MAX)

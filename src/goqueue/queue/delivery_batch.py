@@ -80,7 +80,7 @@ class DeliveryBatch(msgspec.Struct, frozen=True):
             )
         ]
         found.sort()
-        return _joined(found)
+        return _join(found)
 
     def claims(self, place: int) -> list[Claim]:
         """As receipts for all of it would be read, the first one at `place` of a request."""
@@ -113,7 +113,7 @@ def count_of(chosen: list[Chosen]) -> int:
     return sum(len(each.records) if isinstance(each, Run) else 1 for each in chosen)
 
 
-def _joined(spans: list[Span]) -> list[Span]:
+def _join(spans: list[Span]) -> list[Span]:
     found: list[Span] = []
     for first, last, attempt in spans:
         if found and found[-1][1] == first - 1 and found[-1][2] == attempt:

@@ -120,7 +120,7 @@ class QueueRegistry:
     def snapshot(self) -> Generator[RegistryRecord, None, None]:
         records: list[RegistryRecord] = [LedgersSplit()] if self._is_split else []
         for group in self.table.groups.values():
-            records += _kept(group)
+            records += _snapshot_group(group)
         records += self.former.records()
         return (record for record in records)
 
@@ -131,6 +131,6 @@ class QueueRegistry:
         return decode_any(data)
 
 
-def _kept(group: QueueGroup) -> list[RegistryRecord]:
+def _snapshot_group(group: QueueGroup) -> list[RegistryRecord]:
     head = GroupCreated(group.group_id, group.former_settings, group.generation, group.has_begun)
     return [head, *(MemberJoined(group.group_id, each) for each in group.members.values())]

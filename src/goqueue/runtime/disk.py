@@ -197,7 +197,7 @@ class RealFile:
     def acquire(self, create: bool) -> int:
         if self._handle < 0:
             with _translating(f"opening {self._path}"):
-                self._handle = self._opened(create)
+                self._handle = self._open_handle(create)
             if self._size < 0:
                 self._size = os.fstat(self._handle).st_size
         self._users += 1
@@ -217,7 +217,7 @@ class RealFile:
         finally:
             self._disk.leave(self)
 
-    def _opened(self, create: bool) -> int:
+    def _open_handle(self, create: bool) -> int:
         flags = os.O_RDWR | (os.O_CREAT if create else 0)
         try:
             return self._disk.open_handle(self._path, flags, self._disk.close_some)
@@ -271,7 +271,7 @@ class RealDisk:
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
-            raise _translated(error, f"listing {path}") from error
+            raise _translate(error, f"listing {path}") from error
 
     def make_directory(self, path: str) -> None:
         missing = []
@@ -321,7 +321,7 @@ class RealDisk:
         except OSError as error:
             if error.errno in _NO_LINK:
                 return False
-            raise _translated(error, f"linking {source} to {target}") from error
+            raise _translate(error, f"linking {source} to {target}") from error
         return True
 
     def remove(self, path: str) -> None:
@@ -440,7 +440,7 @@ def _write_all(handle: int, data: Buffer, position: int) -> None:
         written += count
 
 
-def _translated(error: OSError, doing: str) -> DiskFull | StorageFailed:
+def _translate(error: OSError, doing: str) -> DiskFull | StorageFailed:
     if error.errno in _NO_HANDLE:
         return OutOfHandles(
             f"{doing}: {error.strerror}; try again. Raise `ulimit -n`, or lower"
@@ -457,7 +457,7 @@ def _translating(doing: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise _translated(error, doing) from error
+        raise _translate(error, doing) from error
 
 
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)

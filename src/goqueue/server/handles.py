@@ -13,7 +13,7 @@ FILES_SHARE: Final = 4  # at least a quarter is for files, when there are too fe
 
 def fit_to_handles(config: Config, handles: int) -> tuple[Config, list[str]]:
     """The settings, with limits lowered to what so many handles suffice for; what was lowered."""
-    files, kafka, http = _wanted(config)
+    files, kafka, http = _count_wanted(config)
     if OTHER_HANDLES + files + kafka + http <= handles:
         return config, []
     rest = max(3, handles - OTHER_HANDLES)
@@ -39,7 +39,7 @@ def fit_to_handles(config: Config, handles: int) -> tuple[Config, list[str]]:
     ]
 
 
-def _wanted(config: Config) -> tuple[int, int, int]:
+def _count_wanted(config: Config) -> tuple[int, int, int]:
     """For files, Kafka's connections and HTTP's, which may be twice its setting."""
     http = 2 * config.http.connections_max
     return config.storage.open_files_max, config.kafka.connections_max, http

@@ -222,7 +222,7 @@ class _BrokerCollector(Collector):
                 totals[topic].counts = list(counts)
         for partition in opened:
             totals.setdefault(partition.topic, _Totals()).add(partition)
-        shown = dict(sorted(totals.items(), key=_shown_first)[:TOPICS_SHOWN_MAX])
+        shown = dict(sorted(totals.items(), key=_sort_key)[:TOPICS_SHOWN_MAX])
         yield from _counter_families(shown)
         yield from _gauge_families(shown)
         yield _gauge("topics", "Topics.", sum(not topic.is_internal for topic in topics))
@@ -332,7 +332,7 @@ def _partition_families(opened: list[Partition]) -> Iterator[Metric]:
     yield _gauge("partitions_left_out", "Open partitions without series.", left_out)
 
 
-def _shown_first(entry: tuple[str, _Totals]) -> tuple[bool, str]:
+def _sort_key(entry: tuple[str, _Totals]) -> tuple[bool, str]:
     """Topics that are in use, then by name: the same ones at every scrape."""
     name, total = entry
     return not total.open, name

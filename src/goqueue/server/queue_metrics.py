@@ -108,7 +108,7 @@ class QueueCollector(Collector):
         yield _unwritten_dead_letters(self._broker.queues.unwritten_dead_letters())
         lanes = _lanes(shown)
         yield from _lane_gauges(lanes)
-        yield _delivered(lanes)
+        yield _show_delivered(lanes)
         yield _oldest(lanes, self._broker.environment.clock.now())
 
 
@@ -189,7 +189,7 @@ def _lane_gauges(lanes: Lanes) -> Iterator[Metric]:
         yield family
 
 
-def _delivered(lanes: Lanes) -> Metric:
+def _show_delivered(lanes: Lanes) -> Metric:
     family = CounterMetricFamily(
         "goqueue_messages_delivered",
         "Deliveries to consumers of queues.",

@@ -505,10 +505,10 @@ class TransactionMachine:
         """The open ones in the order of their beginning, as `ongoing` has them."""
         ongoing = dict.fromkeys(self._ongoing)
         resting = (each for each in list(self._transactions) if each not in ongoing)
-        walk = self._walk = Walk(itertools.chain(resting, ongoing), self._kept)
+        walk = self._walk = Walk(itertools.chain(resting, ongoing), self._to_record)
         return self._snapshot(self.applications.snapshot(), walk)
 
-    def _kept(self, transactional_id: str) -> TransactionKept | None:
+    def _to_record(self, transactional_id: str) -> TransactionKept | None:
         found = self._transactions.get(transactional_id)
         return None if found is None else found.to_record()
 

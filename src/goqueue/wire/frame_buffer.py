@@ -70,7 +70,7 @@ class FrameBuffer:
         """Where the next bytes go."""
         if self._own is not None:
             if self._own_filled == len(self._own):
-                self._own = self._grown(self._own)
+                self._own = self._grow(self._own)
             return memoryview(self._own)[self._own_filled :]
         self._shared[: len(self._begun)] = self._begun
         return memoryview(self._shared)[len(self._begun) :]
@@ -137,7 +137,7 @@ class FrameBuffer:
         self._own_filled = filled - start
         self._own[: self._own_filled] = self._shared[start:filled]
 
-    def _grown(self, full: bytearray) -> bytearray:
+    def _grow(self, full: bytearray) -> bytearray:
         """A copy with room for as much again: whoever still looks at `full` need not let go."""
         larger = bytearray(min(self._own_size, 2 * len(full)))
         larger[: len(full)] = full

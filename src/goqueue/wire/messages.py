@@ -136,7 +136,7 @@ def _class_name(api_key: ApiKey) -> str:
 
 @cache
 def _request_decoder(api_key: int, version: int) -> Callable[[bytes], Any]:
-    api = _served(api_key, version)
+    api = _check_served(api_key, version)
     layout, shape = request_class(api, version), request_shape(api)
     moved = upgrades.REQUESTS.get(api)
     if moved is None or version > moved.last_version:
@@ -148,7 +148,7 @@ def _request_decoder(api_key: int, version: int) -> Callable[[bytes], Any]:
 
 @cache
 def _response_encoder(api_key: int, version: int) -> Callable[[Any], bytes]:
-    api = _served(api_key, version)
+    api = _check_served(api_key, version)
     layout, shape = response_class(api, version), response_shape(api)
     moved = upgrades.RESPONSES.get(api)
     if moved is None or version > moved.last_version:
@@ -164,7 +164,7 @@ def _response_encoder(api_key: int, version: int) -> Callable[[Any], bytes]:
     return encode
 
 
-def _served(api_key: int, version: int) -> ApiKey:
+def _check_served(api_key: int, version: int) -> ApiKey:
     versions = versions_of(api_key)
     if versions is None:
         raise UnsupportedVersion(f"API {api_key} is not known")

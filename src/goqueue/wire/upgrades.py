@@ -39,7 +39,7 @@ class Moved(NamedTuple):
 
 def _metadata_request(old: Any, newest: type[Any]) -> Any:
     """In version 0 no topics meant all topics; since then null does, and none means none."""
-    topic_class = _nested(newest, "topics")
+    topic_class = _nested_type(newest, "topics")
     topics = tuple(_fill(topic_class, name=topic.name) for topic in old.topics or ())
     return _fill(newest, topics=topics or None)
 
@@ -52,7 +52,7 @@ def _find_coordinator_request(old: Any, newest: type[Any]) -> Any:
 def _join_group_request(old: Any, newest: type[Any]) -> Any:
     """In version 0 the session timeout was the rebalance timeout as well."""
     fields = {name: getattr(old, name) for name in schema_of(type(old)) if name != "protocols"}
-    protocol_class = _nested(newest, "protocols")
+    protocol_class = _nested_type(newest, "protocols")
     protocols = tuple(
         _fill(protocol_class, name=protocol.name, metadata=protocol.metadata)
         for protocol in old.protocols
@@ -61,13 +61,13 @@ def _join_group_request(old: Any, newest: type[Any]) -> Any:
 
 
 def _leave_group_request(old: Any, newest: type[Any]) -> Any:
-    member_class = _nested(newest, "members")
+    member_class = _nested_type(newest, "members")
     member = _fill(member_class, member_id=old.member_id)
     return _fill(newest, group_id=old.group_id, members=(member,))
 
 
 def _delete_topics_request(old: Any, newest: type[Any]) -> Any:
-    topic_class = _nested(newest, "topics")
+    topic_class = _nested_type(newest, "topics")
     topics = tuple(_fill(topic_class, name=name) for name in old.topic_names)
     return _fill(newest, topics=topics, timeout=old.timeout)
 
@@ -88,8 +88,8 @@ def _offset_fetch_request(old: Any, newest: type[Any]) -> Any:
 
 
 def _add_partitions_to_txn_request(old: Any, newest: type[Any]) -> Any:
-    transaction_class = _nested(newest, "transactions")
-    topic_class = _nested(transaction_class, "topics")
+    transaction_class = _nested_type(newest, "transactions")
+    topic_class = _nested_type(transaction_class, "topics")
     transaction = _fill(
         transaction_class,
         transactional_id=old.v3_and_below_transactional_id,
@@ -168,20 +168,20 @@ def _add_partitions_to_txn_response(newest: Any, old: type[Any]) -> Any:
     (transaction,) = newest.results_by_transaction
     topics = transaction.topic_results
     if old.__version__ <= 1:
-        topics = tuple(map(_unfenced_topic, topics))
+        topics = tuple(map(_unfence_topic, topics))
     return _pick(old, throttle_time=newest.throttle_time, results_by_topic_v3_and_below=topics)
 
 
 def _without_fencing(newest: Any, _: type[Any]) -> Any:
-    return _unfenced(newest, "error_code")
+    return _unfence(newest, "error_code")
 
 
-def _unfenced_topic(topic: Any) -> Any:
-    results = (_unfenced(result, "partition_error_code") for result in topic.results_by_partition)
+def _unfence_topic(topic: Any) -> Any:
+    results = (_unfence(result, "partition_error_code") for result in topic.results_by_partition)
     return replace(topic, results_by_partition=tuple(results))
 
 
-def _unfenced(result: Any, field: str) -> Any:
+def _unfence(result: Any, field: str) -> Any:
     """Older producers know a fenced one only by its epoch, and would not know the newer code."""
     if getattr(result, field) != ErrorCode.producer_fenced:
         return result
@@ -200,7 +200,7 @@ RESPONSES: Final[dict[ApiKey, Moved]] = {
 }
 
 
-def _nested(cls: type[Any], name: str) -> type[Any]:
+def _nested_type(cls: type[Any], name: str) -> type[Any]:
     """The class of a nested field's objects."""
     nested = schema_of(cls)[name].nested
     assert nested is not None, f"{cls.__name__}.{name} has no class of its own"

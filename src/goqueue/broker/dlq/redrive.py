@@ -61,7 +61,7 @@ class Job:
         self.kept: list[Move] = []
         self.refusal: GoQueueError | None = None
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.done.add_done_callback(_heard)
+        self.done.add_done_callback(_mark_retrieved)
 
     def end(self, error: GoQueueError | None = None) -> None:
         if self.done.done():
@@ -99,7 +99,7 @@ class Redriver:
         """Have them moved; gives how many were, once that is durable.  Raises the first refusal."""
         topic, partition = place
         async with self._deciding:  # epochs are written in their order
-            moves = [await self._planned(each) for each in wanted]
+            moves = [await self._plan_move(each) for each in wanted]
             ledger = await self._queues.ledger(self._services.topic(topic), partition)
             moving, _ = ledger.submit_now(lambda machine: machine.start_redrive(moves))
             if not moving:
@@ -110,7 +110,7 @@ class Redriver:
             self._wanted.set()
         return await asyncio.shield(job.done)
 
-    async def _planned(self, wanted: Wanted) -> Move:
+    async def _plan_move(self, wanted: Wanted) -> Move:
         producer_id, epoch = await self._next_producer()
         target = wanted.target
         assert target.topic_id is not None, "nobody moves anything to the broker's own topics"
@@ -242,6 +242,6 @@ def _count(moves: Iterable[Move]) -> int:
     return sum(last - first + 1 for move in moves for first, last in move.ranges)
 
 
-def _heard(done: asyncio.Future[int]) -> None:
+def _mark_retrieved(done: asyncio.Future[int]) -> None:
     if not done.cancelled():
         done.exception()  # nobody need be waiting for it

@@ -222,7 +222,7 @@ class DeadLetterWriter:
         written: set[str] = set()
         if place not in self._sure:
             await target.flush_visible()
-            written = await self._written(target, noted_end)
+            written = await self._read_written_ids(target, noted_end)
         missing = [
             to_dead_letter(where, message, records[message.offset])
             for message in messages
@@ -246,7 +246,7 @@ class DeadLetterWriter:
             last = target.append(data, batches.verified_headers(data), now).last_offset
         return last
 
-    async def _written(self, target: Partition, noted_end: Offset) -> set[str]:
+    async def _read_written_ids(self, target: Partition, noted_end: Offset) -> set[str]:
         """The ids of dead letters that were written and are not recorded as such."""
         reader = PartitionReader(target)
         offset = int(noted_end) if noted_end <= reader.limit else 0

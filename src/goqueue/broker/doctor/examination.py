@@ -168,7 +168,7 @@ class _Examiner:
         self._tell_damage("internal log", found)
         if found.is_sound:
             count, end = found.report.records, found.report.end_offset
-            text = f"{_counted(count, 'record')}, end offset {end}"
+            text = f"{_format_count(count, 'record')}, end offset {end}"
             self._tell("ok", "internal log", found.place.name, text)
 
     def _tell_damage(self, check: str, found: Replayed) -> None:
@@ -177,7 +177,7 @@ class _Examiner:
             self._tell("warning", check, name, text)
         status: Status = "repaired" if self._mend else "problem"
         for each in found.lost:
-            self._tell(status, check, name, f"{_lost(each)}; lost: {found.place.meaning}")
+            self._tell(status, check, name, f"{_describe_loss(each)}; lost: {found.place.meaning}")
         if found.refused:
             kinds = ", ".join(f"{count} x {kind}" for kind, count in found.refused.items())
             text = f"records that build on lost ones and cannot be applied: {kinds}"
@@ -191,7 +191,7 @@ class _Examiner:
                 self._metadata.apply(record)
             repair(self._disk, self._data_dir, found, self._aside)
         for orphan in orphans:
-            what = f"{_counted(orphan.partitions, 'partition')}, {orphan.log_bytes} bytes"
+            what = f"{_format_count(orphan.partitions, 'partition')}, {orphan.log_bytes} bytes"
             path = orphan.path.removeprefix(f"{self._data_dir}/")
             if orphan in adopted:
                 text = f"{what}: a topic again, with default settings"
@@ -244,10 +244,11 @@ class _Examiner:
             for text in report.warnings:
                 self._tell("warning", "partition", f"{name}-{index}", text)
             for each in report.damage:
-                text = f"{_lost(each)}; restore a backup, or seek to offset {each.next_offset}"
+                advice = f"restore a backup, or seek to offset {each.next_offset}"
+                text = f"{_describe_loss(each)}; {advice}"
                 self._tell("problem", "partition", f"{name}-{index}", text)
             sound += not report.damage
-        self._tell("ok", "topic", name, _counted(sound, "sound partition"))
+        self._tell("ok", "topic", name, _format_count(sound, "sound partition"))
         self._look_at_ledgers(name)
 
     def _look_at_ledgers(self, name: str) -> None:
@@ -262,18 +263,18 @@ class _Examiner:
             if self._mend and not found.is_sound:
                 repair(self._disk, self._data_dir, found, self._aside)
         if sound:
-            self._tell("ok", "ledger", name, _counted(sound, "sound ledger"))
+            self._tell("ok", "ledger", name, _format_count(sound, "sound ledger"))
 
     def _partitions(self, name: str) -> Iterator[int]:
         names = self._disk.list_directory(f"{self._data_dir}/logs/{name}")
         yield from sorted(int(each) for each in names if each.isdigit())
 
 
-def _lost(damage: DamagedRange) -> str:
-    return f"{damage} ({_counted(damage.count, 'record')}) cannot be read{_when(damage)}"
+def _describe_loss(damage: DamagedRange) -> str:
+    return f"{damage} ({_format_count(damage.count, 'record')}) cannot be read{_when(damage)}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

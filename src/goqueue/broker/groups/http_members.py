@@ -375,7 +375,7 @@ class GroupMembers:
             strange = [
                 each
                 for each, topic_partition in ids.items()
-                if topic_partition not in _owned(assignment)
+                if topic_partition not in _list_owned(assignment)
             ]
             if strange:
                 raise NotAssigned(
@@ -533,7 +533,7 @@ class GroupMembers:
         )
 
 
-def _owned(assignment: MemberAssignment) -> PartitionSet:
+def _list_owned(assignment: MemberAssignment) -> PartitionSet:
     return assignment.assigned | assignment.revoking
 
 

@@ -203,12 +203,12 @@ class Messages:
         """One batch; or, when that is too large, as many as are needed."""
         now = self._broker.environment.clock.now()
         try:
-            whole = _encoded([messages[place] for place in places], now)
+            whole = _encode_batch([messages[place] for place in places], now)
             if len(whole.data) <= bytes_max or len(places) == 1:
                 yield places, whole
                 return
             for some in fitting_runs(messages, places, bytes_max):
-                yield some, _encoded([messages[place] for place in some], now)
+                yield some, _encode_batch([messages[place] for place in some], now)
         except GoQueueError as error:  # what the record format cannot hold
             _fill(outcomes, [place for place in places if outcomes[place] is None], error)
 
@@ -224,7 +224,7 @@ class Messages:
         chosen = [messages[place] for place in places]
         producer = (producer_id_of(key), KEYED_EPOCH, fingerprint_of(chosen))
         try:
-            batch = _encoded(chosen, self._broker.environment.clock.now(), producer)
+            batch = _encode_batch(chosen, self._broker.environment.clock.now(), producer)
             if len(batch.data) > bytes_max:
                 raise BatchTooLarge(
                     f"batch of {len(batch.data)} bytes, {bytes_max} allowed (topic setting"
@@ -291,14 +291,14 @@ class Messages:
         it is deleted.
         """
         page = await read_page(partition, offset, limit=limit, bytes_max=bytes_max, end=end)
-        if page.records or poll is None or _reached(page.next_offset, end):
+        if page.records or poll is None or _is_reached(page.next_offset, end):
             count_read(partition, page.records)
             return page
         with poll:
             poll.subscribe([partition])
             while (
                 not page.records
-                and not _reached(page.next_offset, end)
+                and not _is_reached(page.next_offset, end)
                 and (not page.at_end or await poll.wait())  # only aborted ones so far: go on
             ):
                 page = await read_page(
@@ -398,7 +398,7 @@ def _size_max(message: OutgoingMessage) -> int:
     return size
 
 
-def _encoded(
+def _encode_batch(
     messages: list[OutgoingMessage],
     now: Timestamp,
     producer: tuple[int, int, int] = NO_PRODUCER,
@@ -448,7 +448,7 @@ async def _settle(
 # --- reading: helpers ---------------------------------------------------------------------------
 
 
-def _reached(offset: Offset, end: Offset | None) -> bool:
+def _is_reached(offset: Offset, end: Offset | None) -> bool:
     return end is not None and offset >= end
 
 
@@ -494,7 +494,7 @@ async def read_page(
         except (CorruptData, UnreadableRecords) as error:
             if filling.records:
                 break  # the reader gets what is sound, and the error when it comes back
-            raise _described(error, partition, filling.offset) from error
+            raise _describe_damage(error, partition, filling.offset) from error
     return Page(
         filling.records,
         filling.offset,
@@ -565,7 +565,7 @@ class _Filling:
         return not self.is_full
 
 
-def _described(
+def _describe_damage(
     error: GoQueueError, partition: Partition, offset: Offset
 ) -> DamagedRecords | UnreadableRecords:
     if isinstance(error, DamagedRecords | UnreadableRecords):

@@ -87,7 +87,7 @@ class TransactionMessages:
         """As `publish`, with one wait for all.  When one is refused, none is written."""
         refuse_internal(topic)
         found = await self._broker.ensure_topic(topic)
-        placed = self._placed(found, messages)
+        placed = self._place(found, messages)
         partitions = {index: await self._broker.partition(topic, index) for index in placed}
         transactions = self._broker.transactions
         await transactions.wait_ready(transactional_id)
@@ -110,7 +110,7 @@ class TransactionMessages:
         await transactions.wait_durable(transactional_id)
         return [results[place] for place in range(len(messages))]
 
-    def _placed(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
+    def _place(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
         """Partition to places in the request; those without a key go together."""
         check = MessageCheck(topic, self._broker.environment.clock.now())
         drawn = self._rotation.next_partition(topic)

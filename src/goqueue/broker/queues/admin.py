@@ -86,7 +86,7 @@ class QueueGroups:
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
         """Groups of both modes, of these states and types if any are given; by name."""
-        wanted_states, wanted_types = _folded(states), _folded(types)
+        wanted_states, wanted_types = _fold_names(states), _fold_names(types)
         async with self.barrier:
             return tuple(
                 each
@@ -100,10 +100,10 @@ class QueueGroups:
         names = {*self._queues.groups, *self._services.groups.share_groups()}
         for group_id in names:
             if self.is_queue(group_id):
-                found[group_id] = self._listing(group_id)
+                found[group_id] = self._describe_group(group_id)
         return found
 
-    def _listing(self, group_id: GroupId) -> GroupListing:
+    def _describe_group(self, group_id: GroupId) -> GroupListing:
         found = self.describe_ahead(group_id)
         count = len(found.workers)
         return GroupListing(group_id, "share", found.state, "share", found.generation, count)
@@ -117,7 +117,7 @@ class QueueGroups:
         """As `describe`, for verbs that end with a barrier."""
         if not self._is_known(group_id):
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
-        workers = [self._joined(each) for each in self._members.members(group_id).values()]
+        workers = [self._describe_joined(each) for each in self._members.members(group_id).values()]
         share = self._services.groups.share_groups().get(group_id)
         queue = self._queues.groups.get(group_id)
         joined = {each.member_id for each in workers}
@@ -130,7 +130,7 @@ class QueueGroups:
         epoch = 0 if share is None else share.epoch
         return QueueGroupDescription(group_id, epoch, workers, topics)
 
-    def _joined(self, member: ShareMember) -> Worker:
+    def _describe_joined(self, member: ShareMember) -> Worker:
         return Worker(
             member_id=member.member_id,
             client_id=member.client_id,
@@ -139,7 +139,7 @@ class QueueGroups:
             rack_id=member.rack_id,
             generation=member.epoch,
             topics=member.subscribed_names,
-            assigned=self._assigned(member.subscribed_names),
+            assigned=self._describe_assignment(member.subscribed_names),
         )
 
     def _at_work(self, consumer: str, asked: Iterable[str]) -> Worker:
@@ -151,10 +151,10 @@ class QueueGroups:
             protocol="http",
             generation=0,
             topics=tuple(asked),
-            assigned=self._assigned(asked),
+            assigned=self._describe_assignment(asked),
         )
 
-    def _assigned(self, names: Iterable[str]) -> Assignment:
+    def _describe_assignment(self, names: Iterable[str]) -> Assignment:
         there = [self._services.topic(name) for name in names if self._services.has_topic(name)]
         return {topic.topic_id: topic.partitions for topic in there if not topic.is_internal}
 
@@ -188,5 +188,5 @@ class QueueGroups:
         return bool(partitions)
 
 
-def _folded(words: Iterable[str]) -> set[str]:
+def _fold_names(words: Iterable[str]) -> set[str]:
     return {word.lower() for word in words}

@@ -171,7 +171,7 @@ class PartitionReader:
         if offset >= limit:
             return []
         data, next_offset = await self._read(Offset(offset), READ_BYTES)
-        aborted = self._aborted(offset, next_offset)
+        aborted = self._find_aborted(offset, next_offset)
         blocks: list[RecordBlock] = []
         unfolded = 0
         for header in batches.headers(data):
@@ -196,7 +196,7 @@ class PartitionReader:
             if offset < looked_at:
                 continue
             data, looked_at = await self._read(Offset(offset), FIND_BYTES)
-            aborted = self._aborted(offset, looked_at)
+            aborted = self._find_aborted(offset, looked_at)
             for header in batches.headers(data):
                 start = bisect_left(offsets, max(offset, header.base_offset))
                 wanted = offsets[start : bisect_left(offsets, header.next_offset)]
@@ -300,7 +300,7 @@ class PartitionReader:
         record = _unreadable(data, header, first, error)
         return RecordBlock([record], header.next_offset, is_plain=False)
 
-    def _aborted(self, first: int, end: int) -> list[AbortedRange]:
+    def _find_aborted(self, first: int, end: int) -> list[AbortedRange]:
         aborted = self.partition.log.aborted
         if not self.committed_only or not aborted.count:
             return []

@@ -69,7 +69,7 @@ async def acquire(
     except TooManyInFlight:
         return []
     try:
-        return [await _acquired(services, delivery) for delivery in deliveries]
+        return [await _read_acquired(services, delivery) for delivery in deliveries]
     except TopicNotFound:  # deleted meanwhile
         return []
     except BaseException:
@@ -77,7 +77,7 @@ async def acquire(
         raise
 
 
-async def _acquired(services: BrokerServices, delivery: DeliveryBatch) -> Acquired:
+async def _read_acquired(services: BrokerServices, delivery: DeliveryBatch) -> Acquired:
     place = TopicPartition(delivery.where.topic, delivery.where.partition)
     partition = await services.partition(*place)
     spans, data = delivery.spans(), delivery.batches()

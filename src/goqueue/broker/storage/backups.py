@@ -138,7 +138,7 @@ class Backups:
             await self._open_all()
             for partition in self._partitions.logs():
                 if partition.log.needs_checkpoint and partition.log.failed is None:
-                    await _checkpointed(partition)
+                    await _wait_checkpoint(partition)
             logs = self._moment()
             self._given_up = False
             work = self._disk.in_background(lambda: self._write(path, logs))
@@ -198,7 +198,7 @@ class Backups:
         await self._disk.in_background(lambda: self._disk.remove_tree(path))
 
 
-async def _checkpointed(partition: Partition) -> None:
+async def _wait_checkpoint(partition: Partition) -> None:
     try:
         await partition.checkpoint()
     except GoQueueError as error:

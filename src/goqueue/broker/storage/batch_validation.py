@@ -26,7 +26,7 @@ def prepare(data: bytearray | memoryview, settings: TopicSettings, now: Timestam
     if settings.is_compacted:
         _demand_keys(data, headers)
     if settings.compression_type != "producer":
-        return _recompressed(data, headers, settings.compression_type)
+        return _recompress(data, headers, settings.compression_type)
     return data, headers
 
 
@@ -51,7 +51,7 @@ def _demand_keys(data: Buffer, headers: list[BatchHeader]) -> None:
             raise InvalidRecords("a compacted topic takes only records with a key", without_key)
 
 
-def _recompressed(data: bytearray | memoryview, headers: list[BatchHeader], name: str) -> Prepared:
+def _recompress(data: bytearray | memoryview, headers: list[BatchHeader], name: str) -> Prepared:
     codec = Codec.NONE if name == "uncompressed" else compression.codec_id(name)
     if all(header.codec == codec for header in headers):
         return data, headers

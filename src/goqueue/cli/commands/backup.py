@@ -45,7 +45,7 @@ def backup(
 
     target = directory.absolute()
     refuse_if_used(target)
-    source_of = _stopped(data_dir) if data_dir is not None else _running(session)
+    source_of = _hold_stopped(data_dir) if data_dir is not None else _hold_running(session)
     with source_of as (source, may_link):
         _refuse_inside(target, source)
         with reading(2 * log_bytes(source)) as on_bytes:
@@ -60,7 +60,7 @@ def backup(
 
 
 @contextlib.contextmanager
-def _stopped(data_dir: Path) -> Iterator[tuple[Path, MayLink]]:
+def _hold_stopped(data_dir: Path) -> Iterator[tuple[Path, MayLink]]:
     from goqueue.cli.backup_files import may_link_stopped
     from goqueue.runtime.lock import DirectoryLock
 
@@ -74,7 +74,7 @@ def _stopped(data_dir: Path) -> Iterator[tuple[Path, MayLink]]:
 
 
 @contextlib.contextmanager
-def _running(session: Session) -> Iterator[tuple[Path, MayLink]]:
+def _hold_running(session: Session) -> Iterator[tuple[Path, MayLink]]:
     """The server's own copy; it is ours alone, so every file of it may be linked."""
     from goqueue.client.http.calls import topics
 

@@ -118,7 +118,7 @@ def _members_table(group: "GroupDetail") -> "RenderableType":
         ("MEMBER", "CLIENT", "HOST", "PROTOCOL", "STATE", "PARTITIONS", "TO LET GO"),
         rows_of(
             group.members,
-            lambda each: each.instance_id or _shortened(each.id),
+            lambda each: each.instance_id or _shorten(each.id),
             lambda each: each.client_id or None,
             lambda each: each.client_host or None,
             *("protocol", (State, "state"), (_places, "partitions"), (_places, "revoking")),
@@ -127,7 +127,7 @@ def _members_table(group: "GroupDetail") -> "RenderableType":
     )
 
 
-def _shortened(member_id: str) -> str:
+def _shorten(member_id: str) -> str:
     """Enough to tell members apart; JSON and YAML have all of it."""
     return member_id if len(member_id) <= ID_LENGTH_MAX else f"{member_id[:ID_LENGTH_MAX]}…"
 

@@ -73,9 +73,9 @@ def produce(
     tally = Tally(keep_results=given is not None)
     try:
         if given is not None:
-            _publish(session, topic, _made(given, defaults), tally, in_flight, None)
+            _publish(session, topic, _make_messages(given, defaults), tally, in_flight, None)
         else:
-            with _opened(file) as stream:
+            with _open_input(file) as stream:
                 found = _read(stream, form, key_separator, defaults)
                 _publish(session, topic, found, tally, in_flight, _size(file))
     finally:
@@ -84,7 +84,7 @@ def produce(
         raise Failure(_problems(tally))
 
 
-def _made(values: Iterable[str | None], defaults: "Defaults") -> "Iterator[Message]":
+def _make_messages(values: Iterable[str | None], defaults: "Defaults") -> "Iterator[Message]":
     from goqueue.client import Message
 
     for value in values:
@@ -92,7 +92,7 @@ def _made(values: Iterable[str | None], defaults: "Defaults") -> "Iterator[Messa
 
 
 @contextlib.contextmanager
-def _opened(file: Path | None) -> Iterator[BinaryIO]:
+def _open_input(file: Path | None) -> Iterator[BinaryIO]:
     from goqueue.cli.intake import is_terminal
 
     if file is not None and str(file) != "-":

@@ -94,14 +94,14 @@ def server(
         "log_format": log_format,
     }
     given = flags | dict(settings or {})
-    merged = _merged(given, config)
+    merged = _merge(given, config)
     if print_config:
         _print(merged, session)
         return
-    _run(merged, lambda: _merged(given, config))
+    _run(merged, lambda: _merge(given, config))
 
 
-def _merged(flags: dict[str, Any], config: Path | None) -> "Merged":
+def _merge(flags: dict[str, Any], config: Path | None) -> "Merged":
     from goqueue.cli.configuration import ConfigurationProblems, merge
 
     try:
@@ -137,16 +137,16 @@ def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
 
     skip_hypothesis()
     set_up(merged.config.log_format, merged.config.log_level)
-    config = _fitted(merged.config)
+    config = _fit(merged.config)
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_serve(config, lambda: _fitted(remerged().config)))
+            runner.run(_serve(config, lambda: _fit(remerged().config)))
         except OSError as error:  # a port in use, a directory that may not be written
             raise Failure(f"the server cannot start: {error}") from error
 
 
-def _fitted(config: "Config") -> "Config":
+def _fit(config: "Config") -> "Config":
     """The settings that the file handles of this process suffice for; tells what was lowered."""
     import structlog
 

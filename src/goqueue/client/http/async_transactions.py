@@ -41,7 +41,7 @@ class AsyncTransactionalProducer:
             yield transaction
             await self._client.send(producers.commit(transaction.ids))
         except BaseException as error:
-            await self._failed(error, transaction.ids)
+            await self._fail(error, transaction.ids)
             raise
 
     async def _begin(self) -> Ids:
@@ -55,7 +55,7 @@ class AsyncTransactionalProducer:
         self._ids = ids
         return Ids(ids.transactional_id, ids.producer_id, ids.epoch, begun.transaction_id)
 
-    async def _failed(self, error: BaseException, ids: Ids) -> None:
+    async def _fail(self, error: BaseException, ids: Ids) -> None:
         known, self._ids = self._ids, None
         if isinstance(error, Refused) and error.code == FENCED:
             self._fenced = error

@@ -74,7 +74,7 @@ def request_of(call: Call[T], timeout: float) -> dict[str, Any]:
 def result_of(call: Call[T], response: httpx.Response) -> T:
     """What the answer says; raises `Refused` or `BadAnswer`."""
     if not response.is_success and response.status_code not in call.also_answers:
-        raise _refused(response)
+        raise _build_error(response)
     try:
         found: Any = msgspec.json.decode(response.content, type=call.result)
     except msgspec.DecodeError as error:
@@ -86,7 +86,7 @@ def result_of(call: Call[T], response: httpx.Response) -> T:
     return result
 
 
-def _refused(response: httpx.Response) -> ClientError:
+def _build_error(response: httpx.Response) -> ClientError:
     try:
         said = msgspec.json.decode(response.content, type=ErrorBody).error
     except msgspec.DecodeError:

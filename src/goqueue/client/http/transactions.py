@@ -42,7 +42,7 @@ class TransactionalProducer:
             yield transaction
             self._client.send(producers.commit(transaction.ids))
         except BaseException as error:
-            self._failed(error, transaction.ids)
+            self._fail(error, transaction.ids)
             raise
 
     def _begin(self) -> Ids:
@@ -56,7 +56,7 @@ class TransactionalProducer:
         self._ids = ids
         return Ids(ids.transactional_id, ids.producer_id, ids.epoch, begun.transaction_id)
 
-    def _failed(self, error: BaseException, ids: Ids) -> None:
+    def _fail(self, error: BaseException, ids: Ids) -> None:
         known, self._ids = self._ids, None
         if isinstance(error, Refused) and error.code == FENCED:
             self._fenced = error

@@ -59,7 +59,7 @@ class Connection:
         try:
             self._write(buffers, deadline)
         except OSError as error:
-            raise self._broken(error, deadline) from error
+            raise self._break(error, deadline) from error
 
     def receive(self, deadline: Deadline) -> memoryview:
         """The body of the oldest answer outstanding."""
@@ -70,7 +70,7 @@ class Connection:
                 raise BadAnswer(f"{self.node} is not a Kafka listener: an answer of {size} bytes")
             frame = self._read(size, deadline)
         except OSError as error:
-            raise self._broken(error, deadline) from error
+            raise self._break(error, deadline) from error
         try:
             correlation_id, body = split_response(api_key, frame)
         except MalformedRequest as error:
@@ -100,7 +100,7 @@ class Connection:
             at += received
         return buffer
 
-    def _broken(self, error: OSError, deadline: Deadline) -> NoAnswer:
+    def _break(self, error: OSError, deadline: Deadline) -> NoAnswer:
         if isinstance(error, TimeoutError):
             return NoAnswer(f"{self.node} did not answer within {deadline.seconds:g} s")
         return NoAnswer(f"the connection to {self.node} broke: {error}")

@@ -131,10 +131,10 @@ async def handle_leave_group(context: Context, request: LeaveGroupRequest) -> Le
         left = await context.broker.groups.leave(named_group(request.group_id), leavers)
     except GoQueueError as error:
         return build(LeaveGroupResponse, error_code=coordinator_code(error))
-    return build(LeaveGroupResponse, members=tuple(map(_left, left)))
+    return build(LeaveGroupResponse, members=tuple(map(_answer_leave, left)))
 
 
-def _left(left: Left) -> MemberResponse:
+def _answer_leave(left: Left) -> MemberResponse:
     return build(
         MemberResponse,
         member_id=left.member_id,

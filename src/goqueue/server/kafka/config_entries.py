@@ -182,8 +182,8 @@ def _fact_entries(config: Config) -> Iterator[Entry]:
 
 
 def _config_entries(config: Config, addresses: Mapping[str, str]) -> Iterator[Entry]:
-    defaults = dict(_flattened(Config()))
-    for path, value in _flattened(config):
+    defaults = dict(_flatten(Config()))
+    for path, value in _flatten(config):
         is_given = value != defaults[path] or path in addresses  # one that is worked out, too
         yield _read_only(
             _KAFKA_NAMES.get(path, path),
@@ -193,12 +193,12 @@ def _config_entries(config: Config, addresses: Mapping[str, str]) -> Iterator[En
         )
 
 
-def _flattened(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every plain setting by its dotted path."""
     for name in tree.__struct_fields__:
         value = getattr(tree, name)
         if isinstance(value, msgspec.Struct):
-            yield from _flattened(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         elif not isinstance(value, dict):  # `topics.settings` is shown setting by setting
             yield prefix + name, value
 

@@ -63,13 +63,13 @@ async def handle_describe_configs(
     context: Context, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     results = [
-        _described(context, request, resource)
+        _describe(context, request, resource)
         async for resource in in_turns(dict.fromkeys(request.resources))
     ]
     return build(DescribeConfigsResponse, results=tuple(results))
 
 
-def _described(
+def _describe(
     context: Context, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
@@ -168,7 +168,7 @@ async def handle_alter_configs(
     """The old way: what is not named goes back to its default."""
 
     async def alter(resource: alter_request.AlterConfigsResource) -> None:
-        changes = _named_once(resource.configs)
+        changes = _check_unique(resource.configs)
         for name, entry in changes.items():
             if entry.value is None:
                 raise InvalidRequest(f"{name} has no value")
@@ -179,7 +179,7 @@ async def handle_alter_configs(
         await _change(context, resource, lambda _: values, request.validate_only, replace=True)
 
     result = alter_response.AlterConfigsResourceResponse
-    responses = await _altered(request.resources, alter, result)
+    responses = await _alter(request.resources, alter, result)
     return build(alter_response.AlterConfigsResponse, responses=responses)
 
 
@@ -187,7 +187,7 @@ async def handle_incremental_alter_configs(
     context: Context, request: incremental_request.IncrementalAlterConfigsRequest
 ) -> incremental_response.IncrementalAlterConfigsResponse:
     async def alter(resource: incremental_request.AlterConfigsResource) -> None:
-        operations = _named_once(resource.configs).values()
+        operations = _check_unique(resource.configs).values()
         if resource.resource_type == GROUP:
             plain = {each.name: _plain(each) for each in operations}
             await _change_group(context, resource, plain, request.validate_only)
@@ -199,11 +199,11 @@ async def handle_incremental_alter_configs(
         )
 
     result = incremental_response.AlterConfigsResourceResponse
-    responses = await _altered(request.resources, alter, result)
+    responses = await _alter(request.resources, alter, result)
     return build(incremental_response.IncrementalAlterConfigsResponse, responses=responses)
 
 
-async def _altered(
+async def _alter(
     resources: Iterable[Any], alter: Callable[[Any], Any], result: type[T]
 ) -> tuple[T, ...]:
     """One answer for each resource."""
@@ -282,7 +282,7 @@ def _alterable(broker: Broker, resource_type: int, name: str) -> Topic:
     return broker.topic(checked)
 
 
-def _named_once(entries: Collection[Any]) -> dict[str, Any]:
+def _check_unique(entries: Collection[Any]) -> dict[str, Any]:
     named = {entry.name: entry for entry in entries}
     if len(named) < len(entries):
         raise InvalidRequest("the request names a setting more than once")
@@ -290,10 +290,10 @@ def _named_once(entries: Collection[Any]) -> dict[str, Any]:
 
 
 def _changes(topic: Topic, operations: Iterable[incremental_request.AlterableConfig]) -> Changes:
-    return {each.name: _changed(topic, each) for each in operations}
+    return {each.name: _apply_operation(topic, each) for each in operations}
 
 
-def _changed(topic: Topic, change: incremental_request.AlterableConfig) -> str | None:
+def _apply_operation(topic: Topic, change: incremental_request.AlterableConfig) -> str | None:
     """The setting's new value; None for its default."""
     name, value, operation = change.name, change.value, int(change.config_operation)
     if operation == Operation.DELETE:

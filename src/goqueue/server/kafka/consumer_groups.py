@@ -117,11 +117,11 @@ async def handle_consumer_group_describe(
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
     async with context.broker.groups.barrier:
-        groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+        groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
     return build(ConsumerGroupDescribeResponse, groups=tuple(groups))
 
 
-def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
+def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
         group = _consumer_group(broker, named_group(name))
     except GoQueueError as error:
@@ -138,7 +138,7 @@ def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=group.protocol,
-        members=tuple(_described_member(broker, member) for member in group.members),
+        members=tuple(_describe_member(broker, member) for member in group.members),
         authorized_operations=operations,
     )
 
@@ -151,7 +151,7 @@ def _consumer_group(broker: Broker, group_id: GroupId) -> GroupDescription:
     return group
 
 
-def _described_member(broker: Broker, member: MemberDescription) -> described.Member:
+def _describe_member(broker: Broker, member: MemberDescription) -> described.Member:
     return build(
         described.Member,
         member_id=member.member_id,
@@ -162,13 +162,13 @@ def _described_member(broker: Broker, member: MemberDescription) -> described.Me
         client_host=member.client_host,
         subscribed_topic_names=member.subscribed_names,
         subscribed_topic_regex=member.subscribed_regex,
-        assignment=_described_assignment(broker, member.assigned),
-        target_assignment=_described_assignment(broker, member.target),
+        assignment=_describe_assignment(broker, member.assigned),
+        target_assignment=_describe_assignment(broker, member.target),
         member_type=MEMBER_TYPE[member.member_type],
     )
 
 
-def _described_assignment(broker: Broker, partitions: PartitionSet) -> described.Assignment:
+def _describe_assignment(broker: Broker, partitions: PartitionSet) -> described.Assignment:
     """By name too; a topic deleted since has none, and is left out."""
     named = (
         (_topic_name(broker, topic_id), topic_id, some) for topic_id, some in _by_topic(partitions)

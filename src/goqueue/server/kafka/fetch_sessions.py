@@ -75,7 +75,7 @@ class FetchSessions:
             return None, ErrorCode.none
         if request.session_epoch == 0:
             self._drop(request.session_id)
-            return self._opened(request), ErrorCode.none
+            return self._open(request), ErrorCode.none
         session = self._sessions.get(request.session_id)
         if session is None:
             return None, ErrorCode.fetch_session_id_not_found
@@ -88,7 +88,7 @@ class FetchSessions:
             return None, ErrorCode.fetch_session_id_not_found
         return session, ErrorCode.none
 
-    def _opened(self, request: FetchRequest) -> FetchSession | None:
+    def _open(self, request: FetchRequest) -> FetchSession | None:
         session = FetchSession(self._new_id())
         self._sessions[session.session_id] = session
         self._update(session, request)

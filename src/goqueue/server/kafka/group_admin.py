@@ -59,11 +59,11 @@ async def handle_describe_groups(
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.groups)
     async with context.broker.groups.barrier:
-        groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+        groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
     return build(DescribeGroupsResponse, groups=tuple(groups))
 
 
-def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
+def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
         group = _classic_group(broker, GroupId(name))
     except GoQueueError as error:
@@ -81,7 +81,7 @@ def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
         group_state=group.state,
         protocol_type=group.protocol_type,
         protocol_data=group.protocol if is_stable else "",
-        members=tuple(_described_member(member, is_stable) for member in group.members),
+        members=tuple(_describe_member(member, is_stable) for member in group.members),
         authorized_operations=operations,
     )
 
@@ -94,7 +94,7 @@ def _classic_group(broker: Broker, group_id: GroupId) -> GroupDescription:
     return group
 
 
-def _described_member(member: MemberDescription, is_stable: bool) -> DescribedGroupMember:
+def _describe_member(member: MemberDescription, is_stable: bool) -> DescribedGroupMember:
     return build(
         DescribedGroupMember,
         member_id=member.member_id,

@@ -153,9 +153,9 @@ async def change_group(
         )
     unset: dict[str, str | None] = dict.fromkeys(_ALL) if replace else {}
     wanted = unset | dict(changes)
-    share = _changed(_share_settings(broker, group_id), _SHARE, wanted, SHARE_DEFAULTS)
+    share = _change(_share_settings(broker, group_id), _SHARE, wanted, SHARE_DEFAULTS)
     broker.queues.check(share)
-    consumer = _changed(_consumer(broker, group_id), _CONSUMER, wanted, UNSET)
+    consumer = _change(_consumer(broker, group_id), _CONSUMER, wanted, UNSET)
     consumer.check(broker.config.groups)
     if validate_only:
         return
@@ -165,7 +165,7 @@ async def change_group(
         await broker.group_configs.set_consumer_settings(group_id, consumer)
 
 
-def _changed(
+def _change(
     settings: SettingsT, family: Mapping[str, _Setting], wanted: Changes, defaults: SettingsT
 ) -> SettingsT:
     """What one family of settings is afterwards; all of the family that is not named stays."""

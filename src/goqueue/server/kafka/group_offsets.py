@@ -96,7 +96,7 @@ async def handle_offset_commit(
     codes = await _commit(context, request, offsets)
     return build(
         OffsetCommitResponse,
-        topics=tuple(_committed_topic(topic, found, codes) for topic, found in topics),
+        topics=tuple(_commit_topic(topic, found, codes) for topic, found in topics),
     )
 
 
@@ -152,7 +152,7 @@ def _codes(results: Iterable[PartitionResult]) -> Codes:
     }
 
 
-def _committed_topic(
+def _commit_topic(
     topic: OffsetCommitRequestTopic, found: Found, codes: Codes
 ) -> OffsetCommitResponseTopic:
     name = TopicName(topic.name) if found.topic is None else found.topic.name
@@ -179,13 +179,14 @@ async def handle_offset_fetch(context: Context, request: OffsetFetchRequest) -> 
     """Positions; with `require_stable` none that an open transaction is going to move."""
     groups = await context.broker.groups.host.read(
         lambda machine: tuple(
-            _fetched(context, machine, group, request.require_stable) for group in request.groups
+            _fetch_group(context, machine, group, request.require_stable)
+            for group in request.groups
         )
     )
     return build(OffsetFetchResponse, groups=groups)
 
 
-def _fetched(
+def _fetch_group(
     context: Context, machine: GroupMachine, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """All of it in one moment: an end that is awaited must not come between offset and answer."""
@@ -195,7 +196,7 @@ def _fetched(
         topics = [(topic, _find(broker, topic, version)) for topic in group.topics]
     wanted = FetchRequest(
         group_id=GroupId(group.group_id),
-        partitions=None if topics is None else tuple(_wanted(topics)),
+        partitions=None if topics is None else tuple(_list_wanted(topics)),
         member_id=group.member_id or "",
         member_epoch=group.member_epoch,
     )
@@ -203,7 +204,7 @@ def _fetched(
     if topics is None:
         answers = _all_topics(broker, fetched, version)
     else:
-        answers = tuple(_fetched_topic(topic, found, fetched) for topic, found in topics)
+        answers = tuple(_fetch_topic(topic, found, fetched) for topic, found in topics)
     if require_stable:
         answers = tuple(_stable(machine, group.group_id, topic) for topic in answers)
     return build(
@@ -214,14 +215,16 @@ def _fetched(
     )
 
 
-def _wanted(topics: Iterable[tuple[OffsetFetchRequestTopic, Found]]) -> Iterator[TopicPartition]:
+def _list_wanted(
+    topics: Iterable[tuple[OffsetFetchRequestTopic, Found]],
+) -> Iterator[TopicPartition]:
     for topic, (known, _) in topics:
         if known is not None:
             for partition in topic.partition_indexes:
                 yield TopicPartition(known.name, partition)
 
 
-def _fetched_topic(
+def _fetch_topic(
     topic: OffsetFetchRequestTopic, found: Found, fetched: FetchedOffsets
 ) -> OffsetFetchResponseTopic:
     """A topic that is not there has no offsets; only one asked for by id is a mistake."""
@@ -232,7 +235,7 @@ def _fetched_topic(
         topic_id=topic.topic_id,
         name=name,
         partitions=tuple(
-            _fetched_partition(
+            _fetch_partition(
                 index,
                 fetched.offsets.get(TopicPartition(name, index)),
                 ErrorCode.unknown_topic_id if unknown_id else ErrorCode.none,
@@ -248,7 +251,7 @@ def _stable(
     """With an error, and a reason to ask again, for each position that a transaction may move."""
     pending, name = machine.pending_offsets.of(GroupId(group_id)), TopicName(topic.name)
     partitions = tuple(
-        _fetched_partition(partition.partition_index, None, ErrorCode.unstable_offset_commit)
+        _fetch_partition(partition.partition_index, None, ErrorCode.unstable_offset_commit)
         if TopicPartition(name, partition.partition_index) in pending
         else partition
         for partition in topic.partitions
@@ -261,7 +264,7 @@ def _all_topics(
 ) -> tuple[OffsetFetchResponseTopic, ...]:
     topics: dict[TopicName, list[OffsetFetchResponsePartition]] = {}
     for (name, index), committed in sorted(fetched.offsets.items()):
-        topics.setdefault(name, []).append(_fetched_partition(index, committed))
+        topics.setdefault(name, []).append(_fetch_partition(index, committed))
     ids = {name: _topic_id(broker, name) for name in topics}
     return tuple(
         build(
@@ -280,7 +283,7 @@ def _topic_id(broker: Broker, name: TopicName) -> UUID | None:
     return None if topic is None else topic.topic_id
 
 
-def _fetched_partition(
+def _fetch_partition(
     index: int, committed: CommittedOffset | None, error_code: ErrorCode = ErrorCode.none
 ) -> OffsetFetchResponsePartition:
     return build(
@@ -310,10 +313,10 @@ async def handle_offset_delete(
         results = await broker.groups.delete_offsets(named_group(request.group_id), wanted)
     except GoQueueError as error:
         return build(OffsetDeleteResponse, error_code=coordinator_code(error))
-    return build(OffsetDeleteResponse, topics=_deleted_topics(request, _codes(results)))
+    return build(OffsetDeleteResponse, topics=_delete_topics(request, _codes(results)))
 
 
-def _deleted_topics(
+def _delete_topics(
     request: OffsetDeleteRequest, codes: Mapping[TopicPartition, ErrorCode]
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
     missing = kafka_code(TopicNotFound("not there"))

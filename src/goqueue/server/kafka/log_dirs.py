@@ -38,7 +38,7 @@ async def handle_describe_log_dirs(
     disk, data_dir = broker.environment.disk, broker.config.data_dir
     try:
         topics = [
-            await _weighed(broker, topic, indexes)
+            await _describe_topic(broker, topic, indexes)
             for topic, indexes in _logs_asked_for(broker, request)
         ]
         usable_bytes = await disk.in_background(lambda: disk.free_bytes(data_dir))
@@ -66,7 +66,9 @@ def _logs_asked_for(
     return found
 
 
-async def _weighed(broker: Broker, topic: Topic, indexes: Sequence[int]) -> DescribeLogDirsTopic:
+async def _describe_topic(
+    broker: Broker, topic: Topic, indexes: Sequence[int]
+) -> DescribeLogDirsTopic:
     sizes = await broker.partitions.log_bytes(topic, indexes)
     partitions = tuple(
         build(DescribeLogDirsPartition, partition_index=index, partition_size=size)

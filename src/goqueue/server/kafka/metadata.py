@@ -41,13 +41,11 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
     broker = context.broker
     operations = operations_if(request.include_topic_authorized_operations, allowed.TOPIC)
     if request.topics is None:
-        topics = [
-            _described(broker, topic, operations) async for topic in in_turns(broker.topics())
-        ]
+        topics = [_describe(broker, topic, operations) async for topic in in_turns(broker.topics())]
     else:
         creation = _Creation(is_allowed=request.allow_auto_topic_creation)
         topics = [
-            await _asked_for(broker, asked, creation, operations)
+            await _answer_topic(broker, asked, creation, operations)
             async for asked in in_turns(dict.fromkeys(request.topics))
         ]
     node = broker.config.node_id
@@ -66,11 +64,11 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
     )
 
 
-async def _asked_for(
+async def _answer_topic(
     broker: Broker, asked: MetadataRequestTopic, creation: "_Creation", operations: int
 ) -> MetadataResponseTopic:
     try:
-        return _described(broker, await _topic(broker, asked, creation), operations)
+        return _describe(broker, await _topic(broker, asked, creation), operations)
     except GoQueueError as error:
         return build(
             MetadataResponseTopic,
@@ -114,7 +112,7 @@ async def _topic(broker: Broker, asked: MetadataRequestTopic, creation: _Creatio
     return await broker.ensure_topic(asked.name)
 
 
-def _described(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
+def _describe(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
     nodes = (broker.config.node_id,)
     return build(
         MetadataResponseTopic,
@@ -181,14 +179,14 @@ def _page(
             continue
         end = min(topic.partitions, start + room)
         room -= max(0, end - start)
-        topics.append(_described_part(broker, topic, range(start, end)))
+        topics.append(_describe_part(broker, topic, range(start, end)))
         if end < topic.partitions:
             cursor = build(Cursor, topic_name=name, partition_index=end)
             return build(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
     return build(DescribeTopicPartitionsResponse, topics=tuple(topics))
 
 
-def _described_part(
+def _describe_part(
     broker: Broker, topic: Topic, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
     nodes = (broker.config.node_id,)

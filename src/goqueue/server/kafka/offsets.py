@@ -54,7 +54,7 @@ async def _list_offset(
     try:
         partition = await broker.partition(topic, wanted.partition_index)
         check_epoch(partition, wanted.current_leader_epoch)
-        found = await _found(broker, partition, wanted.timestamp, committed_only) or NO_OFFSET
+        found = await _find(broker, partition, wanted.timestamp, committed_only) or NO_OFFSET
     except GoQueueError as error:
         return build(
             ListOffsetsPartitionResponse,
@@ -70,7 +70,7 @@ async def _list_offset(
     )
 
 
-async def _found(
+async def _find(
     broker: Broker, partition: Partition, timestamp: int, committed_only: bool
 ) -> TimedOffset | None:
     match timestamp:
@@ -129,7 +129,7 @@ async def handle_delete_records(
     topics = []
     for topic in request.topics:
         partitions = [
-            await _deleted(context.broker, topic.name, wanted) for wanted in topic.partitions
+            await _delete(context.broker, topic.name, wanted) for wanted in topic.partitions
         ]
         topics.append(
             build(DeleteRecordsTopicResult, name=topic.name, partitions=tuple(partitions))
@@ -137,7 +137,7 @@ async def handle_delete_records(
     return build(DeleteRecordsResponse, topics=tuple(topics))
 
 
-async def _deleted(
+async def _delete(
     broker: Broker, topic: str, wanted: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     try:

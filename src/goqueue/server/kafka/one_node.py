@@ -65,7 +65,7 @@ async def handle_alter_partition_reassignments(
     responses = []
     async for topic in in_turns(request.topics):
         partitions = [
-            _reassigned(context.broker, topic.name, asked)
+            _answer_reassignment(context.broker, topic.name, asked)
             async for asked in in_turns(topic.partitions)
         ]
         responses.append(
@@ -79,7 +79,7 @@ async def handle_alter_partition_reassignments(
     )
 
 
-def _reassigned(
+def _answer_reassignment(
     broker: Broker, topic: str, asked: ReassignablePartition
 ) -> ReassignablePartitionResponse:
     """Fine if the partition is where it shall be; without replicas, a move shall be cancelled."""
@@ -114,7 +114,7 @@ async def handle_elect_leaders(
     results = []
     async for asked in in_turns(request.topic_partitions or ()):
         elected = [
-            _elected(context.broker, asked.topic, index)
+            _answer_election(context.broker, asked.topic, index)
             async for index in in_turns(asked.partitions)
         ]
         results.append(
@@ -123,7 +123,7 @@ async def handle_elect_leaders(
     return build(ElectLeadersResponse, replica_election_results=tuple(results))
 
 
-def _elected(broker: Broker, topic: str, index: int) -> PartitionResult:
+def _answer_election(broker: Broker, topic: str, index: int) -> PartitionResult:
     code = ErrorCode.election_not_needed
     message = f"node {broker.config.node_id} is the leader, and the only node"
     try:

@@ -42,11 +42,11 @@ async def handle_describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Nobody has a password; who is asked for by name is told so, once."""
     times = Counter(user.name for user in request.users or ())
-    results = [_not_found(name, count) async for name, count in in_turns(times.items())]
+    results = [_answer_not_found(name, count) async for name, count in in_turns(times.items())]
     return build(DescribeUserScramCredentialsResponse, error_message=None, results=tuple(results))
 
 
-def _not_found(name: str, times: int) -> DescribeUserScramCredentialsResult:
+def _answer_not_found(name: str, times: int) -> DescribeUserScramCredentialsResult:
     code, message = ErrorCode.resource_not_found, f"no user {name!r} has SCRAM credentials"
     if times > 1:
         code, message = ErrorCode.duplicate_resource, "the request names this user more than once"

@@ -72,7 +72,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 await asyncio.sleep(0)
             if request.acks not in _ACKS:
                 wrong = InvalidRequest("acks is 0, 1 or -1")
-                results.append(_refused(item.index, ErrorCode.invalid_required_acks, wrong))
+                results.append(_refuse(item.index, ErrorCode.invalid_required_acks, wrong))
                 continue
             try:
                 partition = await _partition(broker, found, item.index)
@@ -83,7 +83,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                     admitted = _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches, waits=waits)
             except GoQueueError as error:
-                results.append(_refused(item.index, _code(error, header.api_version), error))
+                results.append(_refuse(item.index, _code(error, header.api_version), error))
                 if isinstance(error, TransactionError):
                     reply.wait_for(broker.transactions.host.uncommitted(), results)
             else:
@@ -163,7 +163,7 @@ def _batches(item: ProducePartition) -> memoryview:
     return item.records
 
 
-def _refused(index: int, code: ErrorCode, error: GoQueueError) -> ProducePartitionResponse:
+def _refuse(index: int, code: ErrorCode, error: GoQueueError) -> ProducePartitionResponse:
     return ProducePartitionResponse(
         index=index,
         error_code=code.value,
@@ -254,15 +254,15 @@ class _Reply:
     ) -> None:
         place = len(results) - 1
         self._outstanding += 1
-        committed.add_done_callback(lambda done: self._committed(done, results, place))
+        committed.add_done_callback(lambda done: self._note_committed(done, results, place))
 
-    def _committed(
+    def _note_committed(
         self, done: asyncio.Future[None], results: list[ProducePartitionResponse], place: int
     ) -> None:
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or error is not None:
             known = error if isinstance(error, GoQueueError) else StorageFailed(str(error))
-            results[place] = _refused(results[place].index, kafka_code(known), known)
+            results[place] = _refuse(results[place].index, kafka_code(known), known)
         self.release()
 
     def release(self) -> None:

@@ -24,7 +24,7 @@ async def handle_init_producer_id(
             return await _init_transactional(context, request)
         producer_id = await context.broker.reserve_producer_id()
     except GoQueueError as error:
-        return _refused(coordinator_code(error))
+        return _refuse(coordinator_code(error))
     return build(InitProducerIdResponse, producer_id=producer_id, producer_epoch=FIRST_EPOCH)
 
 
@@ -33,10 +33,10 @@ async def _init_transactional(
 ) -> InitProducerIdResponse:
     has_id, has_epoch = request.producer_id >= 0, request.producer_epoch >= 0
     if not request.transactional_id or has_id != has_epoch:
-        return _refused(ErrorCode.invalid_request)
+        return _refuse(ErrorCode.invalid_request)
     if request.enable2_pc or request.keep_prepared_txn:
         # Transactions that others decide, without a time-out: nobody may use them here.
-        return _refused(ErrorCode.transactional_id_authorization_failed)
+        return _refuse(ErrorCode.transactional_id_authorization_failed)
     expected = ProducerIdentity(request.producer_id, request.producer_epoch) if has_id else None
     who = await context.broker.transactions.init(
         request.transactional_id,
@@ -46,5 +46,5 @@ async def _init_transactional(
     return build(InitProducerIdResponse, producer_id=who.producer_id, producer_epoch=who.epoch)
 
 
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
+def _refuse(code: ErrorCode) -> InitProducerIdResponse:
     return build(InitProducerIdResponse, error_code=code, producer_id=-1, producer_epoch=-1)

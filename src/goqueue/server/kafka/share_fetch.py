@@ -243,14 +243,14 @@ async def handle_share_acknowledge(
             build(
                 ShareAcknowledgeTopicResponse,
                 topic_id=topic_id,
-                partitions=tuple(_acknowledged_data(index, each) for index, each in some),
+                partitions=tuple(_answer_acknowledgement(index, each) for index, each in some),
             )
             for topic_id, some in _by_topic(told)
         ),
     )
 
 
-def _acknowledged_data(index: int, told: Told) -> acknowledged.PartitionData:
+def _answer_acknowledgement(index: int, told: Told) -> acknowledged.PartitionData:
     return build(
         acknowledged.PartitionData,
         partition_index=index,

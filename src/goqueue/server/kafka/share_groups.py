@@ -76,11 +76,11 @@ async def handle_share_group_describe(
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
     async with context.broker.queue_groups.barrier:
-        groups = [_described(context.broker, name, operations) async for name in in_turns(names)]
+        groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
     return build(ShareGroupDescribeResponse, groups=tuple(groups))
 
 
-def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
+def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
         group = broker.queue_groups.describe_ahead(named_group(name))
     except GoQueueError as error:
@@ -98,12 +98,12 @@ def _described(broker: Broker, name: str, operations: int) -> DescribedGroup:
         group_epoch=group.generation,
         assignment_epoch=group.generation,
         assignor_name=ASSIGNOR,
-        members=tuple(_described_member(broker, worker) for worker in group.workers),
+        members=tuple(_describe_member(broker, worker) for worker in group.workers),
         authorized_operations=operations,
     )
 
 
-def _described_member(broker: Broker, worker: Worker) -> described.Member:
+def _describe_member(broker: Broker, worker: Worker) -> described.Member:
     topics = tuple(
         build(
             described.TopicPartitions,

@@ -48,11 +48,11 @@ NO_OFFSET: Final = -1  # the group has not begun there
 async def handle_describe_share_group_offsets(
     context: Context, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    groups = [await _described(context.broker, group) for group in request.groups]
+    groups = [await _describe(context.broker, group) for group in request.groups]
     return build(DescribeShareGroupOffsetsResponse, groups=tuple(groups))
 
 
-async def _described(
+async def _describe(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     try:
@@ -69,11 +69,11 @@ async def _described(
     return build(
         DescribeShareGroupOffsetsResponseGroup,
         group_id=asked.group_id,
-        topics=tuple(_described_topics(broker, _asked_for(asked, found), found)),
+        topics=tuple(_describe_topics(broker, _list_partitions(asked, found), found)),
     )
 
 
-def _asked_for(
+def _list_partitions(
     asked: DescribeShareGroupOffsetsRequestGroup, found: Iterable[TopicPartition]
 ) -> dict[TopicName, list[int]]:
     """All there are, unless partitions are named."""
@@ -87,7 +87,7 @@ def _asked_for(
     return topics
 
 
-def _described_topics(
+def _describe_topics(
     broker: Broker, topics: dict[TopicName, list[int]], found: dict[TopicPartition, PartitionStats]
 ) -> Iterator[DescribeShareGroupOffsetsResponseTopic]:
     for name, partitions in topics.items():
@@ -97,13 +97,13 @@ def _described_topics(
                 topic_name=name,
                 topic_id=broker.topic(name).topic_id,
                 partitions=tuple(
-                    _described_partition(index, found.get(TopicPartition(name, index)))
+                    _describe_partition(index, found.get(TopicPartition(name, index)))
                     for index in partitions
                 ),
             )
 
 
-def _described_partition(
+def _describe_partition(
     index: int, stats: PartitionStats | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
     if stats is None:
@@ -140,15 +140,15 @@ async def handle_alter_share_group_offsets(
             error_code=coordinator_code(error),
             error_message=str(error),
         )
-    topics = [await _altered_topic(broker, group_id, topic) for topic in request.topics]
+    topics = [await _alter_topic(broker, group_id, topic) for topic in request.topics]
     return build(AlterShareGroupOffsetsResponse, responses=tuple(topics))
 
 
-async def _altered_topic(
+async def _alter_topic(
     broker: Broker, group_id: GroupId, topic: Any
 ) -> AlterShareGroupOffsetsResponseTopic:
     partitions = [
-        await _altered_partition(broker, group_id, topic.topic_name, each)
+        await _alter_partition(broker, group_id, topic.topic_name, each)
         for each in topic.partitions
     ]
     is_there = broker.has_topic(topic.topic_name)
@@ -160,7 +160,7 @@ async def _altered_topic(
     )
 
 
-async def _altered_partition(
+async def _alter_partition(
     broker: Broker, group_id: GroupId, topic: str, asked: Any
 ) -> AlterShareGroupOffsetsResponsePartition:
     code, message = ErrorCode.none, None
@@ -195,11 +195,11 @@ async def handle_delete_share_group_offsets(
             error_code=coordinator_code(error),
             error_message=str(error),
         )
-    topics = [await _deleted(broker, group_id, each.topic_name) for each in request.topics]
+    topics = [await _delete(broker, group_id, each.topic_name) for each in request.topics]
     return build(DeleteShareGroupOffsetsResponse, responses=tuple(topics))
 
 
-async def _deleted(
+async def _delete(
     broker: Broker, group_id: GroupId, topic: str
 ) -> DeleteShareGroupOffsetsResponseTopic:
     code, message, topic_id = ErrorCode.none, None, None

@@ -53,14 +53,14 @@ async def handle_create_topics(
     times = Counter(topic.name for topic in request.topics)
     results = await asyncio.gather(
         *(
-            _created(context.broker, topic, times[topic.name], request.validate_only)
+            _create(context.broker, topic, times[topic.name], request.validate_only)
             for topic in request.topics
         )
     )
     return build(CreateTopicsResponse, topics=tuple(results))
 
 
-async def _created(
+async def _create(
     broker: Broker, asked: CreatableTopic, times: int, validate_only: bool
 ) -> CreatableTopicResult:
     try:
@@ -75,7 +75,7 @@ async def _created(
             validate_only=validate_only,
         )
     except GoQueueError as error:
-        return _not_created(asked, kafka_code(error), str(error))
+        return _refuse_creation(asked, kafka_code(error), str(error))
     return build(
         CreatableTopicResult,
         name=topic.name,
@@ -87,7 +87,7 @@ async def _created(
     )
 
 
-def _not_created(asked: CreatableTopic, code: ErrorCode, message: str) -> CreatableTopicResult:
+def _refuse_creation(asked: CreatableTopic, code: ErrorCode, message: str) -> CreatableTopicResult:
     return build(
         CreatableTopicResult, name=asked.name, error_code=code, error_message=message, configs=()
     )
@@ -142,17 +142,17 @@ async def handle_delete_topics(
 ) -> DeleteTopicsResponse:
     times = Counter((topic.name, topic.topic_id) for topic in request.topics)
     results = [
-        await _deleted(context.broker, topic, times[topic.name, topic.topic_id])
+        await _delete(context.broker, topic, times[topic.name, topic.topic_id])
         for topic in request.topics
     ]
     return build(DeleteTopicsResponse, responses=tuple(results))
 
 
-async def _deleted(broker: Broker, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
+async def _delete(broker: Broker, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
     try:
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
-        topic = await broker.delete_topic(_named(broker, asked))
+        topic = await broker.delete_topic(_find_name(broker, asked))
     except GoQueueError as error:
         return build(
             DeletableTopicResult,
@@ -164,7 +164,7 @@ async def _deleted(broker: Broker, asked: DeleteTopicState, times: int) -> Delet
     return build(DeletableTopicResult, name=topic.name, topic_id=topic.topic_id)
 
 
-def _named(broker: Broker, asked: DeleteTopicState) -> str:
+def _find_name(broker: Broker, asked: DeleteTopicState) -> str:
     match asked.name, asked.topic_id:
         case str(name), None:
             return name
@@ -182,13 +182,13 @@ async def handle_create_partitions(
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results = [
-        await _grown(context.broker, topic, times[topic.name], request.validate_only)
+        await _add_partitions(context.broker, topic, times[topic.name], request.validate_only)
         for topic in request.topics
     ]
     return build(CreatePartitionsResponse, results=tuple(results))
 
 
-async def _grown(
+async def _add_partitions(
     broker: Broker, asked: CreatePartitionsTopic, times: int, validate_only: bool
 ) -> CreatePartitionsTopicResult:
     try:
@@ -198,11 +198,11 @@ async def _grown(
         _check_growth(broker, asked)
         await broker.add_partitions(asked.name, asked.count, validate_only=validate_only)
     except GoQueueError as error:
-        return _not_grown(asked, kafka_code(error), str(error))
+        return _refuse_partitions(asked, kafka_code(error), str(error))
     return build(CreatePartitionsTopicResult, name=asked.name)
 
 
-def _not_grown(
+def _refuse_partitions(
     asked: CreatePartitionsTopic, code: ErrorCode, message: str
 ) -> CreatePartitionsTopicResult:
     return build(

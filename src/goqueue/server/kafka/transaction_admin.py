@@ -101,11 +101,11 @@ async def handle_describe_transactions(
 ) -> DescribeTransactionsResponse:
     names = dict.fromkeys(request.transactional_ids)
     async with context.broker.transactions.barrier:
-        found = [_described(context.broker, each) async for each in in_turns(names)]
+        found = [_describe(context.broker, each) async for each in in_turns(names)]
     return build(DescribeTransactionsResponse, transaction_states=tuple(found))
 
 
-def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
+def _describe(broker: Broker, transactional_id: str) -> DescribedTransaction:
     transaction = broker.transactions.ahead.find(transactional_id)
     if transaction is None:
         return build(
@@ -183,11 +183,11 @@ async def handle_write_txn_markers(
     context: Context, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """An operator's tool aborts what hangs.  Commits are decided by the coordinator alone."""
-    results = [await _marked(context.broker, marker) for marker in request.markers]
+    results = [await _write_marker(context.broker, marker) for marker in request.markers]
     return build(WriteTxnMarkersResponse, markers=tuple(results))
 
 
-async def _marked(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+async def _write_marker(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
     topics = []
     for topic in marker.topics:
         partitions = [

@@ -75,14 +75,14 @@ async def handle_add_partitions_to_txn(
         await context.broker.transactions.wait_ready(transaction.transactional_id)
     results: list[AddPartitionsToTxnResult] = []
     for transaction in request.transactions:
-        codes = _added(context, transaction)
+        codes = _add(context, transaction)
         if transaction.verify_only or any(code is not ErrorCode.none for code in codes.values()):
             await context.broker.transactions.settled()  # what it rests on is committed
-        results.append(_added_result(transaction, codes))
+        results.append(_answer_added(transaction, codes))
     return build(AddPartitionsToTxnResponse, results_by_transaction=tuple(results))
 
 
-def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
+def _add(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
     """All partitions or none: when one is unknown, the others are not attempted."""
     broker = context.broker
     wanted: list[TopicPartition] = [
@@ -101,14 +101,14 @@ def _added(context: Context, transaction: AddPartitionsToTxnTransaction) -> Code
         }
     try:
         if transaction.verify_only:
-            return _verified(context, transaction.transactional_id, who, wanted)
+            return _verify(context, transaction.transactional_id, who, wanted)
         broker.transactions.announce_partitions_soon(transaction.transactional_id, who, wanted)
     except GoQueueError as error:
         return dict.fromkeys(wanted, transaction_code(error))
     return dict.fromkeys(wanted, ErrorCode.none)
 
 
-def _verified(
+def _verify(
     context: Context, transactional_id: str, who: ProducerIdentity, wanted: list[TopicPartition]
 ) -> Codes:
     machine = context.broker.transactions.ahead
@@ -125,7 +125,7 @@ def _exists(broker: Broker, place: TopicPartition) -> bool:
     return topic is not None and not topic.is_internal and topic.has_partition(place[1])
 
 
-def _added_result(
+def _answer_added(
     transaction: AddPartitionsToTxnTransaction, codes: Codes
 ) -> AddPartitionsToTxnResult:
     topics = (
@@ -185,11 +185,11 @@ async def handle_txn_offset_commit(
             else:
                 offsets.append(offset)
     if offsets:
-        codes |= await _added_offsets(context, request, tuple(offsets))
+        codes |= await _add_offsets(context, request, tuple(offsets))
     return _offset_commit_response(request, codes)
 
 
-async def _added_offsets(
+async def _add_offsets(
     context: Context, request: TxnOffsetCommitRequest, offsets: tuple[OffsetToCommit, ...]
 ) -> Codes:
     try:

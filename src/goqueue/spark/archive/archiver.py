@@ -172,10 +172,10 @@ class _TopicTables:
         """At the tables as they are now."""
         known = self.tables["rows"].schema()
         if known is None:
-            self._schema = self._beginning()
+            self._schema = self._build_initial_schema()
         else:
             self._check_kind(known)
-            self._schema = widen(known, self._beginning())
+            self._schema = widen(known, self._build_initial_schema())
         names = {self._mark(each): each for each in self._partitions}
         self._marks = {kind: each.marks(names) for kind, each in self.tables.items()}
 
@@ -225,7 +225,7 @@ class _TopicTables:
     def _mark(self, partition: int) -> str:
         return f"{self._id}/{partition}"
 
-    def _beginning(self) -> Any:
+    def _build_initial_schema(self) -> Any:
         """The schema that is known before any row is seen."""
         if not self._settings.decode:
             return RECORD_SCHEMA

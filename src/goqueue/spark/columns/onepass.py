@@ -59,24 +59,24 @@ def scan(
         for _ in range(count):
             length, position = _read(octets, position, end)
             if length < 1 or length > end - position:
-                raise _damaged("length of a record", position)
+                raise _damage_error("length of a record", position)
             record_end = position + length
             timestamp_delta, position = _read(octets, position + 1, record_end)
             offset_delta, position = _read(octets, position, record_end)
             if position > record_end or offset_delta <= previous_delta or offset_delta > last_delta:
-                raise _damaged("offset", position)
+                raise _damage_error("offset", position)
             previous_delta = offset_delta
             offsets[row] = base_offset + offset_delta
             if len(timestamps) > 0:
                 timestamps[row] = append_timestamp
                 if append_timestamp < 0:
                     if timestamp_delta < delta_min or timestamp_delta > delta_max:
-                        raise _damaged("timestamp", position)
+                        raise _damage_error("timestamp", position)
                     timestamps[row] = base_timestamp + timestamp_delta
             if depth >= _KEYS:
                 length, position = _read(octets, position, record_end)
                 if length < -1 or length > record_end - position:
-                    raise _damaged("length of a key", position)
+                    raise _damage_error("length of a key", position)
                 slots[row] = position
                 slots[rows + row] = length
                 if length > 0:
@@ -84,7 +84,7 @@ def scan(
             if depth >= _VALUES:
                 length, position = _read(octets, position, record_end)
                 if length < -1 or length > record_end - position:
-                    raise _damaged("length of a value", position)
+                    raise _damage_error("length of a value", position)
                 slots[2 * rows + row] = position
                 slots[3 * rows + row] = length
                 if length > 0:
@@ -92,11 +92,11 @@ def scan(
             if depth >= _HEADERS:
                 length, position = _read(octets, position, record_end)
                 if length < 0 or length > (record_end - position) // _HEADER_BYTES_MIN:
-                    raise _damaged("number of headers", position)
+                    raise _damage_error("number of headers", position)
                 if length > _HEADERS_MAX:
-                    raise _damaged("number of headers (too many)", position)
+                    raise _damage_error("number of headers (too many)", position)
                 if length == 0 and position != record_end:
-                    raise _damaged("end of a record", position)
+                    raise _damage_error("end of a record", position)
                 slots[4 * rows + row] = position
                 slots[5 * rows + row] = record_end
                 lists[row] = header_total
@@ -104,7 +104,7 @@ def scan(
             position = record_end
             row += 1
         if position != end:
-            raise _damaged("end of the records", position)
+            raise _damage_error("end of the records", position)
     if depth >= _HEADERS:
         lists[rows] = header_total
 
@@ -121,19 +121,19 @@ def scan_headers(octets: View, lists: View, starts: View, ends: View, slots: Vie
         for header in range(lists[row], lists[row + 1]):
             length, position = _read(octets, position, end)
             if length < 0 or length > end - position:
-                raise _damaged("name of a header", position)
+                raise _damage_error("name of a header", position)
             slots[header] = position
             slots[total + header] = length
             position += length
             length, position = _read(octets, position, end)
             if length < -1 or length > end - position:
-                raise _damaged("value of a header", position)
+                raise _damage_error("value of a header", position)
             slots[2 * total + header] = position
             slots[3 * total + header] = length
             if length > 0:
                 position += length
         if position != end:
-            raise _damaged("end of a record", position)
+            raise _damage_error("end of a record", position)
 
 
 def gather(octets: View, starts: View, lengths: View, ends: View, data: View) -> None:
@@ -312,5 +312,5 @@ def _fold(value: int) -> int:
     return (folded << 1) | 1
 
 
-def _damaged(what: str, position: int) -> CorruptBatch:
+def _damage_error(what: str, position: int) -> CorruptBatch:
     return CorruptBatch(f"{what} is wrong, at byte {position} of the records read")

@@ -89,7 +89,7 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
     return Rows(
         Bytes(_binary(keys if keys is not None else pa.nulls(len(batch)))),
         Bytes(_binary(values)),
-        _encoded_headers(batch),
+        _encode_headers(batch),
         _timestamps(column_of(batch, "timestamp"), len(batch), now_ms),
     )
 
@@ -134,17 +134,17 @@ def _integers(column: pa.Array) -> Integers:
 # --- headers ------------------------------------------------------------------------------------
 
 
-def _encoded_headers(batch: pa.RecordBatch) -> Bytes | None:
+def _encode_headers(batch: pa.RecordBatch) -> Bytes | None:
     """Each row's headers as a record holds them: their count, then name and value of each."""
     lists = column_of(batch, "headers")
     counts = np.zeros(len(batch), np.int64)
     parts = []
     if lists is not None:
         counts += _integers(pc.list_value_length(lists).fill_null(0))
-        parts.append(_encoded_lists(lists, counts))
-    for name, texts in _named_headers(batch):
+        parts.append(_encode_lists(lists, counts))
+    for name, texts in _list_header_columns(batch):
         counts += _integers(texts.is_valid().cast(pa.int64()))
-        parts.append(_encoded_texts(name, texts))
+        parts.append(_encode_texts(name, texts))
     if not parts:
         return None
     if counts.size and int(counts.max()) > RECORD_HEADERS_MAX:
@@ -154,12 +154,12 @@ def _encoded_headers(batch: pa.RecordBatch) -> Bytes | None:
     return Bytes(pc.binary_join_element_wise(varint_array(counts), *parts, _EMPTY))
 
 
-def _encoded_lists(lists: pa.Array, counts: Integers) -> pa.Array:
+def _encode_lists(lists: pa.Array, counts: Integers) -> pa.Array:
     names, values = lists.flatten().flatten()
     if names.null_count:
         row = int(np.searchsorted(np.cumsum(counts), names.is_null().index(True).as_py(), "right"))
         raise InvalidRecord(f"a header in row {row} has no name")
-    pairs = Bytes(_encoded_pairs(names, values))
+    pairs = Bytes(_encode_pairs(names, values))
     # The pairs of a row lie side by side: the row's bytes begin where its first pair does.
     first_pairs = np.zeros(len(lists) + 1, np.int64)
     np.cumsum(counts, out=first_pairs[1:])
@@ -169,7 +169,7 @@ def _encoded_lists(lists: pa.Array, counts: Integers) -> pa.Array:
     )
 
 
-def _encoded_pairs(names: pa.Array, values: pa.Array) -> pa.Array:
+def _encode_pairs(names: pa.Array, values: pa.Array) -> pa.Array:
     """Name and value, each after its length, -1 for null."""
     parts = []
     for column in (_binary(names), _binary(values)):
@@ -178,7 +178,7 @@ def _encoded_pairs(names: pa.Array, values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*parts, _EMPTY)
 
 
-def _encoded_texts(name: str, texts: pa.Array) -> pa.Array:
+def _encode_texts(name: str, texts: pa.Array) -> pa.Array:
     """A header of that name for each text, nothing for null."""
     framed_name = pa.scalar(write_varlong(len(name)) + name.encode(), pa.binary())
     lengths = varint_array(Bytes(_binary(texts)).lengths)
@@ -186,7 +186,7 @@ def _encoded_texts(name: str, texts: pa.Array) -> pa.Array:
     return pairs.fill_null(b"")
 
 
-def _named_headers(batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
+def _list_header_columns(batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
     """The columns that travel as headers: name, and the text of each row or null."""
     found = []
     if (priority := column_of(batch, "priority")) is not None:

@@ -71,7 +71,7 @@ class IcebergLakeTable:
         return {} if table is None else _marks(table, names)
 
     def ensure(self, schema: Any) -> None:
-        table = self._table() or self._made(schema)
+        table = self._table() or self._make(schema)
         wider = widen(_arrow(table), schema)
         if not wider.equals(_arrow(table)):
             with _detect_conflict(self.location), table.update_schema() as update:
@@ -156,7 +156,7 @@ class IcebergLakeTable:
         assert table is not None, "ensure() comes first"
         return table
 
-    def _made(self, schema: Any) -> Table:
+    def _make(self, schema: Any) -> Table:
         catalog = self._catalog()
         catalog.create_namespace_if_not_exists(NAMESPACE)
         with (

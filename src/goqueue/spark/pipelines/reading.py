@@ -116,7 +116,7 @@ def _one_of(kinds: dict[str, Any], value: Any, path: Path, tree: Tree) -> Any:
 
 def _struct(kind: type[Made], value: Any, path: Path, tree: Tree) -> Made | None:
     if not isinstance(value, dict):
-        tree.problem(path, f"must be a mapping, not {_said(value)}")
+        tree.problem(path, f"must be a mapping, not {_quote(value)}")
         return None
     fields = _fields(kind, value, path, tree)
     return None if fields is None else kind(**fields)
@@ -173,9 +173,11 @@ def _tell_type(kind: Any, value: Any, path: Path, tree: Tree) -> None:
     wanted = get_args(kind)[-1] if entries else kind
     wrong = [(name, each) for name, each in entries if not _fits(each, wanted)]
     for name, each in wrong:
-        tree.problem((*path, str(name)), f"must be {_describe_expected(wanted)}, not {_said(each)}")
+        tree.problem(
+            (*path, str(name)), f"must be {_describe_expected(wanted)}, not {_quote(each)}"
+        )
     if not wrong:
-        tree.problem(path, f"must be {_describe_expected(kind)}, not {_said(value)}")
+        tree.problem(path, f"must be {_describe_expected(kind)}, not {_quote(value)}")
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -212,7 +214,7 @@ def _words(kind: Any) -> list[str]:
     return [WORDS.get(get_origin(kind) or kind, "something else")]
 
 
-def _said(value: Any) -> str:
+def _quote(value: Any) -> str:
     """What stands there, unless it is long."""
     if isinstance(value, str | int | float):
         return repr(value) if len(str(value)) <= SHOWN_CHARACTERS_MAX else "a long text"

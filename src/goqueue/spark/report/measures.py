@@ -24,7 +24,7 @@ def with_latency(messages: "DataFrame", origin: str | None) -> "DataFrame":
 
     if origin is None:
         return messages.withColumn("latency_ms", sql.lit(None).cast("double"))
-    told = _told(origin)
+    told = _header_text(origin)
     at_ms = sql.coalesce(
         told.try_cast("bigint"),
         sql.unix_millis(sql.try_to_timestamp(told)),
@@ -32,7 +32,7 @@ def with_latency(messages: "DataFrame", origin: str | None) -> "DataFrame":
     return messages.withColumn("latency_ms", (sql.unix_millis("timestamp") - at_ms).cast("double"))
 
 
-def _told(origin: str) -> "Column":
+def _header_text(origin: str) -> "Column":
     from pyspark.sql import functions as sql
 
     kind, _, name = origin.partition(":")

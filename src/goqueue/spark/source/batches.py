@@ -17,7 +17,7 @@ from goqueue.spark.source.subscriptions import discover
 def plan_batch(options: SourceOptions, bounds: Bounds) -> list[Task]:
     """The tasks; none where there is nothing to read."""
     with connect(options.bootstrap, options.timeout_ms) as client:
-        ranges = _bound(bounds, _ranges(options, client), client)
+        ranges = _apply_filters(bounds, _ranges(options, client), client)
         sizes = record_bytes(client, [each.where for each in ranges])
     return plan(ranges, sizing_of(options), sizes)
 
@@ -62,7 +62,9 @@ def _check_ends(ends: Places, list_offsets: ListOffsets) -> None:
             )
 
 
-def _bound(bounds: Bounds, ranges: Sequence[OffsetRange], client: KafkaClient) -> list[OffsetRange]:
+def _apply_filters(
+    bounds: Bounds, ranges: Sequence[OffsetRange], client: KafkaClient
+) -> list[OffsetRange]:
     """What filters leave of the ranges."""
     narrowed = [
         each._replace(start=max(each.start, bounds.start), end=min(each.end, bounds.end))

@@ -96,16 +96,16 @@ class StreamOffsets:
         """`latest`, after a look at what `start` has and it has not."""
         for where, offset in start.items():
             if where not in self._latest:
-                self._lost(partition_gone(where, wanted=offset))
+                self._report_loss(partition_gone(where, wanted=offset))
             elif where not in latest:  # it came after the freeze: it is done
                 latest[where] = offset
             elif self._latest[where] < offset:
-                self._lost(log_went_back(where, wanted=offset, latest=self._latest[where]))
+                self._report_loss(log_went_back(where, wanted=offset, latest=self._latest[where]))
             else:
                 latest[where] = max(offset, latest[where])
         return latest
 
-    def _lost(self, error: DataLost) -> None:
+    def _report_loss(self, error: DataLost) -> None:
         if self._options.fail_on_data_loss:
             raise error
         log.warning("%s", error)
@@ -155,7 +155,7 @@ class StreamOffsets:
         if first > end[where]:  # the topic was made again, and that is allowed: read it as it is
             first = earliest
         if first < earliest:
-            self._lost(deleted_before_read(where, wanted=first, earliest=earliest))
+            self._report_loss(deleted_before_read(where, wanted=first, earliest=earliest))
         return OffsetRange(*where, min(max(first, earliest), end[where]), end[where])
 
     def _earliest(self, partitions: list[TopicPartition]) -> Places:

@@ -34,7 +34,9 @@ def columns_of(values: Iterable[bytes | None]) -> str | None:
     for each in objects:
         merged = merge(merged, kind_of(each))
     assert isinstance(merged, dict)
-    columns = _told_apart({name: kind for name, kind in merged.items() if name not in RESERVED})
+    columns = _drop_same_names(
+        {name: kind for name, kind in merged.items() if name not in RESERVED}
+    )
     return ", ".join(f"{_quote(name)} {type_text(kind)}" for name, kind in columns) or None
 
 
@@ -92,7 +94,7 @@ def type_text(kind: Kind) -> str:
     """As Spark reads it."""
     match kind:
         case dict() if kind:
-            columns = _told_apart(kind)
+            columns = _drop_same_names(kind)
             return f"struct<{', '.join(f'{_quote(n)}: {type_text(k)}' for n, k in columns)}>"
         case list():
             return f"array<{type_text(kind[0])}>"
@@ -102,7 +104,7 @@ def type_text(kind: Kind) -> str:
             return TEXT
 
 
-def _told_apart(columns: Mapping[str, Kind]) -> list[tuple[str, Kind]]:
+def _drop_same_names(columns: Mapping[str, Kind]) -> list[tuple[str, Kind]]:
     """Spark does not tell `id` from `Id`: the first stays."""
     found: dict[str, tuple[str, Kind]] = {}
     for name, kind in columns.items():

@@ -96,7 +96,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._metrics.connection_closed("http")
-        self._arrived()
+        self._note_arrival()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -112,7 +112,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._arrival is None:
             self._arrival = self.loop.call_later(ARRIVAL_SECONDS_MAX, self._too_slow)
 
-    def _arrived(self) -> None:
+    def _note_arrival(self) -> None:
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
@@ -187,7 +187,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head_bytes = self._unseen_bytes = 0
-        self._arrived()  # from now on it is this request that must arrive in time
+        self._note_arrival()  # from now on it is this request that must arrive in time
         self._is_arriving = True
         super().on_message_begin()
 
@@ -210,7 +210,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._arrived()
+        self._note_arrival()
         self._is_arriving = False
         self._unseen_bytes = 0
         super().on_message_complete()

@@ -43,7 +43,7 @@ class LongPolls:
         work: Callable[[LongPoll | None], Awaitable[T]],
     ) -> T:
         """What `work` gives; it may wait as long as was asked for and is allowed."""
-        wait_ms = self._allowed(wait_ms)
+        wait_ms = self._limit_wait(wait_ms)
         if wait_ms <= 0:
             return await work(None)
         poll = LongPoll(self._clock, wait_ms)
@@ -66,7 +66,7 @@ class LongPolls:
         None when the work was cancelled: because the client has left, or the server stops.
         """
         async with owned_tasks() as tasks:
-            working = tasks.create_task(work(self._allowed(wait_ms)))
+            working = tasks.create_task(work(self._limit_wait(wait_ms)))
             watch = tasks.create_task(_end_when_gone(receive, working.cancel))
             self._ends[working.cancel] = None
             try:
@@ -83,7 +83,7 @@ class LongPolls:
                 watch.cancel()
         return (None if working.cancelled() else working.result()), is_gone
 
-    def _allowed(self, wait_ms: int) -> int:
+    def _limit_wait(self, wait_ms: int) -> int:
         return 0 if self._stopping else min(wait_ms, self._wait_ms_max)
 
 

@@ -87,7 +87,7 @@ class Gate:
             scope = {**scope, "method": "GET"}
         headers = dict(scope["headers"])
         refused = self.access.refusal(scope, headers)
-        scope["path"] = self._unversioned(scope["path"])
+        scope["path"] = self._strip_version(scope["path"])
         passing = _Passing(scope, headers, receive, send, self)
         started = self._clock.instant()
         self._requests += 1
@@ -114,7 +114,7 @@ class Gate:
                     peer="{}:{}".format(*(scope.get("client") or ("?", 0))),
                 )
 
-    def _unversioned(self, path: str) -> str:
+    def _strip_version(self, path: str) -> str:
         """The API at `/v1` is the one at `/`; what is about the server has no version."""
         if path.startswith(VERSION_PREFIX):
             root = path[len(VERSION_PREFIX) :].partition("/")[0]
@@ -202,13 +202,13 @@ class _Passing:
         if self._start is not None:
             start, self._start = self._start, None
             if event.get("more_body", False):
-                start["headers"] = self._completed(start, dict(start["headers"]))
+                start["headers"] = self._complete_headers(start, dict(start["headers"]))
             else:
                 event["body"] = await self._finish(start, event.get("body", b""))
             await self._send(start)
         await self._send(event)
 
-    def _completed(self, start: Event, given: Headers) -> list[tuple[bytes, bytes]]:
+    def _complete_headers(self, start: Event, given: Headers) -> list[tuple[bytes, bytes]]:
         """The headers of the answer, with what every answer has; `given` are those of `start`."""
         has_policy = b"content-security-policy" in given
         added = _HEADERS if has_policy else _HEADERS_AND_POLICY
@@ -221,7 +221,7 @@ class _Passing:
     async def _finish(self, start: Event, body: bytes) -> bytes:
         """The body of an answer that is whole: with a newline, and compressed where that helps."""
         given = dict(start["headers"])
-        headers = start["headers"] = self._completed(start, given)
+        headers = start["headers"] = self._complete_headers(start, given)
         if not body or b"content-encoding" in given:
             return body
         kind = given.get(b"content-type", b"")

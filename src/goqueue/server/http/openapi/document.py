@@ -109,7 +109,7 @@ class ApiDocument:
         _say_what_success_is(found)
         found["security"] = []  # there is no authentication yet
         found["info"]["license"] = LICENSE
-        simplified: dict[str, Any] = _simplified(found)
+        simplified: dict[str, Any] = _simplify(found)
         return simplified
 
     def json(self, address: str) -> bytes:
@@ -180,7 +180,7 @@ def _say_what_success_is(found: dict[str, Any]) -> None:
                 answer["description"] = _SUCCESS.get(status, "Success.")
 
 
-def _simplified(schema: Any) -> Any:
+def _simplify(schema: Any) -> Any:
     """The same with fewer turns, which generators of clients stumble over.
 
     A choice of one, or of one and null, is that one; a choice has no default, since absent means it
@@ -188,10 +188,10 @@ def _simplified(schema: Any) -> Any:
     so.
     """
     if isinstance(schema, list):
-        return [_simplified(each) for each in schema]
+        return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {name: _simplified(each) for name, each in schema.items()}
+    found = {name: _simplify(each) for name, each in schema.items()}
     for choice in ("oneOf", "anyOf"):
         options = found.get(choice)
         if not isinstance(options, list):

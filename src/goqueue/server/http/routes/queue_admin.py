@@ -64,10 +64,10 @@ async def in_flight(
     which = WhichInFlight(topic=topic, consumer=consumer)
     async with queues.barrier:
         found = queues.in_flight(group_name(group), which=which, limit=limit)
-    return InFlightBody(group, [_held(each) for each in found])
+    return InFlightBody(group, [_describe_held(each) for each in found])
 
 
-def _held(held: InFlight) -> HeldMessage:
+def _describe_held(held: InFlight) -> HeldMessage:
     return body_of(
         HeldMessage,
         held,

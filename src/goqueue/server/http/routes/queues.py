@@ -139,7 +139,7 @@ async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
     To ack twice is no error.  200 when all were acked; 207 when some receipts were refused; with
     one receipt, or when all were refused, the error itself.
     """
-    return await _settled(queues, data, endings.Ack())
+    return await _settle(queues, data, endings.Ack())
 
 
 @routes.post("/messages/nack", "Report messages as failed", 404, 409, 507)
@@ -150,13 +150,13 @@ async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
     failures they become dead letters.
     """
     delay_ms = None if data.delay is None else milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
-    return await _settled(queues, data, endings.Nack(delay_ms, data.reason))
+    return await _settle(queues, data, endings.Nack(delay_ms, data.reason))
 
 
 @routes.post("/messages/reject", "Make messages dead letters", 404, 409, 507)
 async def reject(queues: TheQueues, data: JSONBody[Reject]) -> SettleAnswer:
     """The messages can never be processed: they go to the topic's dead letters at once."""
-    return await _settled(queues, data, endings.Reject(data.reason))
+    return await _settle(queues, data, endings.Reject(data.reason))
 
 
 @routes.post("/messages/visibility", "Ask for more time", 404, 409, 507)
@@ -171,14 +171,14 @@ async def extend(queues: TheQueues, data: JSONBody[Extend]) -> SettleAnswer:
         more_ms = visibility_ms(more_ms, "extension_seconds")
     else:
         more_ms = max(1, round((data.extension_seconds or 0) * 1000))
-    return await _settled(queues, data, endings.Extend(more_ms))
+    return await _settle(queues, data, endings.Extend(more_ms))
 
 
 @routes.post("/messages/release", "Give messages back", 404, 409, 507)
 async def release(queues: TheQueues, data: JSONBody[Release]) -> SettleAnswer:
     """Return messages to the queue without counting a failed attempt."""
     delay_ms = milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
-    return await _settled(queues, data, endings.Release(delay_ms))
+    return await _settle(queues, data, endings.Release(delay_ms))
 
 
 @routes.post("/queues/{topic:str}/ack-range", "Finish a range of messages", 404, 507)
@@ -200,7 +200,7 @@ def _handles(data: Settle) -> Sequence[str]:
     return one or many[0]
 
 
-async def _settled(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer:
+async def _settle(queues: Queues, data: Settle, ending: Ending) -> SettleAnswer:
     handles = _handles(data)
     if data.receipt_handle is not None or data.receipt is not None:
         (outcome,) = await queues.settlement.settle(handles, ending)
