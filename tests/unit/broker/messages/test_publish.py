@@ -1,15 +1,12 @@
 """A publish is answered in time, and what was written stays."""
 
 import asyncio
-from typing import TypeVar
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
 from goqueue.model.errors import TimedOut
 from goqueue.server.http.errors import refusal
 from tests.unit.broker.storage.test_commit_timeouts import StuckDisk, elapsed, stuck_broker
-
-T = TypeVar("T")
 
 
 def test_a_publish_is_answered_within_the_servers_time():

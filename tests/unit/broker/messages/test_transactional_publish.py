@@ -1,7 +1,5 @@
 """A publish in a transaction is answered in time."""
 
-from typing import TypeVar
-
 import pytest
 
 from goqueue.broker import Broker
@@ -9,8 +7,6 @@ from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.model.errors import TimedOut
 from tests.unit.broker.storage.test_commit_timeouts import StuckDisk, stuck_broker
-
-T = TypeVar("T")
 
 
 def test_a_publish_in_a_transaction_is_answered_too():
