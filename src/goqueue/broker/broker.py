@@ -1,7 +1,7 @@
 """The broker: the operations that all listeners share, and the parts that carry them out.
 
 Listeners decode requests, call the broker, and encode replies.  Each operation checks the names
-that it gets (`model/names.py`).  Fetch and Produce use partitions directly.
+that it gets (`model/names.py`).  Produce uses partitions directly.
 """
 
 import asyncio

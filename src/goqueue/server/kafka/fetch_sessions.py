@@ -14,8 +14,9 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.broker.messages.fetch import FetchedPartition
 from goqueue.runtime import Random
-from goqueue.wire.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from goqueue.wire.fetch import FetchPartition, FetchRequest
 
 Key = tuple[str | UUID, int]
 PARTITIONS_MAX: Final = 200_000  # of all sessions together: some 60 MB
@@ -38,19 +39,15 @@ class FetchSession:
                 self.partitions.pop((forgotten.topic, index), None)
                 self._told.pop((forgotten.topic, index), None)
 
-    def is_news(self, key: Key, response: FetchPartitionResponse) -> bool:
+    def is_news(self, key: Key, found: FetchedPartition) -> bool:
         """Whether the client needs to be told; remembers what it is told."""
-        state = (
-            response.high_watermark,
-            response.last_stable_offset,
-            response.log_start_offset,
-        )
+        state = found.high_watermark, found.stable_offset, found.start_offset
         changed = self._told.get(key) != state
         self._told[key] = state
-        if response.error_code:
+        if found.error is not None:
             self._told.pop(key)
             return True
-        if response.records:
+        if found.records:
             self.partitions.move_to_end(key)  # the others go first next time
             return True
         return changed

@@ -23,13 +23,14 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
 )
 
 from goqueue.broker import NO_OFFSET, Broker, Partition
+from goqueue.broker.messages.fetch import check_epoch
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, UnsupportedVersion
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.names import refuse_internal
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
-from goqueue.server.kafka.fetch import READ_COMMITTED, check_epoch
+from goqueue.server.kafka.fetch import READ_COMMITTED
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 

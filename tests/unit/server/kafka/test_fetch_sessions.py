@@ -3,12 +3,14 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from goqueue.broker.messages.fetch import FetchedPartition, PartitionFetch
+from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.model.ids import Offset
 from goqueue.runtime import RealRandom
 from goqueue.server.kafka import fetch_sessions
 from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, requested
 from goqueue.wire.fetch import (
     FetchPartition,
-    FetchPartitionResponse,
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
@@ -58,13 +60,20 @@ def offsets(session: FetchSession) -> dict[int, int]:
     return {index: wanted.fetch_offset for (_, index), wanted in found}
 
 
-def answer(partition: int, *, end: int = 0, start: int = 0, records: bytes = b"", error: int = 0):
-    return FetchPartitionResponse(
-        partition=partition,
-        error_code=error,
+def answer(
+    partition: int,
+    *,
+    end: int = 0,
+    start: int = 0,
+    records: bytes = b"",
+    error: GoQueueError | None = None,
+) -> FetchedPartition:
+    return FetchedPartition(
+        wanted=PartitionFetch("t", partition, Offset(0), 1),
+        error=error,
         high_watermark=end,
-        last_stable_offset=end,
-        log_start_offset=start,
+        stable_offset=end,
+        start_offset=start,
         records=records,
     )
 
@@ -175,8 +184,8 @@ def test_only_what_changed_is_news():
 def test_an_error_is_news_each_time_and_so_is_what_follows_it():
     session = FetchSession(1)
     session.update(request(1, OPEN, wants(0)))
-    assert session.is_news(("t", 0), answer(0, error=3))
-    assert session.is_news(("t", 0), answer(0, error=3))
+    assert session.is_news(("t", 0), answer(0, error=TopicNotFound("gone")))
+    assert session.is_news(("t", 0), answer(0, error=TopicNotFound("gone")))
     assert session.is_news(("t", 0), answer(0))
 
 
