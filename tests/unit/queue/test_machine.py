@@ -1,17 +1,33 @@
 """The machine's verbs: transactions, deadlines, and what a restart leaves."""
 
+from uuid import UUID
+
 import pytest
 
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId
 from goqueue.model.markers import Marker
 from goqueue.queue import (
     QueueSettings,
     ReceiptExpired,
     ReceiptInTransaction,
     ReceiptUnknown,
+    settling,
 )
+from goqueue.queue.machine import LEASES_A_MS, LEASES_SKIPPED, UNKNOWN
+from goqueue.queue.receipts import read_receipts
+from goqueue.queue.records import DeadLettersRemoved, Move, Numbered, Opened
 from goqueue.queue.settling import ACKED, Verdict
-from tests.unit.queue.harness import GROUP, Bench, bench_of, offset_of, picture
+from tests.unit.queue.harness import (
+    GROUP,
+    TOPIC,
+    TOPIC_ID,
+    WHERE,
+    Bench,
+    bench_of,
+    new_machine,
+    offset_of,
+    picture,
+)
 
 LATER = 100_000
 
@@ -182,3 +198,112 @@ def test_after_a_restart_every_consumer_has_its_whole_time_again():
     queue.pass_time(2_000)
     assert queue.state.timeouts(offset_of(receipts[1])) == 1
     assert picture(queue.replay()) == picture(queue.machine)
+
+
+# --- groups in the partition ----------------------------------------------------------------------
+
+
+def test_a_group_opens_a_partition_once_and_again_when_the_topic_is_another():
+    machine, now = new_machine(), Timestamp(5)
+    numbered, opened = machine.open(now, GROUP, TOPIC_ID, Offset(3)).records
+    assert numbered == Numbered(5 * LEASES_A_MS)
+    assert opened == Opened(WHERE, TOPIC_ID, Offset(3))
+    machine.apply(numbered)
+    machine.apply(opened)
+    assert machine.open(now, GROUP, TOPIC_ID, Offset(9)).records == ()
+    (again,) = machine.open(now, GROUP, TopicId(UUID(int=9)), Offset(0)).records
+    assert isinstance(again, Opened)
+    assert machine.states[GROUP].fence == machine.next_lease_id
+
+
+def test_a_ledger_that_opens_at_the_beginning_of_time_has_a_lease_to_give():
+    numbered, _ = new_machine().open(Timestamp(0), GROUP, TOPIC_ID, Offset(0)).records
+    assert numbered == Numbered(1)
+
+
+def test_verbs_about_a_group_that_never_opened_do_nothing():
+    machine, nobody = new_machine(), GroupId("nobody")
+    assert machine.move_ack_floor(nobody, Offset(3)).records == ()
+    assert machine.forget_group(nobody).records == ()
+    assert machine.in_flight(nobody, 0, 100) == {}
+    assert machine.resume(Timestamp(0), skips_leases=False).records == []
+
+
+def test_a_log_that_lost_its_end_is_told_to_those_who_knew_more(bench):
+    other = GroupId("others")
+    bench.submit(lambda machine: machine.open(bench.now, other, TOPIC_ID, Offset(0)))
+    bench.ack(bench.lease("ann", 5))
+    assert bench.machine.shorten_log(TOPIC_ID, Offset(20)).reply == []
+    assert bench.machine.shorten_log(TopicId(UUID(int=9)), Offset(4)).reply == []
+    assert bench.submit(lambda machine: machine.shorten_log(TOPIC_ID, Offset(4))) == [(WHERE, 5)]
+    assert bench.state.ack_floor == 4
+    assert bench.machine.states[other].ack_floor == 0
+
+
+def test_deliveries_that_may_be_forgotten_do_not_lend_their_numbers(bench):
+    before = bench.machine.next_lease_id
+    bench.submit(lambda machine: machine.resume(bench.now, skips_leases=True))
+    assert bench.machine.next_lease_id == before + LEASES_SKIPPED
+
+
+@pytest.mark.parametrize(("failed", "counts"), [(True, (0, 1)), (False, (0, 0))])
+def test_what_a_consumer_held_comes_back(bench, failed, counts):
+    bench.lease("ann", 3)
+    bench.lease("bob", 1)
+    released = bench.submit(
+        lambda machine: machine.release_consumer(bench.now, GROUP, "ann", failed=failed)
+    )
+    assert released == 3
+    assert (bench.state.failures(0), bench.state.timeouts(0)) == counts
+    assert bench.machine.table.group(GROUP).book.consumers == {"bob": 1}
+
+
+def test_the_limit_of_deliveries_is_the_callers_or_the_groups():
+    queue = bench_of(3, max_deliveries=1, backoff_base_ms=0)
+    own, none, given = queue.lease("ann", 3)
+    (died,) = queue.release([own])
+    assert died == settling.DEAD
+    for text, most in ((none, 0), (given, 2)):
+        claims, _ = read_receipts([text])
+        outcomes: settling.Outcomes = [UNKNOWN]
+        queue.machine.release(queue.now, claims, outcomes, deliveries_max=most)
+        assert outcomes == [Verdict("released", visible_at=queue.now)]
+
+
+# --- dead letters ---------------------------------------------------------------------------------
+
+
+def test_letters_that_are_gone_or_on_their_way_are_not_moved_again():
+    machine = new_machine()
+    machine.apply(DeadLettersRemoved(TOPIC, 0, ((1, 1),)))
+    wanted = Move(((0, 3),), TOPIC, TOPIC_ID, 0, 1, 0, Offset(0))
+    decision = machine.start_redrive([wanted])
+    assert [move.ranges for move in decision.reply] == [((0, 0), (2, 3))]
+    machine.apply(*decision.records)
+    assert machine.start_redrive([wanted]).records == ()
+    machine.apply(*machine.remove_dead_letters(((0, 0), (2, 3)), Offset(0)).records)
+    assert (machine.dead_letters.floor, machine.dead_letters.moves) == (4, [])
+
+
+# --- deadlines ------------------------------------------------------------------------------------
+
+
+def test_a_deadline_wakes_the_groups_that_have_something_to_hand_out(bench):
+    other = GroupId("others")
+    bench.submit(lambda machine: machine.open(bench.now, other, TOPIC_ID, Offset(0)))
+    assert bench.machine.next_deadline() is None
+    bench.lease("ann", 1)
+    due = bench.machine.next_deadline()
+    assert due == bench.now + 1_000
+    early = bench.machine.on_deadline(Timestamp(due - 1))
+    assert (early.records, early.reply.groups) == ([], frozenset())
+    decision = bench.machine.on_deadline(due)
+    assert (decision.reply.groups, decision.reply.has_dead) == (frozenset({GROUP}), False)
+    assert bench.machine.next_deadline() == due, "until it is applied"
+
+
+def test_a_deadline_that_ends_a_message_says_so():
+    queue = bench_of(1, visibility_ms=1_000, max_timeouts=1)
+    queue.lease("ann", 1)
+    decision = queue.machine.on_deadline(Timestamp(queue.now + 1_000))
+    assert decision.reply.has_dead
