@@ -179,18 +179,7 @@ KNOWN_WITHOUT_TEST_FILE: dict[str, set[str]] = {
         "kafka.errors",
         "kafka.share_session",
     },
-    "groups": {
-        "balance",
-        "context",
-        "conversion",
-        "embedded",
-        "member_assignment",
-        "parked_requests",
-        "partition_sets",
-        "pending_change",
-        "records",
-        "timers",
-    },
+    "groups": set(),
     "queue": set(),
 }
 

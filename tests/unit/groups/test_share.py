@@ -9,12 +9,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from goqueue.groups import (
     GroupsConfig,
+    ShareMember,
 )
 from goqueue.groups.errors import (
     FencedMemberEpoch,
     UnknownMember,
 )
+from goqueue.groups.records import ShareGroupDeleted, ShareMemberRemoved, ShareMemberSaved
+from goqueue.groups.share import ShareGroup, copy_records, step
 from goqueue.model.errors import DiskFull
+from goqueue.model.ids import GroupId
 from tests.unit.groups.harness import (
     GROUP,
     Host,
@@ -127,3 +131,28 @@ class ShareWorld(RuleBasedStateMachine):
 
 TestShareWorld = ShareWorld.TestCase
 TestShareWorld.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+def test_the_epoch_counts_how_often_a_member_came_changed_or_went() -> None:
+    groups: dict[GroupId, ShareGroup] = {}
+    for record in (
+        ShareMemberSaved(GROUP, member("ann", 1)),
+        ShareMemberSaved(GROUP, member("bob", 2)),
+        ShareMemberSaved(GROUP, member("ann", 1)),
+        ShareMemberRemoved(GROUP, "bob"),
+    ):
+        step(groups, record)
+    assert (groups[GROUP].epoch, list(groups[GROUP].members)) == (4, ["ann"])
+    again: dict[GroupId, ShareGroup] = {}
+    for kept in copy_records(groups[GROUP]):
+        step(again, kept)
+    assert (again[GROUP].epoch, again[GROUP].members) == (4, groups[GROUP].members)
+    step(groups, ShareGroupDeleted(GROUP))
+    assert groups == {}
+    assert copy_records(None) == []
+
+
+def member(name: str, epoch: int) -> ShareMember:
+    return ShareMember(
+        member_id=name, client_id="c", client_host="h", subscribed_names=(), epoch=epoch
+    )
