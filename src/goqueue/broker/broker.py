@@ -528,12 +528,16 @@ class Broker:
         """An id that no producer was ever given; durable in blocks."""
         following = next(self._producer_ids, None)
         if following is None:
-            first = await self._host.submit(
-                lambda metadata: controller.reserve_producer_ids(metadata, PRODUCER_ID_BLOCK)
-            )
+            first = await self.reserve_producer_ids(PRODUCER_ID_BLOCK)
             self._producer_ids = iter(range(first, first + PRODUCER_ID_BLOCK))
             following = next(self._producer_ids)
         return following
+
+    async def reserve_producer_ids(self, count: int) -> int:
+        """The first of so many ids."""
+        return await self._host.submit(
+            lambda metadata: controller.reserve_producer_ids(metadata, count)
+        )
 
     # --- finding offsets --------------------------------------------------------------------------
 

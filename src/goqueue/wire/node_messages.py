@@ -141,7 +141,7 @@ class RegisterNode(NodeRequest[NodeAccepted], frozen=True):
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):
-    is_fenced: bool = False
+    is_registered: bool  # False: this controller is new, and has to be told who is there
 
 
 class NodeHeartbeat(NodeRequest[HeartbeatReply], frozen=True):
@@ -167,9 +167,8 @@ class Forward(NodeRequest[Forwarded], frozen=True):
     api = NodeApi.FORWARD
     reply_type = Forwarded
 
-    verb: str
+    verb: str  # for people; the body names it, too
     body: msgspec.Raw
-    timeout_ms: int
 
 
 REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {

@@ -41,7 +41,7 @@ MESSAGES: list[NodeRequest[Any]] = [
     MetadataEnd(),
     RegisterNode(2, "directory", 7, {"kafka": "a:1"}),
     NodeHeartbeat(2, 3, 4),
-    Forward("verb", NOTHING, 1000),
+    Forward("verb", NOTHING),
 ]
 
 

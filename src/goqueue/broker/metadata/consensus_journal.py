@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
 from goqueue.broker.journal import ReadValues, StoredSnapshot
-from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot
+from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot, Term
 from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable, StorageFailed, Uncertain
 from goqueue.model.ids import Epoch, Offset
 
@@ -32,6 +32,13 @@ class ConsensusJournal:
         self._on_lost = on_lost
         self._error: GoQueueError | None = None
         self._snapshot: Snapshot | None = None  # the one that is being read
+
+    @classmethod
+    def of_follower(cls, log: ConsensusLog, reason: Fenced) -> "ConsensusJournal":
+        """Of a node that never had the term."""
+        journal = cls(log, Leadership(Term(0), Index(0), False), lambda: None)
+        journal._error = reason
+        return journal
 
     @property
     def name(self) -> str:
@@ -59,6 +66,10 @@ class ConsensusJournal:
     @property
     def failed(self) -> str | None:
         return str(self._error) if self._error is not None else self._log.failed
+
+    def note_followed(self, end: Index) -> None:
+        """Another node has committed everything below."""
+        self._end = self._committed = Offset(end)
 
     # --- writing ----------------------------------------------------------------------------------
 

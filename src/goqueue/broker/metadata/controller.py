@@ -11,6 +11,8 @@ committed and nothing else.
 In both cases the machine is dropped: it may be ahead of what the log will ever have.  The next one
 is a copy of the image.  A node that was fenced does not try to lead again by itself: two nodes
 would take the term from each other for ever.
+
+A node without a vote follows from the start: it has an image and no term.
 """
 
 import asyncio
@@ -54,6 +56,9 @@ class Controller:
         self._on_replaced = on_replaced
         self._on_followed = on_followed
         self._lost = asyncio.Event()
+        self._has_vote = True
+        self._position = Index(0)  # up to which the image has followed another node
+        self._moved = asyncio.Event()  # replaced whenever the position rises
         self._journal: ConsensusJournal  # of the last term that this node had
         self.host: MachineHost[Metadata]
         self.image: Image[Metadata]
@@ -77,6 +82,27 @@ class Controller:
         await self.host.open()
         self.image = self.host.keep_image(machine.copy(), self._apply)
         _log.info("controller", log=self._log.name, term=self.term, end=self._journal.end_offset)
+
+    async def open_as_follower(self) -> None:
+        """Bring the image to the end of a log that another node writes."""
+        self._has_vote = False
+        reason = Fenced("it has no vote about the metadata, and follows another node")
+        self._journal = ConsensusJournal.of_follower(self._log, reason)
+        machine, end = self._make_machine(), await self._log.end()
+        self.host = MachineHost(machine, self._journal, self._clock)
+        self.image = self.host.keep_image(machine, self._apply)
+        await self._follow(end, lambda: asyncio.sleep(0))
+        _log.info("metadata followed", log=self._log.name, end=end)
+
+    @property
+    def position(self) -> Index:
+        """What a follower's image shows is below."""
+        return self._position
+
+    async def wait_for(self, end: Index) -> None:
+        """Return when the image of a follower shows everything below `end`."""
+        while self._position < end:
+            await self._moved.wait()
 
     @property
     def is_leading(self) -> bool:
@@ -103,6 +129,8 @@ class Controller:
 
     async def run(self) -> None:
         """Follow, or lead again, whenever a term has ended; until cancelled."""
+        if not self._has_vote:
+            await self._follow(None, self._tell_followed)
         while True:
             await self._lost.wait()
             self._lost.clear()
@@ -111,15 +139,15 @@ class Controller:
     async def _go_on(self) -> None:
         ended = self._journal
         self.image.await_commits_of(ended)  # whatever was not committed does not count
-        position = Index(ended.committed_end)
+        self._position = Index(ended.committed_end)
         if isinstance(ended.error, Fenced):
             _log.error(
                 "another node is the controller: this one only follows", problem=str(ended.error)
             )
-            await self._follow(position, None)
+            await self._follow(None, self._tell_followed)
         _log.error("the quorum did not answer: no changes of metadata", problem=str(ended.error))
         lead = await self._lead_again()
-        await self._follow(position, lead.end)
+        await self._follow(lead.end, self._tell_followed)
         self._journal = self._journal_of(lead)
         self.host.resume(self.image.current.copy(), self._journal)
         _log.info("controller again", term=lead.term)
@@ -130,16 +158,23 @@ class Controller:
                 return await self._log.lead()
             await self._clock.sleep(RETRY_SECONDS)
 
-    async def _follow(self, position: Index, end: Index | None) -> None:
+    async def _follow(self, end: Index | None, tell: Callable[[], Awaitable[None]]) -> None:
         """Bring the image up to the end; without one, for ever."""
-        if end is not None and position >= end:
+        if end is not None and self._position >= end:
             return
-        async with contextlib.aclosing(self._log.follow(position)) as found:
+        async with contextlib.aclosing(self._log.follow(self._position)) as found:
             async for each in found:
-                position = self._show(each)
-                await self._tell_followed()
-                if end is not None and position >= end:
+                self._note_position(self._show(each))
+                await tell()
+                if end is not None and self._position >= end:
                     return
+
+    def _note_position(self, position: Index) -> None:
+        self._position = position
+        if not self._has_vote:
+            self._journal.note_followed(position)
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     async def _tell_followed(self) -> None:
         try:
@@ -155,6 +190,8 @@ class Controller:
         for value in seen.values:
             machine.apply(machine.decode(value))
         self.image.replace(machine)
+        if not self._has_vote:  # its host has no machine that is ahead of the image
+            self.host.resume(machine, self._journal)
         self._on_replaced(before, machine)
         return seen.index
 

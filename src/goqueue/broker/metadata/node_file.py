@@ -4,7 +4,7 @@ cluster id      of the cluster that it belongs to; empty until it has joined one
 node id         of the node that it belongs to
 directory id    made with the file: another disk has another one
 incarnation     how often the directory was started: an old copy of it has a lower number
-quorum          `local` or `etcd`: where the cluster's metadata is
+quorum          `local`, `etcd` or `remote` (at another node): where the cluster's metadata is
 """
 
 import contextlib
@@ -23,6 +23,7 @@ FILE: Final = "node.meta"
 KIND: Final = b"N"
 VERSION: Final = 1
 ETCD: Final = "etcd"
+REMOTE: Final = "remote"
 
 
 class NodeFile(msgspec.Struct, frozen=True):
@@ -44,9 +45,12 @@ def store(disk: Disk, data_dir: str, node: NodeFile) -> None:
         framed.store(disk, f"{data_dir}/{FILE}", KIND, VERSION, node)
 
 
-def claim(disk: Disk, random: Random, config: Config) -> NodeFile:
-    """Note that this node starts with the directory; refuse one that is not its own.  Blocking."""
-    quorum = LOCAL if parse_quorum(config.cluster.quorum) is None else ETCD
+def claim(disk: Disk, random: Random, config: Config, *, follows: bool = False) -> NodeFile:
+    """Note that this node starts with the directory; refuse one that is not its own.  Blocking.
+
+    A node that `follows` has no metadata of its own.
+    """
+    quorum = REMOTE if follows else _quorum_of(config)
     try:
         found = load(disk, config.data_dir)
     except CorruptData as error:
@@ -62,6 +66,10 @@ def claim(disk: Disk, random: Random, config: Config) -> NodeFile:
     return node
 
 
+def _quorum_of(config: Config) -> str:
+    return LOCAL if parse_quorum(config.cluster.quorum) is None else ETCD
+
+
 def _check(found: NodeFile, quorum: str, config: Config) -> None:
     if found.node_id != config.node_id:
         raise WrongDataDirectory(
@@ -71,5 +79,6 @@ def _check(found: NodeFile, quorum: str, config: Config) -> None:
     if found.quorum != quorum:
         raise WrongDataDirectory(
             f"{config.data_dir}: the metadata of this directory is in its {found.quorum} quorum,"
-            f" and cluster.quorum is {config.cluster.quorum!r}; it cannot be moved yet"
+            f" and this node looks for it in a {quorum} one (cluster.quorum is"
+            f" {config.cluster.quorum!r}); it cannot be moved yet"
         )

@@ -5,7 +5,7 @@ import base64
 import msgspec
 
 from goqueue.broker.machine_host import MachineHost
-from goqueue.broker.metadata.node_file import NodeFile
+from goqueue.broker.metadata.node_file import ETCD, NodeFile
 from goqueue.cluster import Metadata, MetadataRecord, Node, controller
 from goqueue.cluster.controller import Registration
 from goqueue.model.errors import WrongDataDirectory
@@ -16,7 +16,7 @@ from goqueue.runtime import Random
 
 def check(metadata: Metadata, node: NodeFile) -> None:
     """Raises `WrongDataDirectory` unless the node may start with this metadata."""
-    if node.cluster_id and not metadata.cluster_id and node.quorum != LOCAL:
+    if node.cluster_id and not metadata.cluster_id and node.quorum == ETCD:
         raise WrongDataDirectory(
             f"this data directory belongs to cluster {node.cluster_id}, and etcd has no metadata:"
             " the endpoints or the prefix in cluster.quorum are wrong, or etcd has lost its data"
@@ -28,7 +28,7 @@ def check(metadata: Metadata, node: NodeFile) -> None:
             f" cluster {metadata.cluster_id}"
         )
     others = metadata.nodes.keys() - {node.node_id}
-    if others and node.quorum != LOCAL:
+    if others and node.quorum == ETCD:
         raise WrongDataDirectory(
             f"cluster {metadata.cluster_id} has node {min(others)} already, and clusters of"
             " several nodes are not there yet: give each node a prefix of its own in cluster.quorum"

@@ -46,6 +46,7 @@ class _Caller:
     def __init__(self) -> None:
         self.greeting: tuple[Hello, HelloReply] | None = None
         self.node_id: NodeId | None = None  # when it is proved
+        self.has_beaten = False  # it has sent heartbeats
         self.polls: set[asyncio.Task[None]] = set()  # that wait for news of the metadata
 
     def end_polls(self) -> None:
@@ -65,7 +66,9 @@ class ClusterListener(FrameListener):
         handlers: dict[NodeApi, Handler],
         metrics: ConnectionMetrics,
         server_log: ServerLog | None = None,
+        on_lost: Callable[[NodeId], None] = lambda _node_id: None,
     ) -> None:
+        """`on_lost` is told when a connection ends of a node that has shown that it is alive."""
         config = KafkaConfig(
             listen=listen,
             request_bytes_max=FRAME_BYTES_MAX,
@@ -76,6 +79,7 @@ class ClusterListener(FrameListener):
         super().__init__(environment, config, metrics, server_log)
         self._identity = identity
         self._handlers = handlers
+        self._on_lost = on_lost
         self._callers: dict[KafkaConnection, _Caller] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -89,6 +93,8 @@ class ClusterListener(FrameListener):
         caller = self._callers.pop(connection, None)
         if caller is not None:
             caller.end_polls()
+            if caller.node_id is not None and caller.has_beaten:
+                self._on_lost(caller.node_id)
 
     async def stop(self, seconds: float) -> None:
         for caller in self._callers.values():
@@ -141,6 +147,7 @@ class ClusterListener(FrameListener):
         if caller.node_id is None:
             raise Unauthorized("a request of a node that has not said who it is")
         task = self.start_task(self._answer(caller.node_id, request, slot))
+        caller.has_beaten |= request.api is NodeApi.NODE_HEARTBEAT
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
         if request.api is NodeApi.METADATA_FOLLOW:

@@ -38,7 +38,7 @@ NOTHING = msgspec.Raw(msgspec.msgpack.encode(None))
 
 
 def verb(name: str) -> Forward:
-    return Forward(name, NOTHING, 1000)
+    return Forward(name, NOTHING)
 
 
 class Counting:

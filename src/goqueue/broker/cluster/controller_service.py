@@ -1,0 +1,152 @@
+"""What the controller does for the other nodes: they follow it, register, show that they are alive,
+and ask it to decide.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from goqueue.broker.cluster.forwarding import Decider, carry_out
+from goqueue.broker.cluster.handshake import Identity
+from goqueue.broker.cluster.peer import Peer
+from goqueue.broker.cluster.sessions import NodeSessions
+from goqueue.broker.metadata.controller import Controller
+from goqueue.broker.metadata.remote_log import serve_follow
+from goqueue.cluster import Metadata, MetadataRecord, Node
+from goqueue.cluster.controller import Registration, fence_node, register_node, unfence_node
+from goqueue.model.config import parse_address
+from goqueue.model.errors import Fenced, GoQueueError, Unauthorized
+from goqueue.model.ids import NodeEpoch, NodeId
+from goqueue.model.machine import Decision
+from goqueue.runtime import Environment
+from goqueue.wire.node_messages import (
+    Forward,
+    Forwarded,
+    HeartbeatReply,
+    MetadataEnd,
+    MetadataEndReply,
+    MetadataFollow,
+    MetadataPart,
+    NodeAccepted,
+    NodeApi,
+    NodeHeartbeat,
+    RegisterNode,
+)
+
+LOOK_SECONDS: Final = 0.3  # whether anybody listens at a node whose connection has ended
+
+Handlers = dict[NodeApi, Callable[[NodeId, Any], Awaitable[object]]]
+
+
+class ControllerService:
+    def __init__(
+        self,
+        environment: Environment,
+        broker: Decider,
+        identity: Callable[[], Identity],
+    ) -> None:
+        self._environment = environment
+        self._broker = broker
+        self._identity = identity
+        self.sessions = NodeSessions(environment.clock, self._is_refused, self._note)
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            NodeApi.METADATA_FOLLOW: self._follow,
+            NodeApi.METADATA_END: self._end,
+            NodeApi.REGISTER_NODE: self._register,
+            NodeApi.NODE_HEARTBEAT: self._heartbeat,
+            NodeApi.FORWARD: self._forward,
+        }
+
+    def connection_lost(self, node_id: NodeId) -> None:
+        self.sessions.connection_lost(node_id)
+
+    async def run(self) -> None:
+        """Until cancelled.  Nodes that were registered before have a session to show themselves."""
+        controller, me = self._broker.controller, self._identity().node_id
+        for node in controller.image.current.nodes.members:
+            if node.node_id != me and self.sessions.find(node.node_id) is None:
+                self.sessions.begin(node, controller.journal.committed_end)
+        await self.sessions.run()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    async def _follow(self, node_id: NodeId, request: MetadataFollow) -> MetadataPart:
+        return await serve_follow(self._check_leading().log, request)
+
+    async def _end(self, node_id: NodeId, request: MetadataEnd) -> MetadataEndReply:
+        return MetadataEndReply(await self._check_leading().log.end())
+
+    async def _register(self, node_id: NodeId, request: RegisterNode) -> NodeAccepted:
+        _check_sender(node_id, request.node_id)
+        controller = self._check_leading()
+        registered = await controller.host.submit(lambda metadata: _register(metadata, request))
+        end = controller.journal.committed_end
+        self.sessions.begin(registered, end)
+        return NodeAccepted(registered.epoch, end)
+
+    async def _heartbeat(self, node_id: NodeId, request: NodeHeartbeat) -> HeartbeatReply:
+        _check_sender(node_id, request.node_id)
+        self._check_leading()
+        epoch = NodeEpoch(request.epoch)
+        return HeartbeatReply(self.sessions.beat(node_id, epoch, request.applied))
+
+    async def _forward(self, node_id: NodeId, request: Forward) -> Forwarded:
+        return await carry_out(self._broker, request)
+
+    def _check_leading(self) -> Controller:
+        controller = self._broker.controller
+        if not controller.is_leading:
+            raise Fenced("this node is not the controller")
+        return controller
+
+    # --- looking after a node ---------------------------------------------------------------------
+
+    async def _note(self, node_id: NodeId, epoch: NodeEpoch, is_active: bool) -> None:
+        """Raises `StaleNodeEpoch` when it has registered again meanwhile: another session."""
+        decide = unfence_node if is_active else fence_node
+        host = self._check_leading().host
+        await host.submit(lambda metadata: decide(metadata, node_id, epoch))
+
+    async def _is_refused(self, node_id: NodeId) -> bool:
+        session = self.sessions.find(node_id)
+        if session is None or session.address is None:
+            return False
+        address = str(session.address)
+        peer = Peer(self._environment, self._identity, lambda: (address,))
+        try:
+            await peer.connect(LOOK_SECONDS)
+        except GoQueueError:
+            return peer.was_refused
+        finally:
+            peer.close()
+        return False
+
+
+def _register(metadata: Metadata, request: RegisterNode) -> Decision[MetadataRecord, Node]:
+    """The same process is registered once, however often it asks, at the same addresses."""
+    known = metadata.nodes.get(NodeId(request.node_id))
+    asked = Registration(
+        node_id=NodeId(request.node_id),
+        directory_id=request.directory_id,
+        incarnation=request.incarnation,
+        addresses={name: parse_address(text) for name, text in request.addresses.items()},
+    )
+    if known is not None and asked == _registration_of(known):
+        return Decision((), known)
+    return register_node(metadata, asked)
+
+
+def _registration_of(node: Node) -> Registration:
+    return Registration(
+        node_id=node.node_id,
+        directory_id=node.directory_id,
+        incarnation=node.incarnation,
+        addresses=node.addresses,
+    )
+
+
+def _check_sender(proved: NodeId, claimed: int) -> None:
+    if proved != claimed:
+        raise Unauthorized(f"node {proved} speaks for node {claimed}")

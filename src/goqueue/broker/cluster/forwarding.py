@@ -1,0 +1,177 @@
+"""Verbs that only the controller decides, asked at another node.
+
+The node passes the verb on, waits until its own image shows what was decided, and answers from
+that: whoever was answered sees its change at this node.  The controller never passes a verb on.
+A verb that was sent and not answered may have been carried out: `Uncertain` says so.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from goqueue.broker.cluster.membership import Membership
+from goqueue.broker.metadata.controller import Controller
+from goqueue.cluster import Metadata, Topic
+from goqueue.cluster.consensus import Index
+from goqueue.model.errors import Fenced, InvalidRequest, TimedOut
+from goqueue.model.ids import TopicId
+from goqueue.wire.node_messages import Forward, Forwarded
+
+FORWARD_SECONDS: Final = 10.0
+SHOW_SECONDS: Final = 5.0  # until this node's image has what was decided
+
+ReplyT = TypeVar("ReplyT")
+
+
+class Verb(msgspec.Struct, frozen=True, tag_field="verb"):
+    """Named as the method that carries it out."""
+
+
+class CreateTopic(Verb, frozen=True, tag="create_topic"):
+    name: str
+    partitions: int | None
+    settings: dict[str, str]
+    may_look_alike: bool
+
+
+class AddPartitions(Verb, frozen=True, tag="add_partitions"):
+    name: str
+    count: int
+
+
+class ChangeSettings(Verb, frozen=True, tag="change_settings"):
+    name: str
+    changes: dict[str, str | None]
+    replace: bool
+
+
+class DeleteTopic(Verb, frozen=True, tag="delete_topic"):
+    name: str
+
+
+class ReserveProducerIds(Verb, frozen=True, tag="reserve_producer_ids"):
+    count: int
+
+
+AnyVerb = CreateTopic | AddPartitions | ChangeSettings | DeleteTopic | ReserveProducerIds
+
+_decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
+
+
+# --- the node that is asked -----------------------------------------------------------------------
+
+
+class Forwarding:
+    """The verbs, as the broker of the controller has them."""
+
+    def __init__(self, membership: Membership, controller: Controller) -> None:
+        self._membership = membership
+        self._controller = controller
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        may_look_alike: bool = False,
+    ) -> Topic:
+        verb = CreateTopic(name, partitions, dict(settings or {}), may_look_alike)
+        return self._metadata.topic_by_id(TopicId(await self._send(verb, TopicId)))
+
+    async def add_partitions(self, name: str, count: int) -> Topic:
+        topic_id = await self._send(AddPartitions(name, count), TopicId)
+        return self._metadata.topic_by_id(topic_id)
+
+    async def change_settings(
+        self, name: str, changes: Mapping[str, str | None], *, replace: bool = False
+    ) -> Topic:
+        verb = ChangeSettings(name, dict(changes), replace)
+        return self._metadata.topic_by_id(await self._send(verb, TopicId))
+
+    async def delete_topic(self, name: str) -> None:
+        await self._send(DeleteTopic(name), TopicId)
+
+    async def reserve_producer_ids(self, count: int) -> int:
+        """The first of so many."""
+        return await self._send(ReserveProducerIds(count), int)
+
+    @property
+    def _metadata(self) -> Metadata:
+        return self._controller.image.current
+
+    async def _send(self, verb: AnyVerb, reply_type: type[ReplyT]) -> ReplyT:
+        name = str(verb.__struct_config__.tag)
+        request = Forward(name, msgspec.Raw(msgspec.msgpack.encode(verb)))
+        answer = await self._membership.ask(request, FORWARD_SECONDS)
+        try:
+            async with asyncio.timeout(SHOW_SECONDS):
+                await self._controller.wait_for(Index(answer.end))
+        except TimeoutError as error:
+            raise TimedOut(f"{name} was carried out, and does not show at this node yet") from error
+        return msgspec.msgpack.decode(answer.reply, type=reply_type)
+
+
+# --- the controller -------------------------------------------------------------------------------
+
+
+class Decider(Protocol):
+    """The broker of the controller."""
+
+    @property
+    def controller(self) -> Controller: ...
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        may_look_alike: bool = False,
+    ) -> Topic: ...
+
+    async def add_partitions(self, name: str, count: int) -> Topic: ...
+
+    async def change_settings(
+        self, name: str, changes: Mapping[str, str | None], *, replace: bool = False
+    ) -> Topic: ...
+
+    async def delete_topic(self, name: str) -> Topic: ...
+
+    async def reserve_producer_ids(self, count: int) -> int: ...
+
+
+async def carry_out(broker: Decider, request: Forward) -> Forwarded:
+    """Decide here, or refuse: nothing is passed on a second time."""
+    if not broker.controller.is_leading:
+        raise Fenced("this node is not the controller, and passes nothing on")
+    try:
+        verb = _decoder.decode(request.body)
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f"verb {request.verb!r}: {error}") from error
+    reply = await _carry_out(broker, verb)
+    end = broker.controller.journal.committed_end
+    return Forwarded(end, msgspec.Raw(msgspec.msgpack.encode(reply)))
+
+
+async def _carry_out(broker: Decider, verb: AnyVerb) -> Any:
+    match verb:
+        case CreateTopic():
+            created = await broker.create_topic(
+                verb.name,
+                partitions=verb.partitions,
+                settings=verb.settings,
+                may_look_alike=verb.may_look_alike,
+            )
+            return created.topic_id
+        case AddPartitions():
+            return (await broker.add_partitions(verb.name, verb.count)).topic_id
+        case ChangeSettings():
+            changed = await broker.change_settings(verb.name, verb.changes, replace=verb.replace)
+            return changed.topic_id
+        case DeleteTopic():
+            return (await broker.delete_topic(verb.name)).topic_id
+        case ReserveProducerIds():
+            return await broker.reserve_producer_ids(verb.count)

@@ -1,0 +1,137 @@
+"""Which nodes are alive, as the controller hears it.
+
+    registered ── heartbeat, caught up ──> active ── silent for a session, or its port refuses
+        ^                                                                       │
+        └───────────────────────────────────────────────────────────────────────┘
+
+Time is the monotonic clock's.  The end of a connection is news: when a process ends, its kernel
+closes its sockets.  So the node is asked at once whether anybody listens there.  "Refused" means
+that nobody does, and no session is waited for; no answer may be the network, and the session
+decides.  What to do about a silent node is not decided here.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from goqueue.cluster import Node
+from goqueue.model.errors import DuplicateNodeId, GoQueueError
+from goqueue.model.ids import Instant, NodeEpoch, NodeId
+from goqueue.runtime import Clock
+
+SESSION_NS: Final = 1_000_000_000
+CHECK_SECONDS: Final = 0.05
+
+_log = structlog.get_logger("goqueue.cluster")
+
+
+class NodeSession:
+    def __init__(self, node: Node, catch_up_to: int, now: Instant) -> None:
+        self.epoch = node.epoch
+        self.address = node.addresses.get("cluster")
+        self.heard_at = now
+        self.applied = 0  # the first index of the metadata that the node does not show yet
+        self.catch_up_to = catch_up_to  # before it is active
+        self.is_active = node.is_live  # as the metadata has it
+
+
+class NodeSessions:
+    def __init__(
+        self,
+        clock: Clock,
+        is_refused: Callable[[NodeId], Awaitable[bool]],
+        on_changed: Callable[[NodeId, NodeEpoch, bool], Awaitable[None]],
+    ) -> None:
+        """`is_refused` tries to reach the node; `on_changed` hears whether it is active."""
+        self._clock = clock
+        self._is_refused = is_refused
+        self._on_changed = on_changed
+        self._sessions: dict[NodeId, NodeSession] = {}
+        self._lost: set[NodeId] = set()  # whose connection has ended, to be looked after
+        self._wake = asyncio.Event()
+
+    def find(self, node_id: NodeId) -> NodeSession | None:
+        return self._sessions.get(node_id)
+
+    @property
+    def active(self) -> list[NodeId]:
+        return sorted(each for each, session in self._sessions.items() if session.is_active)
+
+    def begin(self, node: Node, catch_up_to: int) -> None:
+        """The node has registered; an earlier process of it is not heard any more."""
+        self._sessions[node.node_id] = NodeSession(node, catch_up_to, self._clock.instant())
+        self._lost.discard(node.node_id)
+        self._wake.set()
+
+    def beat(self, node_id: NodeId, epoch: NodeEpoch, applied: int) -> bool:
+        """False when the node is not registered.
+
+        Raises `DuplicateNodeId` when it has registered since, with another process.
+        """
+        session = self._sessions.get(node_id)
+        if session is None:
+            return False
+        if epoch != session.epoch:
+            raise DuplicateNodeId(
+                f"another process has registered as node {node_id} since: this one must stop"
+            )
+        session.heard_at, session.applied = self._clock.instant(), applied
+        self._lost.discard(node_id)
+        if not session.is_active:
+            self._wake.set()
+        return True
+
+    def connection_lost(self, node_id: NodeId) -> None:
+        if node_id in self._sessions:
+            self._lost.add(node_id)
+            self._wake.set()
+
+    # --- running ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        looked_at = self._clock.instant()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._wake.clear()
+                looked_at = self._excuse_own_absence(looked_at)
+                for node_id in sorted(self._lost):
+                    tasks.create_task(self._look_after(node_id))
+                self._lost.clear()
+                for node_id, session in list(self._sessions.items()):
+                    await self._check(node_id, session)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        await self._wake.wait()
+
+    def _excuse_own_absence(self, looked_at: Instant) -> Instant:
+        """Whoever did not run itself has heard nobody, and judges nobody by it."""
+        now = self._clock.instant()
+        if now - looked_at > SESSION_NS // 2:
+            for session in self._sessions.values():
+                if session.is_active:
+                    session.heard_at = now
+        return now
+
+    async def _look_after(self, node_id: NodeId) -> None:
+        session = self._sessions[node_id]
+        heard_at = session.heard_at
+        if await self._is_refused(node_id) and session.heard_at == heard_at:
+            session.heard_at = Instant(self._clock.instant() - SESSION_NS)
+            self._wake.set()
+
+    async def _check(self, node_id: NodeId, session: NodeSession) -> None:
+        is_heard = self._clock.instant() - session.heard_at < SESSION_NS
+        is_active = is_heard and (session.is_active or session.applied >= session.catch_up_to)
+        if is_active == session.is_active:
+            return
+        try:
+            await self._on_changed(node_id, session.epoch, is_active)
+        except GoQueueError as error:  # tried again at the next look
+            _log.error("not noted", node=node_id, is_active=is_active, problem=str(error))
+            return
+        session.is_active = is_active
+        _log.warning("node is active" if is_active else "node is silent", node=node_id)
