@@ -71,10 +71,14 @@ _THROTTLE_BYTES: Final = 4
 
 
 def encode_request(
-    api_key: ApiKey, correlation_id: int, client_id: str, body: Sequence[Buffer]
+    api_key: ApiKey,
+    correlation_id: int,
+    client_id: str,
+    body: Sequence[Buffer],
+    version: int | None = None,
 ) -> list[Buffer]:
     """A request ready to be written: its size and header, then `body` as it is."""
-    version = CLIENT_VERSIONS[api_key]
+    version = CLIENT_VERSIONS[api_key] if version is None else version
     head = _HEADER.pack(api_key, version, correlation_id)
     head += nullable_string(client_id, flexible=False)
     if is_flexible(api_key, version):
@@ -83,12 +87,15 @@ def encode_request(
     return [INT32.pack(size) + head, *body]
 
 
-def split_response(api_key: ApiKey, frame: memoryview) -> tuple[int, memoryview]:
+def split_response(
+    api_key: ApiKey, frame: memoryview, version: int | None = None
+) -> tuple[int, memoryview]:
     """The correlation id and the body of a response; raises `MalformedRequest`."""
+    version = CLIENT_VERSIONS[api_key] if version is None else version
     try:
         (correlation_id,) = INT32.unpack_from(frame, 0)
         at = 4
-        if has_flexible_response_header(api_key, CLIENT_VERSIONS[api_key]):
+        if has_flexible_response_header(api_key, version):
             at = skip_tagged_fields(frame, at)
     except DECODE_ERRORS as error:
         raise MalformedRequest(f"response header: {error}") from error

@@ -26,7 +26,9 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import NodeId
 from goqueue.runtime import Environment
-from goqueue.wire.node_messages import NodeRequest
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.node_messages import FRAME_BYTES_MAX, NodeRequest
+from goqueue.wire.primitives import Buffer
 
 CONNECT_SECONDS: Final = 1.0  # for the connection, and again for its greeting
 FIRST_DELAY_SECONDS: Final = 0.05
@@ -41,9 +43,14 @@ _log = structlog.get_logger("goqueue.cluster")
 
 class Peer:
     def __init__(
-        self, environment: Environment, identity: Callable[[], Identity], addresses: AddressesOf
+        self,
+        environment: Environment,
+        identity: Callable[[], Identity],
+        addresses: AddressesOf,
+        answer_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         """`addresses` are where it may be, looked up at each try; the first one that answers."""
+        self._answer_bytes_max = answer_bytes_max
         self._network = environment.network
         self._clock = environment.clock
         self._random = environment.random
@@ -75,6 +82,15 @@ class Peer:
         except Fenced:  # it is not, or no longer, the one who decides: try the next address
             self._turn_away(connection, "it is not the controller")
             raise
+
+    async def ask_kafka(
+        self, api_key: ApiKey, version: int, body: Sequence[Buffer], seconds: float
+    ) -> memoryview:
+        """See `NodeConnection.ask_kafka`; the time is for everything together."""
+        deadline = self._clock.instant() + int(seconds * NANOSECONDS)
+        connection = await self._connect_by(deadline)
+        left = max(self._left(deadline), 0.001)
+        return await connection.ask_kafka(api_key, version, body, left)
 
     async def connect(self, seconds: float) -> None:
         """Return when there is a connection; raises as `ask` does."""
@@ -129,7 +145,7 @@ class Peer:
             raise NodeUnreachable(str(error)) from error
 
     async def _greeted(self, address: Address) -> NodeConnection:
-        connection = NodeConnection(str(address))
+        connection = NodeConnection(str(address), self._answer_bytes_max)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._network.connect(address.host, address.port, lambda: connection)
@@ -193,14 +209,14 @@ class Peers:
             found = self._peers[node_id] = self.another(node_id)
         return found
 
-    def another(self, node_id: NodeId) -> Peer:
+    def another(self, node_id: NodeId, answer_bytes_max: int = FRAME_BYTES_MAX) -> Peer:
         """With a connection of its own, for requests that wait long; whoever asks closes it."""
 
         def addresses() -> Sequence[str]:
             address = self._addresses().get(node_id)
             return () if address is None else (address,)
 
-        return Peer(self._environment, self._identity, addresses)
+        return Peer(self._environment, self._identity, addresses, answer_bytes_max)
 
     def close(self) -> None:
         for peer in self._peers.values():

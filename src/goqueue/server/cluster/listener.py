@@ -2,11 +2,12 @@
 
 The frames, the connections and their bounds are those of the Kafka listener.  A connection says
 first who it is (`goqueue.broker.cluster.handshake`); until it has, nothing else is answered.
-Requests of a node are carried out at the same time, and answered in their order.
+Requests of a node are carried out at the same time, and answered in their order.  Kafka's own
+requests, by which nodes fetch from each other, are handled one after the other, as for clients.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from goqueue.broker.cluster.handshake import NONCE_BYTES, Identity, answer_hello, check_proof
@@ -18,6 +19,7 @@ from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.frame_listener import ConnectionMetrics, FrameListener
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.server_log import ServerLog
+from goqueue.wire.apis import ApiKey
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import RequestHeader
 from goqueue.wire.node_messages import (
@@ -38,6 +40,7 @@ CONNECTIONS_MAX: Final = 512  # a few of each of at most 64 nodes
 PENDING_REQUESTS_MAX: Final = 64
 
 Handler = Callable[[NodeId, Any], Awaitable[object]]  # of a request of that node
+KafkaHandler = Callable[[NodeId, RequestHeader, ReplySlot], Awaitable[None]]  # fills the slot
 
 
 class _Caller:
@@ -67,6 +70,7 @@ class ClusterListener(FrameListener):
         metrics: ConnectionMetrics,
         server_log: ServerLog | None = None,
         on_lost: Callable[[NodeId], None] = lambda _node_id: None,
+        kafka_handlers: Mapping[ApiKey, KafkaHandler] | None = None,
     ) -> None:
         """`on_lost` is told when a connection ends of a node that has shown that it is alive."""
         config = KafkaConfig(
@@ -79,6 +83,7 @@ class ClusterListener(FrameListener):
         super().__init__(environment, config, metrics, server_log)
         self._identity = identity
         self._handlers = handlers
+        self._kafka_handlers: Mapping[Any, KafkaHandler] = kafka_handlers or {}  # by number
         self._on_lost = on_lost
         self._callers: dict[KafkaConnection, _Caller] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -108,12 +113,15 @@ class ClusterListener(FrameListener):
     async def handle(
         self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
     ) -> None:
+        caller = self._callers.setdefault(connection, _Caller())
+        if header.api_key in self._kafka_handlers and caller.node_id is not None:
+            await self._kafka_handlers[header.api_key](caller.node_id, header, slot)
+            return
         if header.api_key not in REQUESTS:
             raise MalformedRequest(
                 "this port is for the other nodes of the cluster, not for clients"
             )
         request = decode_node_request(header.api_key, header.body)
-        caller = self._callers.setdefault(connection, _Caller())
         try:
             match request:
                 case Hello():

@@ -26,8 +26,9 @@ class Wire(asyncio.Transport):
         self.written = bytearray()
         self.aborted = False
 
-    def write(self, data: Any) -> None:
-        self.written += data
+    def writelines(self, parts: Any) -> None:
+        for part in parts:
+            self.written += part
 
     def abort(self) -> None:
         self.aborted = True

@@ -7,10 +7,14 @@ import pytest
 
 from goqueue.broker.cluster.connection import NodeConnection
 from goqueue.broker.cluster.handshake import check_reply, say_hello
-from goqueue.model.errors import GoQueueError, Unauthorized
+from goqueue.model.errors import GoQueueError, Unauthorized, Uncertain
 from goqueue.model.ids import NodeId
-from goqueue.server.cluster.listener import Handler
+from goqueue.server.cluster.listener import ClusterListener, Handler
+from goqueue.server.kafka.reply import ReplySlot
 from goqueue.testing.sim import World
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.client_codec import encode_request
+from goqueue.wire.frames import RequestHeader
 from goqueue.wire.node_messages import (
     FRAME_BYTES_MAX,
     MetadataEnd,
@@ -22,7 +26,7 @@ from goqueue.wire.node_messages import (
     encode_node_request,
 )
 from goqueue.wire.primitives import INT32
-from tests.unit.broker.cluster.cluster_hosts import PORT, TWO, listening, peer_on
+from tests.unit.broker.cluster.cluster_hosts import ONE, PORT, TWO, NoMetrics, listening, peer_on
 
 
 async def end(node_id: NodeId, request: MetadataEnd) -> MetadataEndReply:
@@ -114,6 +118,40 @@ def test_a_bug_in_a_handler_costs_its_request_only():
                 with pytest.raises(GoQueueError, match="node 1 failed"):
                     await peer.ask(MetadataEnd(), 1.0)
             peer.close()
+
+    with World() as world:
+        world.run(story(world))
+
+
+def test_nodes_use_requests_of_kafka_and_strangers_do_not():
+    async def fetch(node_id: NodeId, header: RequestHeader, slot: ReplySlot) -> None:
+        slot.fill([b"%d of node %d: " % (header.api_version, node_id), bytes(header.body)])
+
+    async def story(world: World) -> None:
+        a = world.environment("a")
+        listener = ClusterListener(
+            a,
+            f"0.0.0.0:{PORT}",
+            lambda: ONE,
+            HANDLERS,
+            NoMetrics(),
+            kafka_handlers={ApiKey.FETCH: fetch},
+        )
+        async with asyncio.TaskGroup() as tasks:
+            await listener.start(tasks)
+            peer = peer_on(world, "b", "a")
+            for body in (b"first", b"x" * 100_000):
+                answer = await peer.ask_kafka(ApiKey.FETCH, 18, [body[:3], body[3:]], 5.0)
+                assert answer == b"18 of node 2: " + body
+            assert (await peer.ask(MetadataEnd(), 1.0)).end == 102
+            with pytest.raises(Uncertain):  # it is not served here, and the connection ends
+                await peer.ask_kafka(ApiKey.METADATA, 12, [b""], 5.0)
+            stranger = Stranger(b"".join(encode_request(ApiKey.FETCH, 1, "", [b"x"], 18)))
+            await world.environment("b").network.connect("a", PORT, lambda: stranger)
+            await stranger.ended
+            assert not stranger.received
+            peer.close()
+            await listener.stop(0.1)
 
     with World() as world:
         world.run(story(world))
