@@ -53,11 +53,12 @@ class SimCrash(BaseException):
 
 
 class Life:
-    """One run of one simulated process, from its start to its death."""
+    """One run of one simulated process, from its start to its death; it may be paused."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
+        self.held: list[SimHandle | SimTimer] | None = None  # what waits while it is paused
 
     def __repr__(self) -> str:
         return f"<Life {self.name} {'alive' if self.alive else 'dead'}>"
@@ -148,6 +149,15 @@ class SimLoop(asyncio.BaseEventLoop):
         """
         life.alive = False
         self._graveyard += [task for task in self._tasks() if task.life is life]
+
+    def pause_life(self, life: Life) -> None:
+        """Nothing that belongs to `life` runs until `resume_life`; its timers may become due."""
+        if life.held is None:
+            life.held = []
+
+    def resume_life(self, life: Life) -> None:
+        held, life.held = life.held or [], None
+        self._soon.extend(held)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> None:
         """Run until `condition` holds; raise `SimDeadlock` when it still does not at the limit."""
@@ -268,10 +278,14 @@ class SimLoop(asyncio.BaseEventLoop):
                     self._move_time()
                     continue
                 handle = self._take()
-                if handle.cancelled() or (handle.life is not None and not handle.life.alive):
+                life = handle.life
+                if handle.cancelled() or (life is not None and not life.alive):
+                    continue
+                if life is not None and life.held is not None:
+                    life.held.append(handle)
                     continue
                 self._events += 1
-                self._life = handle.life
+                self._life = life
                 handle._run()
                 self._look_around()
 

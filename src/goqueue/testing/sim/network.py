@@ -11,6 +11,7 @@ the other in pieces of random size, one at a time, each after a random delay:
 What stops a pump, and what sets it going again:
 
     the reader is paused                    `resume_reading`
+    the reader's process is paused          `resume`; its kernel takes what fits until then
     the hosts are cut off, or one is down   `heal`, `up`; the writer is told after
                                             `RETRANSMISSION_TIMEOUT_S`
     the other end has no socket any more    a reset comes back, as from a real kernel
@@ -210,7 +211,7 @@ class SimTransport(asyncio.Transport):
         self._be_patient_again()
         if not peer._open:
             self._meet_no_socket()
-        elif peer._made and peer.is_reading() and not peer._dead:
+        elif peer._made and peer.is_reading() and not peer._dead and not peer._paused:
             self._hand_over()
 
     def _meet_no_socket(self) -> None:
@@ -273,6 +274,11 @@ class SimTransport(asyncio.Transport):
     def _dead(self) -> bool:
         life = self._context.get(LIFE)
         return life is not None and not life.alive
+
+    @property
+    def _paused(self) -> bool:
+        life = self._context.get(LIFE)
+        return life is not None and life.held is not None
 
     def _close_when_sent(self) -> None:
         """Once the kernel has all the bytes, the protocol is done with; the kernel goes on."""
@@ -441,6 +447,10 @@ class SimFabric:
 
     def up(self, host: str) -> None:
         self._down.discard(host)
+        self._wake_all()
+
+    def resume(self) -> None:
+        """A process that was paused reads again."""
         self._wake_all()
 
     # --- for transports and networks ------------------------------------------------------------

@@ -8,7 +8,8 @@
         world.run_until(lambda: recovered())
 
 What `start` begins is a process of that host, with a life of its own: after `power_loss` or
-`kill` nothing of it runs again, and its host comes back with what its disk kept.  What `run` is
+`kill` nothing of it runs again, and its host comes back with what its disk kept.  Between `pause`
+and `resume` it stands still.  What `run` is
 given is the test itself, and never dies, whatever environment it uses; if the disk of a host
 without a process dies under it (`crash_at`), `run` raises `SimCrash`.
 
@@ -133,6 +134,29 @@ class World:
         self.fabric.kill(host)
         at.disk = at.disk.kill()
 
+    def pause(self, host: str) -> None:
+        """The host's process stands still, as after SIGSTOP; others see a silent one."""
+        at = self._host(host)
+        assert at.alive, f"{host} has no process"
+        assert at.life is not None
+        self.loop.pause_life(at.life)
+
+    def resume(self, host: str) -> None:
+        life = self._host(host).life
+        assert life is not None, f"{host} had no process"
+        self.loop.resume_life(life)
+        self.fabric.resume()
+
+    def paused(self, host: str) -> bool:
+        life = self._host(host).life
+        return life is not None and life.alive and life.held is not None
+
+    def replace_disk(self, host: str) -> None:
+        """The host, which has no process, gets an empty disk."""
+        at = self._host(host)
+        assert not at.alive, f"{host} has a process"
+        at.disk = self._new_disk(f"{host}/disk {at.lives}", host)
+
     # --- the end ------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -154,10 +178,13 @@ class World:
 
     def _new_host(self, name: str) -> Host:
         origin_ns = random.Random(f"{self.seed}/{name}/clock").randrange(_UPTIME_NS_MAX)
-        disk = SimDisk(f"{self.seed}/{name}")
-        disk.on_crash = lambda crash: self._on_crash(name, crash)
         clock = SimClock(self.loop, origin_ns=origin_ns)
-        return Host(name, clock, disk, self.fabric.network(name))
+        return Host(name, clock, self._new_disk(name, name), self.fabric.network(name))
+
+    def _new_disk(self, seed: str, host: str) -> SimDisk:
+        disk = SimDisk(f"{self.seed}/{seed}")
+        disk.on_crash = lambda crash: self._on_crash(host, crash)
+        return disk
 
     def _on_crash(self, name: str, crash: SimCrash) -> None:
         at = self._host(name)

@@ -218,3 +218,83 @@ def test_hosts_have_clocks_and_chance_of_their_own():
         assert one.clock.now() == other.clock.now()
         world.clock("a").jump(1000)
         assert one.clock.now() == other.clock.now() + 1000
+
+
+def test_a_paused_process_stands_still_and_goes_on():
+    ticks: list[float] = []
+
+    async def tick(environment: Environment) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            ticks.append(asyncio.get_running_loop().time())
+
+    with World(1) as world:
+        world.start("a", tick)
+        world.run_for(2.5)
+        assert len(ticks) == 2
+        world.pause("a")
+        assert world.paused("a")
+        world.run_for(10.0)
+        assert len(ticks) == 2
+        world.resume("a")
+        world.run_for(2.5)
+        assert len(ticks) == 5, "one that was due meanwhile, and two more"
+        assert not world.paused("a")
+
+
+def test_what_is_sent_to_a_paused_process_arrives_when_it_goes_on():
+    heard: list[bytes] = []
+
+    class Hearer(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            heard.append(data)
+
+    class Greeter(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            transport.write(b"hello")
+
+    async def listen(environment: Environment) -> None:
+        await environment.network.listen("0.0.0.0", 7, Hearer)
+        await asyncio.sleep(1000.0)
+
+    async def send(environment: Environment) -> None:
+        await environment.network.connect("a", 7, Greeter)
+        await asyncio.sleep(5.0)
+
+    with World(1) as world:
+        world.start("a", listen)
+        world.run_for(1.0)
+        world.pause("a")
+        world.run(send(world.environment("b")))
+        assert not heard
+        world.resume("a")
+        world.run_for(1.0)
+        assert b"".join(heard) == b"hello"
+
+
+def test_a_killed_process_is_not_paused_any_more():
+    async def wait(environment: Environment) -> None:
+        await asyncio.sleep(1000.0)
+
+    with World(1) as world:
+        world.start("a", wait)
+        world.run_for(1.0)
+        world.pause("a")
+        world.kill("a")
+        assert not world.paused("a")
+        world.start("a", wait)
+        assert world.alive("a")
+        assert not world.paused("a")
+
+
+def test_a_replaced_disk_is_empty():
+    async def keep(environment: Environment) -> None:
+        environment.disk.replace_file("/file", b"content")
+
+    with World(1) as world:
+        world.start("a", keep)
+        world.run_for(1.0)
+        assert world.disk("a").read_file("/file") == b"content"
+        world.replace_disk("a")
+        assert world.disk("a").read_file("/file") is None
