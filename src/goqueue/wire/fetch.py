@@ -4,10 +4,12 @@
                | i8 isolation_level | i32 session_id, i32 session_epoch (v7+)
                [ topic | [ i32 partition | i32 current_leader_epoch (v9+) | i64 fetch_offset
                            | i32 last_fetched_epoch (v12+) | i64 log_start_offset (v5+)
-                           | i32 partition_max_bytes ] ]
+                           | i32 partition_max_bytes
+                           | tag 1: i64 high_watermark       v18+, from replicas only ] ]
                [ topic | [ i32 partition ] ]     forgotten, v7+
                string rack_id                    v11+
                tag 1: i32 replica_id, i64 replica_epoch     v15+, from replicas only
+               tag 1000: i64 fetch_number, i32 interrupted  of ours, from replicas only
     response   i32 throttle_time_ms | i16 error, i32 session_id (v7+)
                [ topic | [ i32 partition | i16 error | i64 high_watermark | i64 last_stable_offset
                            | i64 log_start_offset (v5+)
@@ -15,7 +17,8 @@
                            | i32 preferred_read_replica (v11+)
                            | nullable bytes records
                            | tag 0: diverging epoch (i32 epoch, i64 end offset)       v12+
-                           | tag 1: current leader (i32 id, i32 epoch)                v12+ ] ]
+                           | tag 1: current leader (i32 id, i32 epoch)                v12+
+                           | tag 1000: i64 gaps_below, i8 has_ledger  of ours, to replicas only ] ]
                tag 0: node endpoints             v16+
 
 Versions 4 to 18; from 12 on flexible.  A topic is a string up to version 12, and its 16-byte id
@@ -35,6 +38,7 @@ from goqueue.wire.nodes import LeaderAndEpoch, NodeEndpoint, encode_leader, enco
 from goqueue.wire.primitives import (
     DECODE_ERRORS,
     INT32,
+    INT64,
     Buffer,
     check_entries,
     count_of,
@@ -57,11 +61,16 @@ _RACK_FROM = 11
 _REPLICA_STATE_FROM = 15
 _ENDPOINTS_FROM = 16
 _LOG_START_FROM = 5
+_WATERMARK_FROM = 18
 _REPLICA_STATE_TAG = 1
+_WATERMARK_TAG = 1
+_FETCH_NUMBER_TAG = 1000  # none of Kafka's
+_REPLICA_NEWS_TAG = 1000  # none of Kafka's
 
 _LIMITS: Final = struct.Struct(">iiib")
 _SESSION: Final = struct.Struct(">ii")
 _REPLICA_STATE: Final = struct.Struct(">iq")
+_FETCH_NUMBER: Final = struct.Struct(">qi")
 _PARTITION_V4: Final = struct.Struct(">iqi")
 _PARTITION_V5: Final = struct.Struct(">iqqi")
 _PARTITION_V9: Final = struct.Struct(">iiqqi")
@@ -71,9 +80,13 @@ _RESULT_V4: Final = struct.Struct(">ihqq")
 _RESULT_V5: Final = struct.Struct(">ihqqq")
 _RESPONSE_HEAD: Final = struct.Struct(">ihi")
 _ABORTED: Final = struct.Struct(">qq")
+_REPLICA_NEWS: Final = struct.Struct(">q?")
 _DIVERGING_EPOCH: Final = struct.Struct(">iqx")  # ends in an empty block of tagged fields
 
 NO_REPLICA = -1
+UNTOLD_WATERMARK: Final = (
+    0x7FFF_FFFF_FFFF_FFFF  # Kafka's default: nobody waits to hear of a higher one
+)
 
 
 class FetchPartition(msgspec.Struct, frozen=True, gc=False):
@@ -83,6 +96,7 @@ class FetchPartition(msgspec.Struct, frozen=True, gc=False):
     last_fetched_epoch: int
     log_start_offset: int
     partition_max_bytes: int
+    high_watermark: int = UNTOLD_WATERMARK  # that a replica knows (KIP-1166)
 
 
 class FetchTopic(msgspec.Struct, frozen=True, gc=False):
@@ -109,6 +123,8 @@ class FetchRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     rack_id: str = ""
     replica_id: int = NO_REPLICA  # below zero: a consumer
     replica_epoch: int = -1
+    fetch_number: int = -1  # of a replica: a request that was overtaken has a lower one
+    interrupted: int = 0  # a session of the same replica: its fetch need not wait any longer
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
@@ -134,6 +150,8 @@ class FetchPartitionResponse(msgspec.Struct, frozen=True, gc=False, kw_only=True
     records: Buffer | list[Buffer] | None = b""  # a list is sent as if it were joined
     diverging_epoch: DivergingEpoch | None = None
     current_leader: LeaderAndEpoch | None = None  # beside a not-leader error: where to go instead
+    gaps_below: int = 0  # the leader has compacted up to there
+    has_ledger: bool = False  # beside the partition's data there is its queue ledger to copy
 
 
 class FetchTopicResponse(msgspec.Struct, frozen=True, gc=False):
@@ -155,7 +173,7 @@ def decode_fetch(version: int, body: memoryview) -> FetchRequest:
 def _decode(version: int, body: memoryview) -> FetchRequest:
     flexible = version >= FLEXIBLE_FROM
     at = 0
-    replica_id, replica_epoch = NO_REPLICA, -1
+    replica_id, replica_epoch, number, interrupted = NO_REPLICA, -1, -1, 0
     if version < _REPLICA_STATE_FROM:
         (replica_id,) = INT32.unpack_from(body, at)
         at += 4
@@ -173,7 +191,7 @@ def _decode(version: int, body: memoryview) -> FetchRequest:
     if version >= _RACK_FROM:
         rack_id, at = read_string(body, at, flexible=flexible)
     if version >= _REPLICA_STATE_FROM:
-        replica_id, replica_epoch = _decode_replica_state(body, at)
+        replica_id, replica_epoch, number, interrupted = _decode_replica_state(body, at)
     elif flexible:
         skip_tagged_fields(body, at)
     return FetchRequest(
@@ -188,6 +206,8 @@ def _decode(version: int, body: memoryview) -> FetchRequest:
         rack_id=rack_id,
         replica_id=replica_id,
         replica_epoch=replica_epoch,
+        fetch_number=number,
+        interrupted=interrupted,
     )
 
 
@@ -206,10 +226,16 @@ def _decode_topics(version: int, body: memoryview, at: int) -> tuple[list[FetchT
         partitions = []
         for _ in range(count):
             fields = layout.unpack_from(body, at)
-            partitions.append(_partition(version, fields))
             at += layout.size
-            if flexible:
+            if not flexible:
+                partitions.append(_partition(version, fields))
+                continue
+            if version < _WATERMARK_FROM or body[at] == 0:
                 at = skip_tagged_fields(body, at)
+            else:
+                watermark, at = _decode_watermark(body, at)
+                fields = (*fields, watermark)
+            partitions.append(_partition(version, fields))
         if flexible:
             at = skip_tagged_fields(body, at)
         topics.append(FetchTopic(topic, partitions))
@@ -262,8 +288,21 @@ def _decode_topic_key(version: int, body: memoryview, at: int) -> tuple[str | UU
     return read_string(body, at, flexible=version >= FLEXIBLE_FROM)
 
 
-def _decode_replica_state(body: memoryview, at: int) -> tuple[int, int]:
-    replica_id, replica_epoch = NO_REPLICA, -1
+def _decode_watermark(body: memoryview, at: int) -> tuple[int, int]:
+    watermark = UNTOLD_WATERMARK
+    count, at = read_tag_count(body, at)
+    for _ in range(count):
+        tag, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
+        end = end_of(body, at, size)
+        if tag == _WATERMARK_TAG:
+            (watermark,) = INT64.unpack_from(body[at:end], 0)
+        at = end
+    return watermark, at
+
+
+def _decode_replica_state(body: memoryview, at: int) -> tuple[int, int, int, int]:
+    replica_id, replica_epoch, number, interrupted = NO_REPLICA, -1, -1, 0
     count, at = read_tag_count(body, at)
     for _ in range(count):
         tag, at = read_uvarint(body, at)
@@ -271,8 +310,10 @@ def _decode_replica_state(body: memoryview, at: int) -> tuple[int, int]:
         end = end_of(body, at, size)
         if tag == _REPLICA_STATE_TAG:
             replica_id, replica_epoch = _REPLICA_STATE.unpack_from(body[at:end], 0)
+        elif tag == _FETCH_NUMBER_TAG:
+            number, interrupted = _FETCH_NUMBER.unpack_from(body[at:end], 0)
         at = end
-    return replica_id, replica_epoch
+    return replica_id, replica_epoch, number, interrupted
 
 
 # --- the response -----------------------------------------------------------------------------
@@ -364,7 +405,8 @@ def _encode_records(
 
 
 def _encode_partition_tags(result: FetchPartitionResponse) -> bytes:
-    if result.diverging_epoch is None and result.current_leader is None:
+    has_replica_news = result.has_ledger or result.gaps_below > 0
+    if result.diverging_epoch is None and result.current_leader is None and not has_replica_news:
         return b"\x00"
     fields = []
     if result.diverging_epoch is not None:
@@ -372,6 +414,9 @@ def _encode_partition_tags(result: FetchPartitionResponse) -> bytes:
         fields.append((0, _DIVERGING_EPOCH.pack(diverging.epoch, diverging.end_offset)))
     if result.current_leader is not None:
         fields.append((1, encode_leader(result.current_leader)))
+    if has_replica_news:
+        news = _REPLICA_NEWS.pack(result.gaps_below, result.has_ledger)
+        fields.append((_REPLICA_NEWS_TAG, news))
     return tagged_fields(fields)
 
 
