@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator
 from typing import Final
 from uuid import uuid5
 
-from goqueue.broker.storage.partition import Partition, not_leader
+from goqueue.broker.storage.partition import Partition
 from goqueue.cluster.replication import IsrProposal, Leader, Offline, Role, propose_isr
 from goqueue.model.errors import FencedLeaderEpoch
 from goqueue.model.ids import Instant, NodeId, PartitionId, TopicId
@@ -81,17 +81,7 @@ class Bundle:
     @property
     def leads(self) -> bool:
         """Whether the partition's writes are taken here, by all logs that are open."""
-        return self.is_led_here and all(log.leads for log in self)
-
-    @property
-    def is_led_here(self) -> bool:
-        """Whether this node is its leader, though it may not be ready to take writes yet."""
-        return isinstance(self.role, Leader | None)
-
-    def check_leader(self) -> None:
-        """Raise `NotLeader` unless this node is its leader, if only in a moment."""
-        if self.role is not None and not self.is_led_here:
-            raise not_leader(str(self), self.role)
+        return isinstance(self.role, Leader | None) and all(log.leads for log in self)
 
     def change_role(self, role: Role) -> None:
         """All logs have it from now on; those that are to lead in a new epoch do after `lead`."""
@@ -126,6 +116,11 @@ class Bundle:
         """
         logs = [log for log in self._logs.values() if log.leads]
         return propose_isr([log.assess_replicas(now, ineligible) for log in logs])
+
+    def note_left_out(self, slow: frozenset[NodeId], now: Instant) -> None:
+        """A proposal was granted: those that left for their slowness stay out for a while."""
+        for log in self._logs.values():
+            log.note_left_out(slow, now)
 
 
 def _is_same_office(before: Role | None, role: Role) -> bool:

@@ -15,7 +15,7 @@ second at the partitions that said `on_wait`, and calls `end_overdue`.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Iterable
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -98,6 +98,7 @@ class Partition:
         self.leader_epoch = role.epoch
         self._replicas = self._led_by(role)  # None for a node that does not lead
         self.has_enough_replicas = True  # in sync, for a commit; see `check_enough_replicas`
+        self._has_followers = False
         self._count_replicas()
         self._disk = disk
         self._on_dirty = on_dirty
@@ -105,6 +106,7 @@ class Partition:
         self._on_wait = on_wait
         self._files = files or FileHold()
         self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
+        self._follower_waiters: dict[Waiter, None] = {}  # are also told what is not committed
         self._commit_waiters: list[_CommitWait] = []
         self._is_watched = False  # the owner looks for waits that are overdue
         self.messages_in = 0
@@ -178,6 +180,7 @@ class Partition:
 
     def _count_replicas(self) -> None:
         self.has_enough_replicas = self._replicas is None or self._replicas.has_enough
+        self._has_followers = self._replicas is not None and bool(self._replicas.followers)
 
     def check_leader(self) -> None:
         """Raise `NotLeader` on a node that only copies, or does not serve."""
@@ -209,6 +212,16 @@ class Partition:
             ineligible=ineligible,
         )
 
+    def note_left_out(self, slow: frozenset[NodeId], now: Instant) -> None:
+        """See `Bundle.note_left_out`."""
+        if self._replicas is not None:
+            self._replicas.note_left_out(slow, now)
+
+    def note_served(self, node: NodeId) -> None:
+        """Records are on their way to a follower: from now on its ack is awaited."""
+        if self._replicas is not None:
+            self._replicas.note_served(node, _instant())
+
     def _too_few(self, replicas: Replicas) -> str:
         role = replicas.role
         return (
@@ -218,7 +231,13 @@ class Partition:
         )
 
     def _not_leader(self) -> NotLeader:
-        return not_leader(str(self), self.role)
+        match self.role:
+            case Follower(leader=leader, epoch=epoch):
+                return NotLeader(f"node {leader} leads {self}, in epoch {epoch}", (leader, epoch))
+            case Offline(reason=reason):
+                return NotLeader(f"{self} is offline here: {reason}")
+            case Leader(node=node, epoch=epoch):
+                return NotLeader(f"{self} has a new leader, in epoch {epoch}", (node, epoch))
 
     # --- append and commit ------------------------------------------------------------------------
 
@@ -231,6 +250,8 @@ class Partition:
         """
         if self._replicas is None:
             raise self._not_leader()
+        if self._has_followers:
+            self._replicas.note_append(self.log.end_offset, _instant())
         was_synced = not self.log.needs_sync
         try:
             appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
@@ -248,6 +269,8 @@ class Partition:
         """End a producer's transaction in this partition; `committed` tells when it is visible."""
         if self._replicas is None:
             raise self._not_leader()
+        if self._has_followers:
+            self._replicas.note_append(self.log.end_offset, _instant())
         was_synced = not self.log.needs_sync
         try:
             offset = self.log.append_marker(marker, epoch=self.leader_epoch, now=now)
@@ -265,6 +288,8 @@ class Partition:
             self.demand_flush()
         if log.end_offset - log.synced_offset >= log.settings.flush_messages:
             self.demand_flush()
+        if self._follower_waiters:
+            _wake(self._follower_waiters)
         if was_synced:
             self._on_dirty(self)
 
@@ -366,14 +391,16 @@ class Partition:
         if isinstance(error, OutOfHandles):
             self.log.put_back(point)  # nothing failed: it is tried again
             self._retry = done.get_loop().call_later(HANDLE_RETRY_SECONDS, self._flush_retried)
-        elif isinstance(error, DiskFull) and isinstance(point, CheckpointPoint):
-            self.log.put_back(point)  # no room for a checkpoint; syncs need none
+        elif isinstance(error, DiskFull):
+            self.log.put_back(point)  # no room for a checkpoint or an epoch; syncs need none
         elif done.cancelled() or error is not None:
             self.log.fail(str(error) if error else "the disk was closed")
         else:
             sync = point.sync if isinstance(point, CheckpointPoint) else point
             self.log.synced(sync)
             self._on_flush(self, took, None)
+            if self._has_followers and self._replicas is not None:
+                self._replicas.note_own_sync(int(took * 1e9), _instant())
             self._advance()
         self._tell_if_failed()
         if self._flush_again or self._commit_waiters:
@@ -403,7 +430,6 @@ class Partition:
         for _, future, _ in waiting:
             if not future.done():
                 future.set_exception(self._refusal())
-                future.exception()  # there may be no waiter
 
     def _refusal(self) -> GoQueueError:
         if self.log.abandoned:
@@ -434,13 +460,13 @@ class Partition:
                     self._commit_waiters.append(wait)
                 elif not future.done():
                     future.set_result(None)
-        if self._waiters:
+        if self._waiters or self._follower_waiters:
             self.wake_readers()
 
     def wake_readers(self) -> None:
         """Something is new, or may be: let them look."""
-        for waiter in self._waiters:
-            waiter.wake()
+        _wake(self._waiters)
+        _wake(self._follower_waiters)
 
     # --- following --------------------------------------------------------------------------------
 
@@ -596,8 +622,13 @@ class Partition:
         if self.log.high_watermark < self.log.end_offset:
             self.demand_flush()
 
+    def subscribe_follower(self, waiter: Waiter) -> None:
+        """Wake `waiter` whenever there is more to copy, or to say."""
+        self._follower_waiters[waiter] = None
+
     def unsubscribe(self, waiter: Waiter) -> None:
         self._waiters.pop(waiter, None)
+        self._follower_waiters.pop(waiter, None)
 
     # --- upkeep -----------------------------------------------------------------------------------
 
@@ -612,6 +643,7 @@ class Partition:
         async with self._files.removing():
             await self._ready_for_work()
             removal = self.log.remove_before(offset)
+            _wake(self._follower_waiters)
             await self._run(lambda: self.log.run_removal(removal), removal.checkpoint)
             return len(removal.segments)
 
@@ -704,15 +736,9 @@ class Partition:
         self.log.close()
 
 
-def not_leader(what: str, role: Role) -> NotLeader:
-    """Why a node with this role does not lead, or has just begun to."""
-    match role:
-        case Follower(leader=leader, epoch=epoch):
-            return NotLeader(f"node {leader} leads {what}, in epoch {epoch}", (leader, epoch))
-        case Offline(reason=reason):
-            return NotLeader(f"{what} is offline here: {reason}")
-        case Leader(node=node, epoch=epoch):
-            return NotLeader(f"{what} has a new leader, in epoch {epoch}", (node, epoch))
+def _wake(waiters: Iterable[Waiter]) -> None:
+    for waiter in waiters:
+        waiter.wake()
 
 
 def _instant() -> Instant:

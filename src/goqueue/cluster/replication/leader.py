@@ -42,6 +42,7 @@ class FollowerFetch(msgspec.Struct, frozen=True, kw_only=True):
 
     node: NodeId
     node_epoch: NodeEpoch
+    number: int = -1  # of this request; see `Replicas.ack`
     synced_offset: Offset  # the offset it asks for
     end_offset: Offset
 
@@ -149,7 +150,9 @@ class Replicas:
     def ack(self, fetch: FollowerFetch, *, leader_end: Offset, now: Instant) -> LostData | None:
         """Take in what a follower has; its log is known not to differ (`find_divergence`).
 
-        Raises `NotLeader` for a node that holds no replica, or has registered again since.
+        Raises `NotLeader` for a node that holds no replica, or has registered again since; and for
+        a request that a later one has overtaken, on another connection.  It may name less than the
+        later one did, which is no loss of data.
         """
         progress = self.followers.get(fetch.node)
         if progress is None:
@@ -158,8 +161,14 @@ class Replicas:
             raise NotLeader(
                 f"node {fetch.node} with epoch {fetch.node_epoch}, it is {progress.node_epoch} now"
             )
+        if fetch.node_epoch == progress.node_epoch and fetch.number < progress.fetch_number:
+            raise NotLeader(
+                f"fetch {fetch.number} of node {fetch.node}, it has sent fetch"
+                f" {progress.fetch_number} since"
+            )
         return progress.ack(
             node_epoch=fetch.node_epoch,
+            fetch_number=fetch.number,
             synced_offset=fetch.synced_offset,
             end_offset=fetch.end_offset,
             leader_end=leader_end,
@@ -167,7 +176,13 @@ class Replicas:
         )
 
     def note_served(self, node: NodeId, now: Instant) -> None:
-        self.followers[node].note_served(now)
+        progress = self.followers.get(node)
+        if progress is not None:
+            progress.note_served(now)
+
+    def note_append(self, end_before: Offset, now: Instant) -> None:
+        for each in self._counted:
+            each.note_append(end_before, now)
 
     def note_own_sync(self, took_ns: int, now: Instant) -> None:
         if self._sync_times is None:
@@ -223,7 +238,7 @@ class Replicas:
 
     def note_left_out(self, slow: frozenset[NodeId], now: Instant) -> None:
         """A proposal was granted: its slow ones stay out for a while."""
-        for node in slow:
+        for node in slow & self.followers.keys():
             self.followers[node].hold.begin(now, self._limits)
 
     def _epoch_of(self, node: NodeId) -> NodeEpoch:

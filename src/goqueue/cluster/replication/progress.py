@@ -2,7 +2,7 @@
 
 A follower asks for the offset up to which its disk has everything, so to ask is to acknowledge.
 It is caught up as of the last time when it had acknowledged all that the leader had written by
-then (see `ack`).
+then (see `ack` and `note_append`).
 """
 
 from typing import Final
@@ -31,6 +31,7 @@ class ReplicaProgress:
         "ack_times",
         "caught_up_at",
         "end_offset",
+        "fetch_number",
         "fetched_at",
         "has_lost_data",
         "hold",
@@ -43,6 +44,7 @@ class ReplicaProgress:
     def __init__(self, node: NodeId, now: Instant) -> None:
         self.node = node
         self.node_epoch = NO_NODE_EPOCH
+        self.fetch_number = -1  # of its newest request
         self.synced_offset = UNKNOWN  # invariant: everything below was on its disk
         self.end_offset = UNKNOWN  # what it has written, synced or not
         self.has_lost_data = False
@@ -61,6 +63,7 @@ class ReplicaProgress:
         self,
         *,
         node_epoch: NodeEpoch,
+        fetch_number: int = -1,
         synced_offset: Offset,
         end_offset: Offset,
         leader_end: Offset,
@@ -79,11 +82,20 @@ class ReplicaProgress:
         elif synced_offset >= self._end_at_fetch:  # all that was there when it asked before
             self.caught_up_at = max(self.caught_up_at, self.fetched_at)
         self.node_epoch = node_epoch
+        self.fetch_number = fetch_number
         self.synced_offset = synced_offset
         self.end_offset = end_offset
         self.fetched_at = now
         self._end_at_fetch = leader_end
         return lost
+
+    def note_append(self, end_before: Offset, now: Instant) -> None:
+        """The leader writes: a follower that has all before that was caught up until now.
+
+        It does not ask again while there is nothing new, so its last fetch may be long ago.
+        """
+        if self.synced_offset >= end_before:
+            self.caught_up_at = now
 
     def note_served(self, now: Instant) -> None:
         """Bytes are on their way to it: from now on its ack is awaited."""

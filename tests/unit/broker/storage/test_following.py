@@ -224,3 +224,19 @@ def test_a_leader_writes_once_the_start_of_its_epoch_is_durable():
         assert partition.log.last_epoch == 4
 
     told(story)
+
+
+def test_without_room_for_the_epoch_it_does_not_lead_and_can_later():
+    async def story(disk: SimDisk) -> None:
+        partition = following(disk)
+        disk.fill_up(0)
+        with pytest.raises(DiskFull):
+            await partition.note_epoch(Epoch(1))
+        assert partition.log.failed is None
+        disk.make_room()
+        await partition.note_epoch(Epoch(1))
+        assert epochs.load(disk.crash(), "/log")[-1].epoch == 1
+        await partition.flush()
+        assert opened(disk.crash()).end_offset == 30
+
+    told(story)

@@ -44,10 +44,13 @@ class World:
     def wait(self, milliseconds: int) -> None:
         self.now = Instant(self.now + milliseconds * MS)
 
-    def ack(self, node: NodeId, offset: int, node_epoch: int = 22) -> LostData | None:
+    def ack(
+        self, node: NodeId, offset: int, node_epoch: int = 22, number: int = -1
+    ) -> LostData | None:
         fetch = FollowerFetch(
             node=node,
             node_epoch=NodeEpoch(node_epoch),
+            number=number,
             synced_offset=Offset(offset),
             end_offset=Offset(offset),
         )
@@ -207,6 +210,30 @@ def test_a_node_that_registered_again_is_not_confused_with_its_former_self():
 
 
 # --- who is in sync -------------------------------------------------------------------------------
+
+
+def test_a_request_that_a_later_one_overtook_is_no_loss_of_data():
+    world = World(leader(ME, A))
+    world.end = 9
+    assert world.ack(A, 9, number=5) is None
+    with pytest.raises(NotLeader, match="fetch 4"):
+        world.ack(A, 3, number=4)
+    assert world.commit() == 9
+    assert world.ack(A, 9, node_epoch=23, number=0) is None  # a new process counts anew
+
+
+def test_a_follower_that_had_all_is_caught_up_until_the_leader_writes_more():
+    """It does not ask again while there is nothing new."""
+    world = World(leader(ME, A, B))
+    world.ack(A, 0)
+    world.ack(B, 0)
+    world.wait(60_000)
+    world.replicas.note_append(Offset(0), world.now)
+    world.end = 1
+    assert world.propose() is None
+    world.wait(LIMITS.lag_ms + 1)
+    world.replicas.note_append(Offset(1), world.now)
+    assert world.propose() is not None
 
 
 def test_a_follower_that_acknowledges_nothing_for_too_long_leaves():
