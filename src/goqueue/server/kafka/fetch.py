@@ -14,6 +14,7 @@ from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, req
 from goqueue.wire.fetch import (
     AbortedTransaction,
     FetchPartitionResponse,
+    FetchRequest,
     FetchTopicResponse,
     decode_fetch,
     encode_fetch_response,
@@ -29,6 +30,8 @@ async def handle_fetch(
 ) -> list[Buffer]:
     version = header.api_version
     request = decode_fetch(version, header.body)
+    if request.replica_id >= 0:
+        return _refuse_replica(version, request)
     session, error = sessions.resolve(request)
     if error is not ErrorCode.none:
         return encode_fetch_response(version, [], error_code=error.value)
@@ -56,6 +59,25 @@ async def handle_fetch(
         _by_topic(found, committed_only=limits.committed_only),
         session_id=session.session_id if session else 0,
     )
+
+
+def _refuse_replica(version: int, request: FetchRequest) -> list[Buffer]:
+    """Replicas come to the cluster's port, where it is known who asks.
+
+    What one asks for counts as acknowledged: a client that says it is one could lose records.
+    """
+    code = ErrorCode.cluster_authorization_failed.value
+    topics = [
+        FetchTopicResponse(
+            topic.topic,
+            [
+                FetchPartitionResponse(partition=each.partition, error_code=code)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return encode_fetch_response(version, topics, error_code=code)
 
 
 def _news(

@@ -111,6 +111,7 @@ async def fetch(
     index: int = 0,
     offset: int = 0,
     wait_ms: int = 0,
+    replica_id: int = -1,
 ) -> Any:
     """Gives the partition's part of the response."""
     partition = {
@@ -124,7 +125,7 @@ async def fetch(
     header = frame_of(
         ApiKey.FETCH,
         FETCH_BY_NAME,
-        replica_id=-1,
+        replica_id=replica_id,
         max_wait=duration(wait_ms),
         min_bytes=1,
         topics=[{"topic": topic, "partitions": [partition]}],

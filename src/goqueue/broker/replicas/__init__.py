@@ -1,0 +1,14 @@
+"""Copying partitions from the nodes that lead them, and telling who is in sync with this one."""
+
+from goqueue.broker.replicas.fetcher import LeaderNode, ReplicationLimits
+from goqueue.broker.replicas.fetchers import ReplicaFetchers
+from goqueue.broker.replicas.isr import Granted, IsrKeeper, LedPartition
+
+__all__ = [
+    "Granted",
+    "IsrKeeper",
+    "LeaderNode",
+    "LedPartition",
+    "ReplicaFetchers",
+    "ReplicationLimits",
+]

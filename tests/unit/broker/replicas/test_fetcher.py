@@ -1,0 +1,104 @@
+"""A connection that breaks, a leader that refuses, a lane that is throttled."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.replicas.fetcher import ReplicationLimits
+from goqueue.model.errors import GoQueueError, Uncertain
+from tests.unit.broker.replicas.replicas import (
+    LEADER,
+    Pair,
+    content,
+    key_of,
+    leader_role,
+    tell,
+    write,
+)
+
+
+@pytest.mark.parametrize("failure", [ConnectionResetError(), TimeoutError(), Uncertain("no word")])
+def test_after_a_failure_a_new_session_is_begun(failure: Exception):
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        write(pair.leader, "a")
+        await pair.caught_up()
+        pair.failure = failure
+        await asyncio.sleep(3.0)
+        pair.failure = None
+        pair.requests.clear()
+        await pair.leader.committed(write(pair.leader, "b"))
+        assert pair.requests[0].session_epoch == 0
+        assert not pair.problems
+
+    tell(story)
+
+
+def test_a_leader_that_forgot_the_session_is_told_all_again():
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        write(pair.leader, "a")
+        await pair.caught_up()
+        pair.sessions.close()
+        await pair.leader.committed(write(pair.leader, "b"))
+        assert not pair.problems
+
+    tell(story)
+
+
+def test_requests_are_numbered_over_both_connections():
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        for _ in range(5):
+            await pair.leader.committed(write(pair.leader, "a"))
+        numbers = [request.fetch_number for request in pair.requests]
+        assert numbers == list(range(len(numbers)))
+
+    tell(story)
+
+
+def test_what_lies_behind_comes_in_pieces_and_commits_of_others_do_not_wait():
+    async def story(pair: Pair) -> None:
+        for number in range(40):
+            write(pair.leaders[0], f"{number} {'.' * 100}")
+        pair.fetchers.follow(key_of(1), pair.followers[1])
+        await pair.leaders[1].committed(write(pair.leaders[1], "a"))
+        pair.fetchers.follow(key_of(0), pair.followers[0])
+        await pair.leaders[1].committed(write(pair.leaders[1], "b"))
+        await pair.caught_up()
+        assert content(pair.followers[0]) == content(pair.leaders[0])
+
+    tell(story, partitions=2)
+
+
+def test_catching_up_may_be_throttled():
+    async def story(pair: Pair) -> None:
+        pair.leader.take_role(leader_role(1, isr=(LEADER,)))
+        for number in range(40):
+            write(pair.leader, f"{number} {'.' * 100}")
+        await pair.leader.committed(write(pair.leader, "the last"))
+        limits = ReplicationLimits(partition_bytes=1000, catch_up_bytes_per_second=1000)
+        pair.fetchers._limits = limits
+        pair.follow_all()
+        began = asyncio.get_running_loop().time()
+        await pair.caught_up()
+        assert asyncio.get_running_loop().time() - began > 5.0
+
+    tell(story, 1, **{"min.insync.replicas": "1"})
+
+
+def test_a_leader_that_cannot_read_is_asked_again_and_that_is_told_once():
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        write(pair.leader, "a")
+        await pair.caught_up()
+        errors: list[GoQueueError] = pair.problems
+        path = pair.leader.log.active.log.path
+        write(pair.leader, "b")
+        pair.leader_disk.flip_bit(path, pair.leader.log.active.size - 3)
+        await pair.until(lambda: bool(errors))
+        await asyncio.sleep(2.0)
+        assert pair.follower.log.end_offset == 1
+        assert len(errors) == 1
+
+    tell(story)
