@@ -223,6 +223,7 @@ class Controller:
         self.node_epochs = dict.fromkeys(NODES, NodeEpoch(0))
         self.directories: dict[NodeId, str] = {}
         self._heard = dict.fromkeys(NODES, 0.0)
+        self.is_deaf = False  # to proposals; it still hears who is there
         self.grants = self.refusals = self.elections = 0
 
     def register(self, node: NodeId, directory: str) -> NodeEpoch:
@@ -447,6 +448,9 @@ class Node:
         def grant() -> Granted | None:
             return self.cluster.controller.grant(self.node, proposal)
 
+        if self.cluster.controller.is_deaf:
+            await asyncio.sleep(0.3)
+            raise Uncertain("no answer")
         granted: Granted | None = await self._ask_controller(grant)
         return granted
 
@@ -563,6 +567,7 @@ class Cluster:
         self.sent = 0
         self.history: list[str] = []
         self._owed: dict[NodeId, Offset] = {}  # what a dead node's disk must have
+        self.checks_commits = True  # False once a leader was elected that lacks some
         self._stops = False
         self._clients: list[asyncio.Task[None]] = []
         self.world.fabric.network("controller")
@@ -687,7 +692,7 @@ class Cluster:
             log = node.partition.log
             if node.asked > log.end_offset:
                 node.asked = log.end_offset
-            if log.high_watermark != node.checked:
+            if log.high_watermark != node.checked and self.checks_commits:
                 self._check_shown(node)
             if node.partition.leads and node.led_epoch != node.partition.leader_epoch:
                 self._check_epoch(node)
@@ -728,6 +733,7 @@ class Cluster:
         world = self.world
         self.note("all is healed")
         world.fabric.heal()
+        self.controller.is_deaf = False
         for node in NODES:
             host = host_of(node)
             if world.paused(host):
@@ -813,6 +819,7 @@ class Faults:
                 (self.isolate, 2),
                 (self.slow_disk, 2),
                 (self.full_disk, 1),
+                (self.deafen, 1),
                 (self.hand_over, 2),
                 (self.lose_disk, 1),
                 (self.restart, 10),
@@ -890,6 +897,11 @@ class Faults:
         self.cluster.note(f"{node} has a full disk")
         return True
 
+    def deafen(self) -> bool:
+        self.cluster.controller.is_deaf = True
+        self.cluster.note("the controller hears no proposals")
+        return True
+
     def hand_over(self) -> bool:
         self.cluster.controller.hand_over(self.chance.choice(NODES))
         return True
@@ -914,6 +926,7 @@ class Faults:
     def mend(self) -> bool:
         world = self.cluster.world
         world.fabric.heal()
+        self.cluster.controller.is_deaf = False
         for node in NODES:
             if world.paused(host_of(node)):
                 world.resume(host_of(node))
