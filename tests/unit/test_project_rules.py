@@ -168,17 +168,7 @@ KNOWN_WITHOUT_TEST_FILE: dict[str, set[str]] = {
         "toml",
         "working",
     },
-    "client": {
-        "http.async_transactions",
-        "http.calls.groups",
-        "http.calls.producers",
-        "http.calls.queues",
-        "http.calls.transactions",
-        "kafka.admin",
-        "kafka.deadlines",
-        "kafka.errors",
-        "kafka.share_session",
-    },
+    "client": {"http.async_transactions"},
     "groups": set(),
     "queue": set(),
 }

@@ -1,12 +1,16 @@
 """How many calls may be under way at once."""
 
 import asyncio
+import contextlib
+from typing import Any, Final
 
 import httpx
 import pytest
 
 from goqueue.api.server import VersionBody
 from goqueue.client import AsyncClient, errors
+from goqueue.client.http.calls.call import Call
+from goqueue.client.http.connections import IDLE_MAX, ConnectionPool
 from tests.unit.client.http.fake_server import FakeServer, client_of, page, said
 
 
@@ -59,3 +63,38 @@ def test_the_synchronous_client_says_it_too():
 
     client = client_of(FakeServer(answer), connections_max=1, timeout=0.01)
     assert client.version().version == "1"
+
+
+SHORT: Final[Call[Any]] = Call(method="GET", path="/x", result=dict)
+
+
+def pool_of(connections_max: int = 100) -> ConnectionPool:
+    return ConnectionPool(
+        None, {"verify": False}, connections_max=connections_max, long_polls_max=1
+    )
+
+
+def test_the_connection_that_was_used_last_is_given_first():
+    pool = pool_of()
+    with pool.connection(SHORT, 1.0) as first, pool.connection(SHORT, 1.0) as second:
+        assert first is not second
+    with pool.connection(SHORT, 1.0) as again:
+        assert again is first, "it came back last"
+    pool.close()
+
+
+def test_a_connection_is_free_again_after_an_error():
+    pool = pool_of(connections_max=1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="mine"), pool.connection(SHORT, 0.01):
+            raise ValueError("mine")
+    pool.close()
+
+
+def test_few_connections_are_kept_for_later_calls():
+    pool = pool_of()
+    with contextlib.ExitStack() as stack:
+        used = [stack.enter_context(pool.connection(SHORT, 1.0)) for _ in range(IDLE_MAX + 2)]
+    assert sum(each.is_closed for each in used) == 2
+    pool.close()
+    assert all(each.is_closed for each in used)

@@ -1,11 +1,14 @@
 """From an answer, or none, to a result or an error with a name."""
 
+from typing import Any
+
 import httpx
 import pytest
 
 from goqueue.api.server import VersionBody
 from goqueue.client import Client, errors
 from goqueue.client.http import exchange
+from goqueue.client.http.calls.call import Call
 from tests.unit.client.http.fake_server import FakeServer, client_of, refused, said
 
 
@@ -59,3 +62,58 @@ def test_without_a_server_the_error_names_the_address():
 def test_what_is_no_address_is_said_to_be_none(url: str):
     with pytest.raises(errors.ServerUnreachable, match="not the address"):
         Client(url, retries=0).version()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:1", True),
+        ("http://127.0.0.9", True),
+        ("http://[::1]:1", True),
+        ("http://10.0.0.1", False),
+        ("http://localhost.example", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_this_machine_alone(url: str, expected: bool):
+    assert exchange.is_loopback(url) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("3", 3.0), ("0", 0.0), ("soon", None), ("-1", None)]
+)
+def test_a_server_says_when_to_come_again(text: str, seconds: float | None):
+    answer = refused(503, "overloaded")
+    answer.headers["Retry-After"] = text
+    with pytest.raises(errors.Overloaded) as caught:
+        client_of(FakeServer(answer), retries=0).version()
+    assert caught.value.retry_after_seconds == seconds
+
+
+def test_a_request_says_no_more_than_its_call():
+    call: Call[Any] = Call(method="GET", path="/x", result=dict)
+    assert exchange.request_of(call, 5.0) == {"method": "GET", "url": "/x", "timeout": 5.0}
+    call = Call(method="POST", path="/x", result=dict, query={"a": "1"}, body=b"")
+    assert exchange.request_of(call, 5.0) == {
+        "method": "POST",
+        "url": "/x",
+        "timeout": 5.0,
+        "params": {"a": "1"},
+        "content": b"",
+        "headers": {"Content-Type": "application/json"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (httpx.ConnectTimeout(""), errors.ServerUnreachable, "within 5 s: is the address right"),
+        (httpx.ConnectError("refused"), errors.ServerUnreachable, r"\(refused\)"),
+        (httpx.ReadTimeout(""), errors.NoAnswer, "took the request and did not answer within 5 s"),
+        (httpx.InvalidURL("?"), errors.ServerUnreachable, "not the address"),
+        (httpx.ReadError(""), errors.NoAnswer, "broke: ReadError"),
+    ],
+)
+def test_each_way_to_fail_has_a_name(error: Exception, kind: type[Exception], words: str):
+    with pytest.raises(kind, match=words), exchange.named_errors("http://queue.test", 5.0):
+        raise error

@@ -3,6 +3,7 @@
 import pytest
 
 from goqueue.client import Message, errors
+from goqueue.client.http.outcomes import results_in
 from tests.unit.client.http.fake_server import FakeServer, client_of, refused, said
 
 PROBLEM = {"code": "message_too_large", "message": "too large"}
@@ -31,3 +32,14 @@ def test_publish_each_gives_a_result_for_each_message():
 def test_publish_each_raises_when_the_topic_takes_nothing():
     with pytest.raises(errors.TopicNotFound):
         client_of(FakeServer(refused(404, "topic_not_found"))).publish_each("t", [Message("a")])
+
+
+def test_results_are_found_in_the_details_of_an_error():
+    error = errors.TooLarge("no", code="c", status=413, details={"results": [{"error": PROBLEM}]})
+    (found,) = results_in(error)
+    assert found.error is not None
+    for details in ({}, {"results": "nonsense"}):
+        other = errors.TooLarge("no", code="c", status=413, details=details)
+        with pytest.raises(errors.TooLarge) as caught:
+            results_in(other)
+        assert caught.value is other

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from goqueue.api.messages import TopicMessages
+from goqueue.api.messages import MessagePage, TopicMessages
 from goqueue.client import AsyncClient, errors
+from goqueue.client.http.reading import PartitionReading, Position, Reading, partitions_of
 from tests.unit.client.http.fake_server import (
     TOPIC,
     FakeServer,
@@ -127,3 +128,62 @@ async def test_following_ends_with_the_server_s_refusal():
         assert (await anext(messages)).offset == 0
         with pytest.raises(errors.TopicNotFound):
             await anext(messages)
+
+
+# --- without a client -----------------------------------------------------------------------------
+
+
+def fetched(*offsets: int, next_offset: int, at_end: bool = False, end: int = 100) -> MessagePage:
+    messages = [message(each, time=1_000 + each) for each in offsets]
+    return MessagePage(messages, next_offset, end, at_end)
+
+
+@pytest.mark.parametrize(
+    ("page", "is_finished"),
+    [
+        (fetched(0, 1, next_offset=2), False),
+        (fetched(0, 1, next_offset=2, at_end=True), True),
+        (fetched(0, 1, next_offset=2, end=2), True),
+        (fetched(next_offset=0), True),  # it stands still: asking again would never end
+        (fetched(next_offset=5), False),  # a gap
+    ],
+)
+def test_a_partition_is_read_to_its_end(page: MessagePage, is_finished: bool):
+    reading = PartitionReading("t", 0, 0)
+    reading.take(page)
+    assert reading.is_finished is is_finished
+
+
+def test_a_partition_ends_where_it_ended_when_reading_began():
+    reading = PartitionReading("t", 0, 0)
+    reading.take(fetched(0, next_offset=1, end=2))
+    reading.take(fetched(1, next_offset=2, end=50))
+    assert reading.is_finished
+    assert [each.offset for each in reading.drain()] == [0, 1]
+
+
+def test_nothing_is_given_while_a_partition_has_nothing_to_compare():
+    first, second = PartitionReading("t", 0, 0), PartitionReading("t", 1, 0)
+    reading = Reading([first, second])
+    first.take(fetched(0, 3, next_offset=4, at_end=True))
+    assert (reading.missing(), list(reading.ready())) == ([second], [])
+    second.take(fetched(2, next_offset=3))
+    assert [each.timestamp for each in reading.ready()] == [1_000, 1_002]
+    assert reading.missing() == [second]
+    second.take(fetched(next_offset=3))
+    assert [each.timestamp for each in reading.ready()] == [1_003]
+    assert reading.is_finished
+
+
+def test_a_limit_of_nothing_reads_nothing():
+    reading = Reading([PartitionReading("t", 0, 0)], limit=0)
+    assert reading.is_finished
+    assert list(reading.ready()) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"), [(None, "earliest"), ("latest", "latest"), (7, 7), (-3, 7), (-99, 5)]
+)
+def test_a_position_is_an_offset_an_end_or_counts_back(start: Position | None, expected: Position):
+    (reading,) = partitions_of(TOPIC, 1, start)
+    assert reading.call().query["offset"] == str(expected)
