@@ -168,7 +168,7 @@ KNOWN_WITHOUT_TEST_FILE: dict[str, set[str]] = {
         "toml",
         "working",
     },
-    "client": {"http.async_transactions"},
+    "client": set(),
     "groups": set(),
     "queue": set(),
 }

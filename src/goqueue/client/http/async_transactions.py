@@ -51,18 +51,29 @@ class AsyncTransactionalProducer:
         if ids is None:
             who = await self._client.send(producers.init(self._transactional_id, self._timeout_ms))
             ids = Ids(self._transactional_id, who.producer_id, who.epoch)
-        begun = await self._client.send(producers.begin(ids))
+        try:
+            begun = await self._client.send(producers.begin(ids))
+        except Refused as error:
+            self._note_fenced(error)
+            raise
         self._ids = ids
         return Ids(ids.transactional_id, ids.producer_id, ids.epoch, begun.transaction_id)
 
     async def _fail(self, error: BaseException, ids: Ids) -> None:
         known, self._ids = self._ids, None
-        if isinstance(error, Refused) and error.code == FENCED:
-            self._fenced = error
+        self._note_fenced(error)
+        if self._fenced is not None:
             return
-        with contextlib.suppress(ClientError):  # or its time will run out
+        try:
             await self._client.send(producers.abort(ids))
             self._ids = known
+        except ClientError as failure:  # its time will run out
+            self._note_fenced(failure)
+
+    def _note_fenced(self, error: BaseException) -> None:
+        """Another producer has the transactional id: starting again would fence that one."""
+        if isinstance(error, Refused) and error.code == FENCED:
+            self._fenced = error
 
 
 class AsyncTransaction:
