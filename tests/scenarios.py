@@ -12,10 +12,12 @@ change of behaviour can be read as a diff.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 Run = Callable[[str], Iterable[str]]  # a command, to the lines of its output
+UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def play(text: str, run: Run) -> str:
@@ -40,3 +42,10 @@ def check(file: Path, run: Run) -> None:
         file.write_text(actual)
     else:
         assert actual == expected
+
+
+def milliseconds(span: str) -> int:
+    """As in `advance 10s`."""
+    match = re.fullmatch(r"(\d+)(ms|s|m|h|d)", span)
+    assert match is not None, span
+    return int(match[1]) * UNITS[match[2]]

@@ -23,17 +23,16 @@
 `testdata/*.txt` are run by `test_scenarios`.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from goqueue.groups import GroupsConfig, Parked, PartitionSet
 from goqueue.groups.embedded import read_assignment
 from goqueue.groups.errors import GroupError
+from tests.scenarios import milliseconds
 from tests.unit.groups.harness import GROUP, ClassicClient, ConsumerClient, Host, topic
 
 Client = ClassicClient | ConsumerClient
-UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class ScenarioWorld:
@@ -161,9 +160,7 @@ class ScenarioWorld:
         yield f"{where} {self.host.committed(name, int(partition))}"
 
     def advance(self, span: str) -> Iterator[str]:
-        match = re.fullmatch(r"(\d+)(ms|s|m|h|d)", span)
-        assert match is not None, span
-        self.host.advance(int(match[1]) * UNITS[match[2]])
+        self.host.advance(milliseconds(span))
         yield "ok"
 
     def restart(self) -> Iterator[str]:

@@ -19,69 +19,43 @@ knows a message by its value, and uses the receipt that it got for it last.
     power cut                           the broker loses what was not synced, and starts again
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import OutgoingMessage
-from goqueue.broker.storage.partition_journal import PartitionJournal
-from goqueue.model.config import Config
-from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import QueueSettings, Settled, Where
 from goqueue.queue.replies import SettleOutcome
-from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests.scenarios import milliseconds
 from tests.unit.broker.queue_world import Bench
-from tests.unit.broker.transactions.scenario import seconds
+from tests.unit.broker.scenario import Answer, BrokerScenario
 
-HOST = "a"
 WORKERS = GroupId("workers")
 JOBS = TopicName("jobs")
-Answer = Coroutine[Any, Any, list[str]]
 
 
-class ScenarioWorld:
+class ScenarioWorld(BrokerScenario):
     def __init__(self, world: World) -> None:
-        self.world = world
         self.receipts: dict[tuple[str, str], str] = {}  # by worker and value
         self.settings = QueueSettings(backoff_jitter=0.0)
-        self.bench: Bench | None = None
-        self._read_to = Offset(0)  # of the ledger
-        self._start()
+        super().__init__(world)
 
-    def _start(self) -> None:
-        self.bench = None
-        self.world.start(HOST, self._live)
-        self.world.run_until(lambda: self.bench is not None)
-
-    async def _live(self, environment: Environment) -> None:
-        async with Broker(environment, Config(data_dir="/data")).running() as broker:
-            if not broker.has_topic(JOBS):
-                await broker.create_topic(JOBS, partitions=1)
-                await broker.queues.configure(WORKERS, self.settings)
-            self.bench = Bench(broker)
-            await asyncio.sleep(10**9)
+    async def prepare(self, broker: Broker) -> None:
+        if not broker.has_topic(JOBS):
+            await broker.create_topic(JOBS, partitions=1)
+            await broker.queues.configure(WORKERS, self.settings)
 
     @property
     def now(self) -> Bench:
-        assert self.bench is not None
-        return self.bench
+        return Bench(self.broker)
 
-    def run(self, command: str) -> Iterator[str]:
-        """The output of one command."""
-        first, *rest = command.split()
-        try:
-            if first in OF_THE_WORLD:
-                outcome = OF_THE_WORLD[first](self, *rest)
-            else:
-                outcome = OF_WORKERS[rest[0]](self, first, *rest[1:])
-            yield from outcome if isinstance(outcome, list) else self.world.run(outcome)
-        except GoQueueError as error:
-            yield f"{type(error).__name__}: {error}"
+    def answer(self, first: str, *rest: str) -> Answer:
+        if first in OF_THE_WORLD:
+            return OF_THE_WORLD[first](self, *rest)
+        return OF_WORKERS[rest[0]](self, first, *rest[1:])
 
     # --- workers ----------------------------------------------------------------------------------
 
@@ -106,9 +80,8 @@ class ScenarioWorld:
         return self._outcomes(worker, values, found)
 
     async def extend(self, worker: str, value: str, span: str) -> list[str]:
-        milliseconds = round(seconds(span) * 1000)
         receipts = self._of(worker, (value,))
-        found = await self.now.queues.extend(receipts, visibility_ms=milliseconds)
+        found = await self.now.queues.extend(receipts, visibility_ms=milliseconds(span))
         return self._outcomes(worker, (value,), found)
 
     async def release(self, worker: str, *values: str) -> list[str]:
@@ -170,32 +143,17 @@ class ScenarioWorld:
     async def records(self) -> list[str]:
         ledger = self.now.queues.ledgers.find(JOBS, 0)
         assert ledger is not None
-        journal = ledger._journal
-        assert isinstance(journal, PartitionJournal)
-        found = [value async for piece in journal.read(self._read_to) for value in piece.values]
-        self._read_to = journal.end_offset
+        found = await self.new_values(ledger._journal)
         return [f"  {type(ledger.ahead.decode(value)).__name__}" for value in found] or [
             "  nothing"
         ]
-
-    # --- the world --------------------------------------------------------------------------------
-
-    def advance(self, span: str) -> list[str]:
-        self.world.run_for(seconds(span))
-        return ["ok"]
-
-    def power(self, _: str) -> list[str]:
-        self.world.power_loss(HOST, in_order=True)
-        self._start()
-        self.world.run_for(1.0)
-        return ["ok"]
 
 
 OF_WORKERS: dict[str, Callable[..., Answer]] = {
     name: getattr(ScenarioWorld, name)
     for name in ("receive", "ack", "nack", "reject", "extend", "release")
 }
-OF_THE_WORLD: dict[str, Callable[..., Answer | list[str]]] = {
+OF_THE_WORLD: dict[str, Callable[..., Answer]] = {
     "settings": ScenarioWorld.configure,
     **{
         name: getattr(ScenarioWorld, name)

@@ -25,32 +25,28 @@ has an epoch of its own.  With `old` they speak the older one.
 """
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.publish import Messages, OutgoingMessage, read_page
-from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model import markers
-from goqueue.model.config import Config
-from goqueue.model.errors import GoQueueError, StorageFailed
+from goqueue.model.errors import StorageFailed
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.queue.settings import QueueSettings
-from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import Participant, ProducerIdentity
 from goqueue.txn.records import decode
+from tests.scenarios import milliseconds
 from tests.sim.transaction_world import batch_of
+from tests.unit.broker.scenario import Answer, BrokerScenario
 
-HOST = "a"
 BILLING = GroupId("billing")
 WORKERS = GroupId("workers")
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 Words = tuple[str, ...]
 
 
@@ -64,73 +60,46 @@ class Client:
         self.receipt = ""
 
 
-class ScenarioWorld:
+class ScenarioWorld(BrokerScenario):
     def __init__(self, world: World) -> None:
-        self.world = world
         self.clients: dict[str, Client] = {}
-        self.broker: Broker | None = None
-        self._read_to = Offset(0)  # of the coordinator's log
-        self._start()
+        super().__init__(world)
 
-    def _start(self) -> None:
-        self.broker = None
-        self.world.start(HOST, self._live)
-        self.world.run_until(lambda: self.broker is not None)
+    async def prepare(self, broker: Broker) -> None:
+        for topic in ("orders", "jobs"):
+            if not broker.has_topic(topic):
+                await broker.create_topic(topic, partitions=2)
+        await broker.queues.configure(WORKERS, QueueSettings(visibility_ms=30_000))
 
-    async def _live(self, environment: Environment) -> None:
-        async with Broker(environment, Config(data_dir="/data")).running() as broker:
-            for topic in ("orders", "jobs"):
-                if not broker.has_topic(topic):
-                    await broker.create_topic(topic, partitions=2)
-            await broker.queues.configure(WORKERS, QueueSettings(visibility_ms=30_000))
-            self.broker = broker
-            await asyncio.sleep(10**9)
-
-    @property
-    def now(self) -> Broker:
-        assert self.broker is not None
-        return self.broker
-
-    def run(self, command: str) -> Iterator[str]:
-        """The output of one command."""
-        first, *rest = command.split()
-        try:
-            if first in OF_THE_WORLD:
-                yield from self._answer(OF_THE_WORLD[first](self, *rest))
-            else:
-                client = self.clients.setdefault(first, Client(first))
-                yield from self._answer(OF_CLIENTS[rest[0]](self, first, client, *rest[1:]))
-        except GoQueueError as error:
-            yield f"{type(error).__name__}: {error}"
-
-    def _answer(self, outcome: Awaitable[list[str]] | list[str]) -> list[str]:
-        async def told() -> list[str]:
-            assert not isinstance(outcome, list)
-            return await outcome
-
-        return outcome if isinstance(outcome, list) else self.world.run(told())
+    def answer(self, first: str, *rest: str) -> Answer:
+        if first in OF_THE_WORLD:
+            return OF_THE_WORLD[first](self, *rest)
+        client = self.clients.setdefault(first, Client(first))
+        return OF_CLIENTS[rest[0]](self, first, client, *rest[1:])
 
     # --- clients ----------------------------------------------------------------------------------
 
     async def init(self, says: str, client: Client, *words: str) -> list[str]:
         client.is_old = "old" in words
         options = dict(word.split("=") for word in words if "=" in word)
-        timeout_ms = round(seconds(options.get("timeout", "60s")) * 1000)
-        client.who = await self.now.transactions.init(client.name, timeout_ms=timeout_ms)
+        timeout_ms = milliseconds(options.get("timeout", "60s"))
+        client.who = await self.broker.transactions.init(client.name, timeout_ms=timeout_ms)
         client.sequences = {}
         return [f"{says} is {identity(client.who)}"]
 
     async def send(
         self, says: str, client: Client, value: str, where: str = "orders/0"
     ) -> list[str]:
-        at, who, transactions = place(where), known(client), self.now.transactions
-        partition = await self.now.partition(*at)
+        at, who, transactions = place(where), known(client), self.broker.transactions
+        partition = await self.broker.partition(*at)
         await transactions.wait_ready(client.name)
         if client.is_old:
             transactions.announce_partitions_soon(client.name, who, [at])
         admitted = transactions.admit(client.name, who, at, adds=not client.is_old)
         sequence = client.sequences.get(at, 0)
-        appended = self.now.append(partition, batch_of(self.now, who, sequence, value.encode()))
+        appended = self.broker.append(
+            partition, batch_of(self.broker, who, sequence, value.encode())
+        )
         await partition.committed(appended.last_offset)
         if admitted is not None:
             await admitted
@@ -142,21 +111,21 @@ class ScenarioWorld:
     ) -> list[str]:
         request = commit_request(offset, where)
         if client.is_old:
-            await self.now.transactions.add_group(client.name, known(client), BILLING)
-        await self.now.transactions.add_offsets(
+            await self.broker.transactions.add_group(client.name, known(client), BILLING)
+        await self.broker.transactions.add_offsets(
             client.name, known(client), request, adds_group=not client.is_old
         )
         return [f"{says} will commit {offset} in {where}"]
 
     async def receive(self, says: str, client: Client) -> list[str]:
-        (job,) = await self.now.queues.receive(
+        (job,) = await self.broker.queues.receive(
             [TopicName("jobs")], WORKERS, client.name, max_messages=1, wait_ms=0
         )
         client.receipt = job.receipt
         return [f"{says} received {(job.record.value or b'').decode()}"]
 
     async def ack(self, says: str, client: Client) -> list[str]:
-        transactions = self.now.transactions
+        transactions = self.broker.transactions
         if transactions.ahead.get(client.name).state != "ongoing":
             await transactions.begin(client.name, known(client))
         refused = await transactions.add_acks(client.name, known(client), [client.receipt])
@@ -172,7 +141,7 @@ class ScenarioWorld:
         if "again" not in words:
             client.before = known(client)
         assert client.before is not None
-        after = await self.now.transactions.end(
+        after = await self.broker.transactions.end(
             client.name,
             client.before,
             commits=commits,
@@ -188,53 +157,47 @@ class ScenarioWorld:
     # --- outside of transactions ------------------------------------------------------------------
 
     async def plain(self, _: str, offset: str, where: str = "orders/0") -> list[str]:
-        await self.now.groups.commit(commit_request(offset, where))
+        await self.broker.groups.commit(commit_request(offset, where))
         return [f"the group committed {offset} in {where}"]
 
     async def publish(self, value: str, topic: str = "jobs") -> list[str]:
         message = OutgoingMessage(value.encode(), partition=0)
-        await Messages(self.now).publish(topic, [message])
+        await Messages(self.broker).publish(topic, [message])
         return [f"published {value} to {topic}"]
 
     # --- looking ----------------------------------------------------------------------------------
 
     async def read(self, where: str = "orders/0") -> list[str]:
-        partition = await self.now.partition(*place(where))
+        partition = await self.broker.partition(*place(where))
         await partition.settle()
         page = await read_page(partition, Offset(0), limit=100, bytes_max=100_000)
         values = [(record.value or b"").decode() for record in page.records]
         return [f"{where}: {' '.join(values) or 'nothing'}"]
 
     async def log(self, where: str = "orders/0") -> list[str]:
-        partition = await self.now.partition(*place(where))
+        partition = await self.broker.partition(*place(where))
         chunk = await partition.read(Offset(0), 100_000, partition.log.end_offset)
         return [f"  {line}" for line in shown(bytes(chunk.data))] or ["  empty"]
 
     async def offset(self, where: str = "orders/0") -> list[str]:
-        at, groups = place(where), self.now.groups
+        at, groups = place(where), self.broker.groups
         found = groups.committed(BILLING).get(at)
         is_pending = at in groups.host.ahead.pending_offsets.of(BILLING)
         pending = ", more may come" if is_pending else ""
         return [f"the group is at {'no offset' if found is None else found.offset}{pending}"]
 
     async def queue(self) -> list[str]:
-        (stats,) = await self.now.queues.stats(WORKERS)
+        (stats,) = await self.broker.queues.stats(WORKERS)
         return [f"in flight {stats.in_flight}, acked {stats.totals.acked}"]
 
-    def records(self) -> list[str]:
-        journal = self.now.transactions.host._journal
-        assert isinstance(journal, PartitionJournal)
-        values = self.world.run(self._values(journal))
+    async def records(self) -> list[str]:
+        host = self.broker.transactions.host
+        host.write_deferred()
+        values = await self.new_values(host._journal)
         return [f"  {kind}" for kind in map(record_text, values)] or ["  nothing"]
 
-    async def _values(self, journal: PartitionJournal) -> list[bytes]:
-        self.now.transactions.host.write_deferred()
-        found = [value async for piece in journal.read(self._read_to) for value in piece.values]
-        self._read_to = journal.end_offset
-        return found
-
     def describe(self, name: str) -> list[str]:
-        found = self.now.transactions.ahead.get(name)
+        found = self.broker.transactions.ahead.get(name)
         names = [*(f"{topic}/{index}" for topic, index in sorted(found.partitions))]
         names += [f"group {each}" for each in sorted(found.groups)]
         names += [f"queue {topic}/{index}" for topic, index in sorted(found.ledgers)]
@@ -244,21 +207,11 @@ class ScenarioWorld:
     # --- the world --------------------------------------------------------------------------------
 
     def markers(self, what: str) -> list[str]:
-        participants = self.now.transactions._participants
+        participants = self.broker.transactions._participants
         if what == "lost":
             participants.end = _lose  # type: ignore[method-assign]
         else:
             del participants.end  # the class has it
-        return ["ok"]
-
-    def advance(self, span: str) -> list[str]:
-        self.world.run_for(seconds(span))
-        return ["ok"]
-
-    def power(self, _: str) -> list[str]:
-        self.world.power_loss(HOST, in_order=True)
-        self._start()
-        self.world.run_for(1.0)
         return ["ok"]
 
 
@@ -266,7 +219,7 @@ def _lose(participant: Participant, marker: Marker) -> asyncio.Future[None]:
     raise StorageFailed("the marker was lost")
 
 
-OF_CLIENTS: dict[str, Callable[..., Awaitable[list[str]]]] = {
+OF_CLIENTS: dict[str, Callable[..., Answer]] = {
     "init": ScenarioWorld.init,
     "send": ScenarioWorld.send,
     "offset": ScenarioWorld.commit_offset,
@@ -275,7 +228,7 @@ OF_CLIENTS: dict[str, Callable[..., Awaitable[list[str]]]] = {
     "commit": ScenarioWorld.commit,
     "abort": ScenarioWorld.abort,
 }
-OF_THE_WORLD = {
+OF_THE_WORLD: dict[str, Callable[..., Answer]] = {
     name: getattr(ScenarioWorld, name)
     for name in (
         *("plain", "publish", "read", "log", "offset", "queue", "records", "describe"),
@@ -301,12 +254,6 @@ def place(where: str) -> TopicPartition:
 def commit_request(offset: str, where: str) -> CommitRequest:
     wanted = OffsetToCommit(*place(where), Offset(int(offset)))
     return CommitRequest(group_id=BILLING, offsets=(wanted,))
-
-
-def seconds(span: str) -> float:
-    match = re.fullmatch(r"(\d+)(ms|s|m|h)", span)
-    assert match is not None, span
-    return int(match[1]) * UNITS[match[2]]
 
 
 def shown(data: bytes) -> Iterator[str]:
