@@ -84,6 +84,11 @@ def test_what_somebody_else_wrote_there_has_no_history(headers):
     assert read_failure_history(msgspec.structs.replace(RECORD, headers=headers)) is None
 
 
+def test_what_a_letter_of_before_does_not_say_is_nothing():
+    history = read_failure_history(msgspec.structs.replace(RECORD, headers=(("gq-dlq-id", b"i"),)))
+    assert history == FailureHistory("i", "", 0, 0, "", "", "", "", 0, 0, None, None, 0, 0)
+
+
 @pytest.mark.parametrize("text", [b"x", b"-1", b"9" * 20, b"", None, "²".encode()])
 def test_a_number_that_is_none_does_not_stop_the_reader(text):
     headers = (("gq-dlq-id", b"id"), ("gq-dlq-attempts", text), ("gq-dlq-first-delivery", text))

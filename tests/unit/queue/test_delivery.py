@@ -115,6 +115,7 @@ def test_outdated_messages_die_or_are_dropped_as_the_group_says(bench: Bench):
         (0, "expired", NO_TIMESTAMP),
     ]
     assert died.cause == "outdated"
+    assert [(each.attempts, each.failures, each.timeouts) for each in died.dead] == [(0, 0, 0)] * 2
     assert gone == Finished(WHERE, ((4, 4),), is_ack=False)
     selection.drops = True
     assert decide(bench, selection) == [Finished(WHERE, ((0, 1), (4, 4)), is_ack=False, expired=2)]

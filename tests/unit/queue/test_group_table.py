@@ -76,3 +76,12 @@ def test_what_a_snapshot_brings_is_noted(bench: Bench):
     assert table.has_dead
     assert table.reservations.keys() == {"1:0:tx", "2:0:ty"}
     assert table.group(GROUP).book.consumers == {"ann": 3}
+
+
+def test_a_state_that_is_taken_in_whole_is_noted(bench: Bench):
+    """As out of snapshots of before, which have it in one record."""
+    table = GroupTable()
+    table.group_of(GROUP)
+    table.put(bench.state)
+    assert table.has_dead
+    assert table.reservations.keys() == {"1:0:tx", "2:0:ty"}

@@ -97,6 +97,13 @@ def test_the_index_forgets_when_that_is_worth_it():
     assert (index.start, index.size) == (10_000, 0)
 
 
+def test_as_many_entries_as_are_worth_it_are_forgotten():
+    index = LaneIndex(0)
+    index.note([_record(offset, LOW) for offset in range(PRUNE_ENTRIES_MIN)], PRUNE_ENTRIES_MIN)
+    index.prune(PRUNE_ENTRIES_MIN)
+    assert index.size == 0
+
+
 def _record(offset: int, lane: int) -> Record:
     headers = () if lane == NORMAL else (("gq-priority", str(lane).encode()),)
     return Record(offset, 0, None, b"", headers)

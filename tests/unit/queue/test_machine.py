@@ -11,6 +11,7 @@ from goqueue.queue import (
     ReceiptExpired,
     ReceiptInTransaction,
     ReceiptUnknown,
+    Where,
     settling,
 )
 from goqueue.queue.machine import LEASES_A_MS, LEASES_SKIPPED, UNKNOWN
@@ -194,7 +195,7 @@ def test_after_a_restart_every_consumer_has_its_whole_time_again():
     queue.now = Timestamp(queue.now + 60_000)  # the broker was down for a minute
     queue.submit(lambda machine: machine.resume(queue.now, skips_leases=False))
     queue.pass_time(9_000)
-    queue.ack(receipts[:1])
+    assert queue.ack(receipts[:1]) == [ACKED]
     queue.pass_time(2_000)
     assert queue.state.timeouts(offset_of(receipts[1])) == 1
     assert picture(queue.replay()) == picture(queue.machine)
@@ -214,6 +215,16 @@ def test_a_group_opens_a_partition_once_and_again_when_the_topic_is_another():
     (again,) = machine.open(now, GROUP, TopicId(UUID(int=9)), Offset(0)).records
     assert isinstance(again, Opened)
     assert machine.states[GROUP].fence == machine.next_lease_id
+
+
+def test_the_time_of_a_commit_by_others_is_remembered(bench):
+    later = Timestamp(bench.now + 5)
+    bench.submit(lambda machine: machine.move_ack_floor(GROUP, Offset(2), later))
+    assert (bench.state.ack_floor, bench.state.adopted_at) == (2, later)
+    bench.submit(lambda machine: machine.move_ack_floor(GROUP, Offset(3)))
+    assert (bench.state.ack_floor, bench.state.adopted_at) == (3, later), "it names no commit"
+    opened = bench.machine.open(bench.now, GroupId("others"), TOPIC_ID, Offset(0), later).records
+    assert opened == (Opened(Where(GroupId("others"), TOPIC, 0), TOPIC_ID, Offset(0), later),)
 
 
 def test_a_ledger_that_opens_at_the_beginning_of_time_has_a_lease_to_give():
@@ -268,6 +279,14 @@ def test_the_limit_of_deliveries_is_the_callers_or_the_groups():
         outcomes: settling.Outcomes = [UNKNOWN]
         queue.machine.release(queue.now, claims, outcomes, deliveries_max=most)
         assert outcomes == [Verdict("released", visible_at=queue.now)]
+
+
+def test_receipts_of_a_group_that_never_opened_are_not_reserved(bench):
+    claims, _ = read_receipts([bench.lease("ann", 1)[0].replace(GROUP, "nobody")])
+    outcomes: settling.Outcomes = [UNKNOWN]
+    assert bench.machine.reserve_for_transaction(claims, outcomes, "1:0:tx").records == []
+    assert bench.machine.ack(claims, outcomes).records == []
+    assert outcomes == [UNKNOWN]
 
 
 # --- dead letters ---------------------------------------------------------------------------------

@@ -39,6 +39,10 @@ def test_each_priority_needs_a_weight(weights: tuple[int, ...]):
         changed(weights=weights).check()
 
 
+def test_the_least_and_the_greatest_weight_are_allowed():
+    changed(weights=(1, 1, 1, 1, 1_000_000)).check()
+
+
 def test_a_refusal_names_all_that_is_wrong():
     with pytest.raises(InvalidQueueSetting, match=r"max_failures=0.*; key_window=0.*; weights="):
         changed(max_failures=0, key_window=0, weights=()).check()

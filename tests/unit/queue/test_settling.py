@@ -11,7 +11,16 @@ from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
 from goqueue.queue.machine import UNKNOWN
 from goqueue.queue.records import Returned
 from goqueue.queue.settling import ACKED, Verdict, jitter_position
-from tests.unit.queue.harness import GROUP, WHERE, Bench, bench_of, claim_of, offset_of, picture
+from tests.unit.queue.harness import (
+    GROUP,
+    WHERE,
+    Bench,
+    attempt_of,
+    bench_of,
+    claim_of,
+    offset_of,
+    picture,
+)
 
 
 def test_a_job_that_was_only_prefetched_outlives_the_deaths_of_its_workers():
@@ -145,6 +154,18 @@ def test_a_claim_of_a_wrong_attempt_is_refused_for_each_message():
     first = [text.replace(":2:", ":1:") for text in second if offset_of(text) != 2]
     assert all(isinstance(each, ReceiptUnknown) for each in queue.ack(first))
     assert queue.ack(second) == [ACKED] * 12
+
+
+def test_an_attempt_that_one_message_had_is_not_that_of_its_neighbours():
+    queue = bench_of(12, backoff_base_ms=0)
+    queue.nack(queue.lease("ann", 1))
+    receipts = queue.lease("ann", 12)
+    assert [attempt_of(text) for text in receipts] == [2] + [1] * 11
+    forged = [receipts[0], *(text[::-1].replace(":1:", ":2:", 1)[::-1] for text in receipts[1:])]
+    assert {attempt_of(text) for text in forged} == {2}
+    first, *others = queue.ack(forged)
+    assert first == ACKED
+    assert all(isinstance(each, ReceiptUnknown) for each in others)
 
 
 # --- endings --------------------------------------------------------------------------------------
