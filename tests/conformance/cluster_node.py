@@ -23,8 +23,8 @@ from goqueue.wire.kio_import import load_kio
 load_kio()
 
 from goqueue.broker.cluster.controller_service import ControllerService  # noqa: E402
-from goqueue.broker.cluster.follower_node import joined_node  # noqa: E402
 from goqueue.broker.cluster.handshake import Identity  # noqa: E402
+from goqueue.broker.cluster.joined_node import joined_node  # noqa: E402
 from goqueue.cluster import Metadata  # noqa: E402
 from goqueue.model.config import Config  # noqa: E402
 from goqueue.model.errors import GoQueueError  # noqa: E402

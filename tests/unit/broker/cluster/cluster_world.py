@@ -8,8 +8,8 @@ import msgspec
 
 from goqueue.broker import Broker
 from goqueue.broker.cluster.controller_service import ControllerService
-from goqueue.broker.cluster.follower_node import FollowerNode, joined_node
 from goqueue.broker.cluster.handshake import Identity
+from goqueue.broker.cluster.joined_node import JoinedNode, joined_node
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
@@ -31,7 +31,7 @@ class ClusterWorld:
         self.world = world
         self.broker: Broker | None = None  # while node 1 is up
         self.service: ControllerService | None = None
-        self.followers: dict[str, FollowerNode] = {}  # by host, while they have joined
+        self.followers: dict[str, JoinedNode] = {}  # by host, while they have joined
         self.problems: dict[str, GoQueueError] = {}  # why a node could not go on
 
     def start(self, *hosts: str) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from goqueue.broker.cluster.follower_node import FollowerNode, joined_node
+from goqueue.broker.cluster.joined_node import JoinedNode, joined_node
 from goqueue.model.errors import (
     DuplicateNodeId,
     GoQueueError,
@@ -50,7 +50,7 @@ def test_nodes_join_and_follow():
 
 
 def test_a_change_asked_for_at_a_follower_is_decided_by_the_controller_and_seen_here():
-    async def story(node: FollowerNode) -> None:
+    async def story(node: JoinedNode) -> None:
         verbs = node.verbs
         topic = await verbs.create_topic("orders", partitions=2, settings={"retention.ms": "5"})
         assert node.metadata.topic("orders") == topic

@@ -23,7 +23,7 @@ from goqueue.runtime import Environment
 from goqueue.runtime.tasks import owned_tasks
 
 
-class FollowerNode:
+class JoinedNode:
     def __init__(
         self,
         environment: Environment,
@@ -58,7 +58,7 @@ class FollowerNode:
         return self.controller.image.current
 
     @contextlib.asynccontextmanager
-    async def joined(self, addresses: Mapping[str, str]) -> AsyncIterator["FollowerNode"]:
+    async def joined(self, addresses: Mapping[str, str]) -> AsyncIterator["JoinedNode"]:
         """Follow and be alive until the block ends; `addresses` of this node by listener."""
         try:
             await self.controller.open_as_follower()
@@ -98,7 +98,7 @@ async def joined_node(
     seeds: Sequence[str],
     secret: bytes,
     addresses: Mapping[str, str],
-) -> AsyncIterator[FollowerNode]:
+) -> AsyncIterator[JoinedNode]:
     """A node with this data directory that has joined the cluster of its seeds."""
     disk = environment.disk
 
@@ -107,5 +107,5 @@ async def joined_node(
         return claim(disk, environment.random, config, follows=True)
 
     node = await disk.in_background(prepare)
-    async with FollowerNode(environment, config, node, secret, seeds).joined(addresses) as joined:
+    async with JoinedNode(environment, config, node, secret, seeds).joined(addresses) as joined:
         yield joined
