@@ -127,6 +127,8 @@ class Broker:
         self.queue_members = QueueMembers(self, self.queues)
         self.queue_groups = QueueGroups(self, self.queues, self.queue_members)
         self.partitions.on_recovered = self.queues.log_recovered
+        self.partitions.on_led = self.queues.partition_led
+        self.partitions.on_resigned = self.queues.partition_resigned
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)

@@ -6,11 +6,12 @@ agree upon can take its place, and neither a machine nor its host will know.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import NoReturn, Protocol
 
 import msgspec
 
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Epoch, Offset
 
 
@@ -83,3 +84,18 @@ class Journal(Protocol):
 
         Between two slices others have their turn.  A crash leaves all of it or nothing.
         """
+
+
+class ResignedJournal:
+    """The journal of a machine that another node runs by now: it refuses everything."""
+
+    def __init__(self, name: str, refusal: Callable[[], GoQueueError]) -> None:
+        self.name = name
+        self._refusal = refusal
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._refusal()
+
+    end_offset = epoch = failed = has_uncommitted = property(_refuse)
+    append = is_committed = committed = demand_sync = _refuse
+    read = newest_snapshot = read_snapshot = store_snapshot = _refuse

@@ -35,7 +35,7 @@ import structlog
 
 from goqueue.broker.host_upkeep import NEVER, HostUpkeep
 from goqueue.broker.image import Image
-from goqueue.broker.journal import Journal
+from goqueue.broker.journal import Journal, ResignedJournal
 from goqueue.model.errors import DiskFull, GoQueueError
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
@@ -118,6 +118,15 @@ class MachineHost(Generic[MachineT]):
         if self._image is not None:
             self._image.await_commits_of(journal)
         self.notice_deadline()
+
+    def resign(self, refusal: Callable[[], GoQueueError]) -> None:
+        """Another node runs the machine from now on; whoever still asks this host hears so.
+
+        Those who wait for a commit hear it from the log.
+        """
+        self._upkeep.remove(self)
+        self._deferred.clear()
+        self._journal = ResignedJournal(self._journal.name, refusal)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -326,7 +335,7 @@ class MachineHost(Generic[MachineT]):
 
     def _slices(self, records: Iterable[Any]) -> Iterator[list[bytes]]:
         """At least one, and each is soon there."""
-        encode, instant = self._machine.encode, self._clock.instant
+        encode, instant, journal = self._machine.encode, self._clock.instant, self._journal
         some, size, ends_at = list[bytes](), 0, instant() + SLICE_NANOSECONDS
         for record in records:
             data = encode(record)
@@ -334,6 +343,8 @@ class MachineHost(Generic[MachineT]):
             size += len(data)
             if size >= SLICE_BYTES or len(some) >= SLICE_RECORDS or instant() >= ends_at:
                 yield some
+                if journal is not self._journal:  # the rest of the state may be gone
+                    raise GoQueueError("the machine was dropped meanwhile")
                 some, size, ends_at = [], 0, instant() + SLICE_NANOSECONDS
         yield some
 

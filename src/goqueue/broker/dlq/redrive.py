@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from goqueue.broker.machine_host import Committed
+from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
@@ -83,17 +84,18 @@ class Redriver:
         self._producer_id = -1
         self._epoch = EPOCH_MAX
 
-    def inherit(self) -> None:
-        """What a crash interrupted, in the order it was decided in."""
+    def inherit(self, ledgers: Iterable[Ledger]) -> None:
+        """What a crash, or the leader before, left undone, in the order it was decided in."""
         pending = [
             (move.producer_id, move.producer_epoch, place, move)
-            for ledger in self._queues.ledgers
+            for ledger in ledgers
             for place in (TopicPartition(ledger.ahead.topic, ledger.ahead.partition),)
             for move in ledger.ahead.dead_letters.moves
         ]
         for *_, place, move in sorted(pending, key=lambda each: each[:2]):
             if self._services.has_topic(place[0]):
                 self._jobs.append(Job(place, self._services.topic(place[0]).topic_id, [move]))
+        self._wanted.set()
 
     async def move(self, place: TopicPartition, wanted: Sequence[Wanted]) -> int:
         """Have them moved; gives how many were, once that is durable.  Raises the first refusal."""
@@ -157,12 +159,16 @@ class Redriver:
         except GoQueueError as error:
             _log.error("dead letters not moved yet", topic=job.place[0], problem=str(error))
             job.end(error)
-            return False
+            # Whoever leads that partition now goes on with it.
+            return self._queues.ledgers.refusal(*job.place) is not None
         job.end(job.refusal)
         return True
 
     async def _carry_out(self, job: Job) -> None:
         ledger = self._queues.ledgers.find(*job.place)
+        refusal = self._queues.ledgers.refusal(*job.place) if ledger is None else None
+        if refusal is not None:
+            raise refusal
         if ledger is not None:
             await ledger.settled()  # nothing is moved that a crash leaves where it was
         while job.waiting:

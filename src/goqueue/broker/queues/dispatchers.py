@@ -1,6 +1,7 @@
 """The dispatchers of all groups, for whoever brings them news: a group is made one when it is asked
 for first, and a new one when it was deleted and has begun again."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from goqueue.broker.queues.dispatcher import Dispatcher
@@ -55,7 +56,8 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.notify_room()
 
-    def notify_all(self) -> None:
-        """The broker stops: everybody is to look."""
-        for dispatcher in self._made.values():
-            dispatcher.notify_all()
+    def notify_all(self, group_ids: Iterable[GroupId] | None = None) -> None:
+        """Everybody is to look, of these groups or of all: the broker stops, or leads no more."""
+        for group_id in list(self._made) if group_ids is None else group_ids:
+            if group_id in self._made:
+                self._made[group_id].notify_all()

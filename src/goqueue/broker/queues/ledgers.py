@@ -7,6 +7,9 @@ A ledger is there once a group began in the partition, or dead letters were take
 that are there are opened at the start: leases run out and dead letters are written although nobody
 asks.  A ledger goes with its topic's directory, in one rename.
 
+A ledger is led with its partition: it is dropped when another node leads (`drop`), and replayed
+when this one does again.  What it decided and could not commit is nobody's state.
+
 What a request decides over several partitions is a decision for each ledger.  Their syncs run at
 the same time: whoever waits asks all of them first.
 """
@@ -20,11 +23,13 @@ import structlog
 from goqueue.broker.host_upkeep import HostUpkeep
 from goqueue.broker.machine_host import Committed, MachineHost, Written
 from goqueue.broker.queues.ledger_split import SNAPSHOTS
+from goqueue.broker.storage.bundle import LEDGER
+from goqueue.broker.storage.partition import not_leader
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
-from goqueue.model.errors import CorruptData
-from goqueue.model.ids import TopicName, TopicPartition
+from goqueue.model.errors import CorruptData, NotLeader
+from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.queue import GroupTable, QueueMachine, QueueRecord
 from goqueue.queue.machine import Due
@@ -57,6 +62,7 @@ class Ledgers:
         self._upkeep = HostUpkeep(clock, records_min=SNAPSHOT_RECORDS_MIN)
         self._open: dict[TopicPartition, Ledger] = {}
         self._opening: dict[TopicPartition, asyncio.Lock] = {}
+        self.version = 0  # counts openings and drops
 
     async def run(self) -> None:
         """Fire deadlines and take snapshots, until cancelled."""
@@ -76,10 +82,22 @@ class Ledgers:
         found = self._open.get(place)
         if found is not None:
             return found
+        self._partitions.bundle(topic, partition).check_leader()
         lock = self._opening.setdefault(place, asyncio.Lock())
         async with lock:
             found = self._open.get(place)
             return found or await self._open_ledger(topic, partition)
+
+    def refusal(self, topic: str, partition: int) -> NotLeader | None:
+        """Why a ledger is not found that is somewhere; None when there is none."""
+        bundle = self._partitions.used_bundle(topic, partition)
+        if bundle is None or bundle.role is None:
+            return None
+        if not bundle.is_led_here:
+            return not_leader(str(bundle), bundle.role)
+        if not bundle.leads or bundle.find(LEDGER) is not None:
+            return NotLeader(f"the queue ledger of {bundle} is being loaded")
+        return None
 
     async def open_all(self, topics: Iterable[Topic]) -> None:
         """Those that are stored."""
@@ -93,19 +111,35 @@ class Ledgers:
         """One that is damaged is left to whoever asks for it: the others go on."""
         try:
             await self.get(topic, index)
+        except NotLeader:
+            return
         except CorruptData as error:
             _log.error("queue ledger not opened", problem=str(error))
 
     async def _open_ledger(self, topic: Topic, index: int) -> Ledger:
         partition = await self._partitions.ledger(topic, index)
+        partition.check_leader()
+        epoch = partition.leader_epoch
         directory = f"{partition.log.directory}/{SNAPSHOTS}"
         journal = PartitionJournal(partition, self._disk, self._clock, directory)
         machine = QueueMachine(topic.name, index, self._table)
         host = MachineHost(machine, journal, self._clock, self._on_deadline, self._upkeep)
         try:
+            await self._replay(host, topic, index)
+            if partition.leader_epoch != epoch:
+                partition.check_leader()
+                raise NotLeader(f"{partition} has a new epoch: its ledger is read once more")
+        except BaseException:
+            self._close(host)
+            raise
+        self._open[TopicPartition(topic.name, index)] = host
+        self.version += 1
+        return host
+
+    async def _replay(self, host: Ledger, topic: Topic, index: int) -> None:
+        try:
             await host.open()
         except CorruptData as error:
-            machine.close()
             raise CorruptData(
                 f"the queue ledger of {topic.name}-{index} is damaged: {error}. Stop the server and"
                 " run `goqueue doctor --repair`, which says what is lost and keeps the files"
@@ -114,17 +148,30 @@ class Ledgers:
         if data is not None:  # its end was not told to this ledger when it was opened
             end = data.log.end_offset
             await host.submit(lambda each: each.shorten_log(topic.topic_id, end))
-        self._open[TopicPartition(topic.name, index)] = host
-        return host
 
-    def drop(self, topic: str) -> None:
-        """The topic is deleted: what its ledgers knew is gone with it."""
-        for place in [place for place in self._open if place.topic == topic]:
-            host = self._open.pop(place)
-            self._upkeep.remove(host)
-            host.ahead.close()
-        for place in [place for place in self._opening if place.topic == topic]:
-            del self._opening[place]
+    def drop(self, topic: str, partition: int | None = None) -> frozenset[GroupId]:
+        """This node has no ledgers of the topic, or of the partition, any more; gives whose.
+
+        The topic is deleted, or another node leads.
+        """
+        gone = [place for place in self._open if place.topic == topic]
+        if partition is not None:
+            gone = [place for place in gone if place.partition == partition]
+        else:
+            for place in [place for place in self._opening if place.topic == topic]:
+                del self._opening[place]
+        hosts = [self._open.pop(place) for place in gone]
+        groups = frozenset(group_id for host in hosts for group_id in host.ahead.states)
+        for host in hosts:
+            self._close(host)
+        self.version += 1
+        return groups
+
+    def _close(self, host: Ledger) -> None:
+        machine = host.ahead
+        where = f"the queue ledger of {machine.topic}-{machine.partition}"
+        host.resign(lambda: NotLeader(f"{where} is not on this node any more"))
+        machine.close()
 
 
 # --- waiting for several --------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from goqueue.broker.queues.settlement import Settlement
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
-from goqueue.model.errors import GoQueueError, ShuttingDown
+from goqueue.model.errors import GoQueueError, NotLeader, ShuttingDown
 from goqueue.model.ids import GroupId
 from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.model.names import check_length
@@ -105,6 +105,7 @@ class Receiver:
                 if has_news:
                     try:
                         sources = await self._sources_of(request)
+                        wait_queue.attach(reader.partition for _, reader, _ in sources)
                         deliveries, committed = await self._serve(request, sources)
                     except BaseException:
                         wait_queue.notify_next()  # it does not take what it was woken for
@@ -169,7 +170,7 @@ class Receiver:
         try:
             for each in committed:
                 await each  # nobody else waits for this one
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, NotLeader):  # some may be led here all the same
             self.release(deliveries)
             raise
         return deliveries

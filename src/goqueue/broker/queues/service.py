@@ -10,7 +10,7 @@ process, not a power cut.  Nothing here needs a member of a consumer group: a co
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -34,6 +34,8 @@ from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
+from goqueue.broker.storage.bundle import LEDGER, Bundle
+from goqueue.cluster import Topic
 from goqueue.groups import GroupSettings
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
@@ -99,8 +101,9 @@ class Queues:
         self._take_in(self.groups.keys() - known)
         for group in self.groups.values():
             group.topic_totals.clear()  # counters restart with the process
-        await self._resume()
-        self._redriver.inherit()
+        ledgers = list(self._state.ledgers)
+        await self._resume(ledgers)
+        self._redriver.inherit(ledgers)
 
     def _take_in(self, group_ids: Collection[GroupId]) -> None:
         """Groups that only ledgers know, after a crash; those that they forgot are none."""
@@ -110,12 +113,12 @@ class Queues:
             else:
                 del self.groups[group_id]
 
-    async def _resume(self) -> None:
+    async def _resume(self, ledgers: Iterable[Ledger]) -> None:
         now, skips_leases = self._clock.steady(), self._configs.has_async_deliveries()
         await asyncio.gather(
             *(
                 ledger.submit_or_defer(lambda each: each.resume(now, skips_leases=skips_leases))
-                for ledger in self._state.ledgers
+                for ledger in ledgers
             )
         )
 
@@ -207,6 +210,22 @@ class Queues:
                 log_end=end,
             )
 
+    async def partition_led(self, topic: Topic, bundle: Bundle) -> None:
+        """This node leads a partition from now on: its ledger goes on here."""
+        if bundle.find(LEDGER) is None:
+            return
+        known = set(self.groups)
+        ledger = await self._state.ledger(topic, bundle.index)
+        self._take_in(self.groups.keys() - known)
+        await self._resume([ledger])
+        self._redriver.inherit([ledger])
+        self._dead_letter_writer.wake_if_due()
+        self.dispatchers.notify_all(ledger.ahead.states)
+
+    def partition_resigned(self, bundle: Bundle) -> None:
+        """Another node leads a partition, and has its ledger: whoever waits here looks again."""
+        self.dispatchers.notify_all(self._state.ledgers.drop(bundle.topic, bundle.index))
+
     def topic_deleted(self, name: str) -> None:
         """Its ledgers go with it."""
         self._state.ledgers.drop(name)
@@ -271,9 +290,9 @@ class Queues:
     async def move_ack_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Finish everything below `offset`; back: everything from there on comes again."""
         group_id = _group_id(group)
-        found = await self._subscriptions.find([topic], group_id)
-        if not 0 <= partition < len(found):
-            await self._services.partition(topic, partition)  # raises what is wrong
+        self._services.partitions.bundle(self._services.topic(topic), partition).check_leader()
+        sources = await self._subscriptions.find([topic], group_id)
+        found = {source[0].where.partition: source for source in sources}
         log = found[partition][1].partition.log
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(

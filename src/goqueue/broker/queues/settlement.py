@@ -117,7 +117,7 @@ class Settlement:
         outcomes: Outcomes = [UNKNOWN] * count
         decided = [
             (ledger, ledger.ahead.reserve_for_transaction(mine, outcomes, transactional_id))
-            for ledger, mine in self._by_ledger(claims).items()
+            for ledger, mine in self._by_ledger(claims, outcomes).items()
         ]
         if any(isinstance(outcome, GoQueueError) for outcome in outcomes):
             return outcomes, []
@@ -145,7 +145,7 @@ class Settlement:
         now = self._clock.steady()
         outcomes: Outcomes = [UNKNOWN] * count
         waiting: list[Waiting] = []
-        by_ledger = self._by_ledger(claims)
+        by_ledger = self._by_ledger(claims, outcomes)
         for ledger, mine in by_ledger.items():
             try:
                 _, written = ledger.write(
@@ -160,12 +160,15 @@ class Settlement:
         self._tell_others(claims, ending)
         return outcomes, waiting
 
-    def _by_ledger(self, claims: Claims) -> dict[Ledger, Claims]:
+    def _by_ledger(self, claims: Claims, outcomes: Outcomes) -> dict[Ledger, Claims]:
+        """Those of ledgers that another node leads are refused here."""
         found: dict[Ledger, Claims] = {}
         for key, some in claims.items():
             ledger = self._state.ledgers.find(key[0].topic, key[0].partition)
             if ledger is not None:
                 found.setdefault(ledger, {})[key] = some
+            elif refusal := self._state.ledgers.refusal(key[0].topic, key[0].partition):
+                _refuse({key: some}, outcomes, refusal)
         return found
 
     def _tell_others(self, claims: Claims, ending: Ending) -> None:

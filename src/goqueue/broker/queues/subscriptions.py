@@ -30,7 +30,7 @@ FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go
 
 KNOWN_MAX: Final = 10_000  # groups, and lists of topics, whose sources are remembered
 
-Known = tuple[list[Topic], list[Source]]
+Known = tuple[list[Topic], list[Source], int]  # as of a version of the ledgers
 ReaderKey = tuple[str, int, bool]  # topic, partition, and whether only of what is committed
 
 _log = structlog.get_logger("goqueue.queues")
@@ -48,21 +48,29 @@ class Subscriptions:
         self._known: dict[tuple[str, ...], Known] = {}  # by group and topics
 
     async def find(self, topics: Sequence[str], group_id: GroupId) -> list[Source]:
-        """The partitions of the topics, in order; the group begins in those that are new to it."""
+        """The partitions of the topics that this node leads, in order.
+
+        The group begins in those that are new to it.  Raises `NotLeader` when there are none.
+        """
         found = [self._services.topic(name) for name in topics]
         known = self._known.get((group_id, *topics))
+        version = self._queues.ledgers.version
         sources = None if known is None else self._still(known, found, group_id)
         if sources is None:
             sources = [each for topic in found for each in await self._of_topic(topic, group_id)]
+            if not sources:
+                self._services.partitions.bundle(found[0], 0).check_leader()
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            self._known[group_id, *topics] = found, sources
+            self._known[group_id, *topics] = found, sources, version
         await self._offset_sync.adopt_commits(group_id, [state for state, *_ in sources])
         return sources
 
     def _still(self, known: Known, topics: list[Topic], group_id: GroupId) -> list[Source] | None:
         """What was found before, if it is all as it was then."""
-        before, sources = known
+        before, sources, version = known
+        if version != self._queues.ledgers.version:
+            return None
         if any(old is not new for old, new in zip(before, topics, strict=True)):
             return None
         group = self._queues.groups.get(group_id)
@@ -84,7 +92,7 @@ class Subscriptions:
     async def _of_topic(self, topic: Topic, group_id: GroupId) -> list[Source]:
         refuse_internal(topic.name)
         sources: list[Source] = []
-        for index in range(topic.partitions):
+        for index in self._led_here(topic):
             partition = await self._services.partition(topic.name, index)
             ledger = await self._queues.ledger(topic, index)
             state = ledger.ahead.states.get(group_id)
@@ -93,10 +101,14 @@ class Subscriptions:
             sources.append((state, self._reader(partition, group_id), ledger))
         return sources
 
+    def _led_here(self, topic: Topic) -> list[int]:
+        bundle = self._services.partitions.bundle
+        return [index for index in range(topic.partitions) if bundle(topic, index).is_led_here]
+
     async def peek(self, topic: Topic, group_id: GroupId) -> list[Source]:
         """As `find`, for who only looks: the group does not begin in what is new to it."""
         sources: list[Source] = []
-        for index in range(topic.partitions):
+        for index in self._led_here(topic):
             partition = await self._services.partition(topic.name, index)
             where = Where(group_id, topic.name, index)
             state = self._queues.state(where)

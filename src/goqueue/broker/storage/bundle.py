@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator
 from typing import Final
 from uuid import uuid5
 
-from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition import Partition, not_leader
 from goqueue.cluster.replication import IsrProposal, Leader, Offline, Role, propose_isr
 from goqueue.model.errors import FencedLeaderEpoch
 from goqueue.model.ids import Instant, NodeId, PartitionId, TopicId
@@ -81,7 +81,17 @@ class Bundle:
     @property
     def leads(self) -> bool:
         """Whether the partition's writes are taken here, by all logs that are open."""
-        return isinstance(self.role, Leader | None) and all(log.leads for log in self)
+        return self.is_led_here and all(log.leads for log in self)
+
+    @property
+    def is_led_here(self) -> bool:
+        """Whether this node is its leader, though it may not be ready to take writes yet."""
+        return isinstance(self.role, Leader | None)
+
+    def check_leader(self) -> None:
+        """Raise `NotLeader` unless this node is its leader, if only in a moment."""
+        if self.role is not None and not self.is_led_here:
+            raise not_leader(str(self), self.role)
 
     def change_role(self, role: Role) -> None:
         """All logs have it from now on; those that are to lead in a new epoch do after `lead`."""

@@ -231,13 +231,7 @@ class Partition:
         )
 
     def _not_leader(self) -> NotLeader:
-        match self.role:
-            case Follower(leader=leader, epoch=epoch):
-                return NotLeader(f"node {leader} leads {self}, in epoch {epoch}", (leader, epoch))
-            case Offline(reason=reason):
-                return NotLeader(f"{self} is offline here: {reason}")
-            case Leader(node=node, epoch=epoch):
-                return NotLeader(f"{self} has a new leader, in epoch {epoch}", (node, epoch))
+        return not_leader(str(self), self.role)
 
     # --- append and commit ------------------------------------------------------------------------
 
@@ -430,6 +424,7 @@ class Partition:
         for _, future, _ in waiting:
             if not future.done():
                 future.set_exception(self._refusal())
+                future.exception()  # there may be no waiter
 
     def _refusal(self) -> GoQueueError:
         if self.log.abandoned:
@@ -739,6 +734,17 @@ class Partition:
 def _wake(waiters: Iterable[Waiter]) -> None:
     for waiter in waiters:
         waiter.wake()
+
+
+def not_leader(what: str, role: Role) -> NotLeader:
+    """Why a node with this role does not lead, or has just begun to."""
+    match role:
+        case Follower(leader=leader, epoch=epoch):
+            return NotLeader(f"node {leader} leads {what}, in epoch {epoch}", (leader, epoch))
+        case Offline(reason=reason):
+            return NotLeader(f"{what} is offline here: {reason}")
+        case Leader(node=node, epoch=epoch):
+            return NotLeader(f"{what} has a new leader, in epoch {epoch}", (node, epoch))
 
 
 def _instant() -> Instant:

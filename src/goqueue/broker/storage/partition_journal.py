@@ -125,7 +125,7 @@ class PartitionJournal:
         try:
             for records in slices:
                 await self._disk.in_background(functools.partial(writer.add, records))
-            await self._partition.flush()  # it must never be ahead of its log
+            await self._committed_up_to(offset)
             size = await self._disk.in_background(writer.finish)
         except GoQueueError:
             await self._disk.in_background(writer.give_up)
@@ -134,6 +134,11 @@ class PartitionJournal:
         if oldest > self._partition.log.start_offset:
             await self._partition.remove_before(oldest)
         return StoredSnapshot(offset, size)
+
+    async def _committed_up_to(self, offset: Offset) -> None:
+        """A snapshot is never ahead of its log: neither of the disk, nor of what all agree on."""
+        if offset > self._partition.log.high_watermark:
+            await self._partition.committed(Offset(offset - 1))
 
     def _begin(self, offset: Offset) -> SnapshotWriter:
         """Blocking."""

@@ -182,6 +182,10 @@ class Partitions:
         topic.check_partition(index)
         return self._bundle_of(topic.name, topic.topic_id, index)
 
+    def used_bundle(self, topic: str, index: int) -> Bundle | None:
+        """The same by the topic's name; None when nobody asked for it yet."""
+        return self._bundles.get((topic, index))
+
     def find_bundle(self, log_id: TopicId, index: int) -> tuple[Bundle, str] | None:
         """The bundle that a log belongs to, and the log's kind, by what other nodes call it.
 
@@ -224,6 +228,9 @@ class Partitions:
                 await bundle.lead()
             if bundle.leads:
                 await self.on_led(topic, bundle)
+            data = bundle.find(DATA)
+            if data is not None and data.leads:
+                await self._on_opened(data)
         except GoQueueError as error:
             role = bundle.role
             if isinstance(role, Leader) and role.epoch == epoch and not bundle.leads:

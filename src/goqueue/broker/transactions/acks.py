@@ -55,7 +55,11 @@ class TransactionAcks:
     def end(self, at: QueueLedger, marker: Marker) -> asyncio.Future[None]:
         """Ack or release what the transaction reserved there; done when that is durable."""
         ledger = self._queues.ledgers.find(at.topic, at.partition)
-        if ledger is None:  # the topic is deleted
+        if ledger is None:
+            refusal = self._queues.ledgers.refusal(at.topic, at.partition)
+            if refusal is not None:
+                raise refusal
+            # The topic is deleted.
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             done.set_result(None)
             return done

@@ -1,15 +1,24 @@
 """A ledger for each partition: when it is there, what it decides alone, and how long it stays."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.broker.queues.acknowledgement import Ack
-from goqueue.model.errors import CorruptData, StorageFailed
-from goqueue.model.ids import GroupId, TopicName
-from goqueue.queue import ReceiptExpired, ReceiptUnknown, Settled, Where
+from goqueue.cluster.replication import Follower, Leader
+from goqueue.model.errors import (
+    CorruptData,
+    GoQueueError,
+    LeadershipLost,
+    NotLeader,
+    StorageFailed,
+)
+from goqueue.model.ids import Epoch, GroupId, NodeId, TopicName
+from goqueue.queue import QueueSettings, ReceiptExpired, ReceiptUnknown, Settled, Where
 from goqueue.runtime import Environment
+from goqueue.testing.sim import SimDisk
 from goqueue.testing.sim.world import World
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
@@ -204,3 +213,178 @@ def test_leases_of_many_partitions_run_out_each_in_its_time():
         assert state is not None
 
     play(scenario, partitions=8)
+
+
+# --- led elsewhere --------------------------------------------------------------------------------
+
+
+def lose(bench: Bench, partition: int = 0, *, epoch: int = 1) -> None:
+    """Another node leads from now on."""
+    topic, role = bench.broker.topic("jobs"), Follower(NodeId(2), Epoch(epoch))
+    assert bench.broker.partitions.change_role(topic, partition, role).done()
+
+
+async def lead(bench: Bench, partition: int = 0, *, epoch: int = 2) -> None:
+    role = Leader.alone(NodeId(1), Epoch(epoch))
+    await bench.broker.partitions.change_role(bench.broker.topic("jobs"), partition, role)
+
+
+async def turns_until(condition: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
+
+
+def test_a_receiver_that_waits_hears_that_another_node_leads():
+    async def scenario(bench: Bench) -> None:
+        waiting = asyncio.ensure_future(bench.receive(wait_ms=30_000))
+        await bench.sleep(1)
+        lose(bench)
+        with pytest.raises(NotLeader, match="node 2 leads jobs-0, in epoch 1"):
+            await asyncio.wait_for(waiting, 1)
+        with pytest.raises(NotLeader):
+            await bench.receive()
+
+    play(scenario)
+
+
+def test_a_receiver_goes_on_with_the_partitions_that_are_left():
+    async def scenario(bench: Bench) -> None:
+        waiting = asyncio.ensure_future(bench.receive(wait_ms=30_000))
+        await bench.sleep(1)
+        lose(bench, 0)
+        await bench.sleep(1)
+        await bench.publish("jobs", OutgoingMessage(b"x", partition=1))
+        assert values(await asyncio.wait_for(waiting, 1)) == [b"x"]
+
+        waiting = asyncio.ensure_future(bench.receive(wait_ms=30_000))
+        await bench.sleep(1)
+        await lead(bench, 0)
+        await bench.publish("jobs", OutgoingMessage(b"y", partition=0))
+        assert values(await asyncio.wait_for(waiting, 1)) == [b"y"]
+
+    play(scenario, partitions=2)
+
+
+def test_receipts_of_a_partition_led_elsewhere_are_not_unknown():
+    async def scenario(bench: Bench) -> None:
+        await publish_to_each(bench, 2, b"x")
+        some = await bench.receive(max_messages=2)
+        lose(bench, 0)
+        outcomes = await bench.queues.ack([each.receipt for each in some])
+        kinds = {each.partition: type(out) for each, out in zip(some, outcomes, strict=True)}
+        assert kinds == {0: NotLeader, 1: Settled}
+        await lead(bench, 0)
+        (again,) = (each for each in some if each.partition == 0)
+        assert isinstance((await bench.queues.ack([again.receipt]))[0], Settled)
+        assert await bench.drain() == []
+
+    play(scenario, partitions=2)
+
+
+def test_what_waits_for_the_ledgers_commit_hears_that_another_node_leads():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(2))
+        (first,) = await bench.receive(max_messages=1)
+        acking = asyncio.ensure_future(bench.queues.ack([first.receipt]))
+        receiving = asyncio.ensure_future(bench.receive(max_messages=1))
+        ledger = await bench.broker.partitions.ledger(bench.broker.topic("jobs"), 0)
+        written = ledger.log.end_offset
+        await turns_until(lambda: ledger.log.end_offset == written + 2)
+        lose(bench)
+        told = await asyncio.gather(acking, receiving, return_exceptions=True)
+        assert [type(each) for each in told] == [LeadershipLost, LeadershipLost]
+        await lead(bench)
+        await bench.sleep(60)
+        assert await bench.drain() == [b"1"]  # the ack is in the log all the same
+
+    play(scenario)
+
+
+def test_a_ledger_that_is_led_again_is_replayed():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(6))
+        done = await bench.receive(max_messages=2)
+        await bench.ack(done)
+        held = await bench.receive(max_messages=2)
+        former = bench.queues.ledgers.find("jobs", 0)
+        assert former is not None
+        lose(bench)
+        assert bench.queues.ledgers.find("jobs", 0) is None
+        with pytest.raises(NotLeader, match="not on this node any more"):
+            await former.read(lambda machine: len(machine.states))
+        await lead(bench)
+        now = bench.queues.ledgers.find("jobs", 0)
+        assert now is not None
+        assert now is not former
+        assert now.epoch == 2
+        assert [each.offset for each in bench.queues.in_flight("workers")] == [2, 3]
+        await bench.ack(held)
+        assert await bench.drain() == numbered(2, first=4)
+
+    play(scenario)
+
+
+def test_leases_of_a_ledger_that_is_led_again_run_out_although_nobody_asks():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", b"x")
+        await bench.receive()
+        lose(bench)
+        await bench.sleep(100)
+        await lead(bench)
+        await bench.sleep(60)
+        (again,) = await bench.receive()
+        assert again.attempt == 2
+
+    play(scenario)
+
+
+def test_no_snapshot_is_kept_of_a_ledger_that_was_dropped_meanwhile():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(2_000))
+        await bench.receive(max_messages=1_000)
+        ledger = bench.queues.ledgers.find("jobs", 0)
+        assert ledger is not None
+        for number in range(300):
+            await bench.queues.begin(f"group-{number}", ["jobs"], QueueSettings())
+        await ledger.settled()
+        slices: list[str] = []
+
+        def lose_at_the_first_slice(_number: int, operation: str, path: str) -> None:
+            if operation == "append" and "/snapshots/" in path and not slices:
+                slices.append(path)
+                lose(bench)
+
+        disk = bench.broker.environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.watch(lose_at_the_first_slice)
+        with pytest.raises(GoQueueError, match="dropped meanwhile"):
+            await ledger.take_snapshot()
+        assert slices
+        await lead(bench)
+        assert len(bench.queues.in_flight("workers")) == 1_000
+
+    play(scenario)
+
+
+def test_a_transaction_is_completed_when_the_ledger_is_led_again():
+    async def scenario(bench: Bench) -> None:
+        transactions = bench.broker.transactions
+        await bench.publish("jobs", b"x", b"y")
+        some = await bench.receive(max_messages=2)
+        who = await transactions.init("worker", timeout_ms=60_000)
+        await transactions.begin("worker", who)
+        assert await transactions.add_acks("worker", who, [some[0].receipt]) == {}
+        lose(bench)
+        refused = await transactions.add_acks("worker", who, [some[1].receipt])
+        assert [type(each) for each in refused.values()] == [NotLeader]
+        await transactions.end("worker", who, commits=True, bumps_epoch=False)
+        assert transactions.ahead.get("worker").state.is_prepared
+        await lead(bench)
+        assert await transactions.wait_completed("worker")
+        await bench.sleep(60)
+        assert await bench.drain() == [b"y"]
+
+    play(scenario)
