@@ -133,7 +133,6 @@ KNOWN_WITHOUT_TEST_FILE: dict[str, set[str]] = {
         "storage.compactor",
         "transactions.acks",
         "transactions.application_transactions",
-        "transactions.coordinator",
         "transactions.log",
     },
     "cli": {

@@ -15,6 +15,7 @@ import structlog
 
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
+from goqueue.broker.host_upkeep import HostUpkeep
 from goqueue.broker.image import Image
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.metadata.controller import Controller
@@ -129,6 +130,8 @@ class Broker:
         self.partitions.on_recovered = self.queues.log_recovered
         self.partitions.on_led = self.queues.partition_led
         self.partitions.on_resigned = self.queues.partition_resigned
+        # Of the machines that other nodes may run at times: they outlive their hosts.
+        self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
         self._running: list[asyncio.Task[None]] = []
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
@@ -158,6 +161,7 @@ class Broker:
             await self.controller.close()
         finally:
             self.groups.resign()
+            self.transactions.resign()
             await self.partitions.close()
 
     def reconfigure(self, config: Config) -> None:
@@ -179,22 +183,35 @@ class Broker:
             await disk.in_background(self.partitions.refuse_unknown_topics)
         node = await register(self._host, node, self.environment.random)
         await disk.in_background(lambda: store_node(disk, data_dir, node))
-        groups = GroupMachine(
+        await self.coordinate_groups()
+        self.transactions.attach(await self._open_transactions())
+        registry = await self._open_host(LEDGERS_TOPIC, self.queues.new_registry())
+        await self.group_configs.take_over(self.groups.host.ahead, registry.ahead)
+        await self.groups.take_over_members(registry.ahead)
+        await self.queues.attach(registry)
+
+    async def coordinate_groups(self) -> None:
+        """This node leads `__groups`: at the start, or again after its coordinator had resigned."""
+        machine = GroupMachine(
             self.config.groups,
             view_of(self.metadata.topics.values()),
             settings_of=self.group_configs.consumer_settings,
             share_settings_of=self.group_configs.share_settings,
         )
-        release = self.groups.release_when_committed
-        self.groups.attach(await self._open_host(GROUPS_TOPIC, groups, release))
-        on_deadline = self.transactions.on_deadline
-        self.transactions.attach(
-            await self._open_host(TRANSACTIONS_TOPIC, TransactionMachine(), on_deadline)
+        release, upkeep = self.groups.release_when_committed, self._group_upkeep
+        self.groups.attach(await self._open_host(GROUPS_TOPIC, machine, release, upkeep))
+
+    async def _open_transactions(self) -> MachineHost[TransactionMachine]:
+        return await self._open_host(
+            TRANSACTIONS_TOPIC,
+            TransactionMachine(),
+            self.transactions.on_deadline,
+            self._transaction_upkeep,
         )
-        registry = await self._open_host(LEDGERS_TOPIC, self.queues.new_registry())
-        await self.group_configs.take_over(groups, registry.ahead)
-        await self.groups.take_over_members(registry.ahead)
-        await self.queues.attach(registry)
+
+    async def coordinate_transactions(self) -> None:
+        """This node leads `__transactions` again, after its coordinator had resigned."""
+        await self.transactions.lead(await self._open_transactions())
 
     async def _open_controller(self, node: NodeFile) -> Controller:
         log = await self._metadata_log()
@@ -243,11 +260,12 @@ class Broker:
         topic: str,
         machine: MachineT,
         on_deadline_reply: Callable[[Any, Committed], None] | None = None,
+        upkeep: HostUpkeep | None = None,
     ) -> MachineHost[MachineT]:
         """The machine, on the internal topic's log, as it was when the broker stopped."""
         partition, snapshots = await self._internal(topic)
         journal = PartitionJournal(partition, self._disk, self._clock, snapshots)
-        host = MachineHost(machine, journal, self._clock, on_deadline_reply)
+        host = MachineHost(machine, journal, self._clock, on_deadline_reply, upkeep)
         with self._naming_damage(topic):
             await host.open()
         return host
@@ -273,8 +291,8 @@ class Broker:
         for work in (
             self._host.run(),
             self.controller.run(),
-            self.groups.host.run(),
-            self.transactions.host.run(),
+            self._group_upkeep.run(),
+            self._transaction_upkeep.run(),
             self.transactions.run_upkeep(self.partitions),
             self.queues.run(),
             self.partitions.run_flushes(),

@@ -63,6 +63,7 @@ from goqueue.groups.records import (
     ShareMemberSaved,
     ShareMembersTakenOver,
     ShareRecord,
+    TransactionCoordinatorSeen,
     decode,
     encode,
 )
@@ -120,6 +121,7 @@ class GroupMachine:
         self._walk: Walk[GroupId, Iterable[GroupRecord]] | None = None  # of a snapshot
         self._share_walk: Walk[GroupId, Iterable[GroupRecord]] | None = None
         self._share_members_taken_over = False
+        self._coordinator_epoch = 0  # the newest of the transaction coordinator, by its markers
         self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
 
     # --- classic protocol -------------------------------------------------------------------------
@@ -323,9 +325,18 @@ class GroupMachine:
     def end_transaction(
         self, now: Timestamp, group_id: GroupId, marker: Marker
     ) -> GroupDecision[int]:
-        """Commit or drop the offsets that waited for this; gives how many were committed."""
+        """Commit or drop the offsets that waited for this; gives how many were committed.
+
+        Raises `TransactionCoordinatorFenced` when there was a marker of a newer coordinator: one
+        that is late must not end the producer's next transaction.
+        """
+        marker.check_coordinator(self._coordinator_epoch)
         change = self._begin(now, group_id)
-        return self._finish(change, commits.end_transaction(change, marker))
+        decision = change.decide(commits.end_transaction(change, marker))
+        if marker.coordinator_epoch > self._coordinator_epoch:
+            seen = TransactionCoordinatorSeen(marker.coordinator_epoch)
+            decision = Decision((*decision.records, seen), decision.reply)
+        return self._decide(decision)
 
     @property
     def pending_offsets(self) -> PendingOffsets:
@@ -399,6 +410,9 @@ class GroupMachine:
         if isinstance(record, ShareMembersTakenOver):
             self._take_over_share_members(record)
             return
+        if isinstance(record, TransactionCoordinatorSeen):
+            self._coordinator_epoch = record.epoch
+            return
         if isinstance(record, ShareRecord):
             self._apply_share(record)
             return
@@ -437,6 +451,8 @@ class GroupMachine:
         ]
         if self._share_members_taken_over:
             head.append(ShareMembersTakenOver({}, ()))
+        if self._coordinator_epoch:
+            head.append(TransactionCoordinatorSeen(self._coordinator_epoch))
         return self._snapshot(head, walk, share_walk, self._context.offsets.snapshot())
 
     def _snapshot(

@@ -287,6 +287,14 @@ class OffsetsDeleted(msgspec.Struct, frozen=True, tag="offsets_deleted"):
     partitions: tuple[TopicPartition, ...]
 
 
+class TransactionCoordinatorSeen(
+    msgspec.Struct, frozen=True, tag="transaction_coordinator_seen", gc=False
+):
+    """A marker came from a coordinator with this epoch; those of older ones are refused."""
+
+    epoch: int
+
+
 ClassicRecord: TypeAlias = (
     ClassicMemberSaved
     | ClassicMemberReplaced
@@ -306,6 +314,7 @@ GroupRecord: TypeAlias = (
     | ConsumerRecord
     | ShareRecord
     | ShareMembersTakenOver
+    | TransactionCoordinatorSeen
     | GroupDeleted
     | GroupConfigured
     | OffsetRecord

@@ -37,7 +37,6 @@ from goqueue.model.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     OutOfOrderSequence,
-    TransactionCoordinatorFenced,
 )
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.markers import UNDECIDED, Marker
@@ -212,11 +211,7 @@ class Producers:
                 f"marker of producer {marker.producer_id} epoch {marker.epoch}, it is at"
                 f" {producer.epoch}"
             )
-        if marker.coordinator_epoch < producer.coordinator_epoch:
-            raise TransactionCoordinatorFenced(
-                f"coordinator epoch {marker.coordinator_epoch}, it is"
-                f" {producer.coordinator_epoch} now"
-            )
+        marker.check_coordinator(producer.coordinator_epoch)
 
     def ended(
         self, marker: Marker, offset: Offset, now: Timestamp = NOT_SEEN

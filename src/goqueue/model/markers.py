@@ -14,7 +14,7 @@ import msgspec
 
 from goqueue.model import batch as batches
 from goqueue.model.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buffer
-from goqueue.model.errors import CorruptBatch
+from goqueue.model.errors import CorruptBatch, TransactionCoordinatorFenced
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
 
@@ -41,6 +41,13 @@ class Marker(msgspec.Struct, frozen=True):
     def ended_epoch(self) -> int:
         """What is open with this epoch, or an older one, is over."""
         return self.epoch - 1 if self.is_bumped else self.epoch
+
+    def check_coordinator(self, newest_epoch: int) -> None:
+        """Raise `TransactionCoordinatorFenced` if a newer coordinator was heard of."""
+        if self.coordinator_epoch < newest_epoch:
+            raise TransactionCoordinatorFenced(
+                f"coordinator epoch {self.coordinator_epoch}, it is {newest_epoch} now"
+            )
 
 
 def encode(marker: Marker, now: Timestamp) -> bytearray:

@@ -23,6 +23,7 @@ from goqueue.queue.records import (
     QueueRecord,
     RedriveStarted,
     Resumed,
+    TransactionCoordinatorSeen,
 )
 
 
@@ -78,6 +79,8 @@ class FormerLedgers:
         match record:
             case Numbered(next_lease_id=next_lease_id):
                 self._next_lease_id = next_lease_id
+            case TransactionCoordinatorSeen():
+                return  # a log of before has none
             case Resumed():
                 for ledger in self._ledgers.values():
                     ledger.apply(record)

@@ -13,7 +13,7 @@ reads settings there, and what is applied is counted there.
 """
 
 import heapq
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -54,6 +54,7 @@ from goqueue.queue.records import (
     Reserved,
     Resumed,
     Returned,
+    TransactionCoordinatorSeen,
     Where,
     decode,
     encode,
@@ -88,6 +89,7 @@ class QueueMachine:
         self.dead_letters = DeadLetterIndex()  # of the partition itself, if it holds dead letters
         self.dead_letters_end = Offset(0)  # all that was written to its dead letters below is noted
         self.next_lease_id = 1
+        self._coordinator_epoch = 0  # the newest of the transaction coordinator, by its markers
         self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
         self._serial = 0
         self._snapshot: QueueSnapshot | None = None  # that is being read
@@ -359,15 +361,22 @@ class QueueMachine:
     def end_transaction(
         self, now: Timestamp, marker: Marker
     ) -> Decision[QueueRecord, frozenset[GroupId]]:
-        """Ack or release what was reserved; gives whose it was.  A second time it is nothing."""
-        records = [
+        """Ack or release what was reserved; gives whose it was.  A second time it is nothing.
+
+        Raises `TransactionCoordinatorFenced` when there was a marker of a newer coordinator.
+        """
+        marker.check_coordinator(self._coordinator_epoch)
+        ended = [
             ReservationsEnded(state.where, owner, marker.commits, now)
             for owner, reserved in self.table.reservations.items()
             if is_ended(owner, marker)
             for state in self.states.values()
             if state in reserved
         ]
-        return Decision(records, frozenset(record.where.group_id for record in records))
+        records: list[QueueRecord] = [*ended]
+        if marker.coordinator_epoch > self._coordinator_epoch:
+            records.append(TransactionCoordinatorSeen(marker.coordinator_epoch))
+        return Decision(records, frozenset(record.where.group_id for record in ended))
 
     def rename_owner(self, now: Timestamp, former: str, owner: str) -> Decision[QueueRecord, None]:
         """What a former version reserved for a transactional id is reserved for its producer."""
@@ -496,6 +505,8 @@ class QueueMachine:
                 self._shorten(record)
             case Numbered(next_lease_id=next_lease_id):
                 self.next_lease_id = next_lease_id
+            case TransactionCoordinatorSeen(epoch=epoch):
+                self._coordinator_epoch = epoch
             case RedriveStarted(moves=moves):
                 self.dead_letters.moves.extend(moves)
             case DeadLettersRemoved(ranges=ranges, floor=floor, kept=kept):
@@ -589,6 +600,7 @@ class QueueMachine:
         taken = QueueSnapshot(
             self.states,
             (
+                *self._coordinator_seen(),
                 Numbered(self.next_lease_id),
                 DeadLetterSnapshot(
                     self.topic,
@@ -602,6 +614,10 @@ class QueueMachine:
         )
         self._snapshot = taken
         return self._read(taken)
+
+    def _coordinator_seen(self) -> Iterator[QueueRecord]:
+        if self._coordinator_epoch:
+            yield TransactionCoordinatorSeen(self._coordinator_epoch)
 
     def _read(self, taken: QueueSnapshot) -> Generator[QueueRecord, None, None]:
         try:

@@ -331,6 +331,12 @@ class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
     next_lease_id: int
 
 
+class TransactionCoordinatorSeen(msgspec.Struct, frozen=True, tag="coordinator", gc=False):
+    """A marker came from a coordinator with this epoch; those of older ones are refused."""
+
+    epoch: int
+
+
 class LedgersSplit(msgspec.Struct, frozen=True, tag="split"):
     """Each partition has a ledger of its own: what this log said of partitions is there."""
 
@@ -356,6 +362,7 @@ QueueRecord: TypeAlias = (
     | MessagesSnapshot
     | DeadLetterSnapshot
     | Numbered
+    | TransactionCoordinatorSeen
 )
 # What groups are, whatever their partitions; `Forgotten` only in logs of before.
 GroupRecord: TypeAlias = (

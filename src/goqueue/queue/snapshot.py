@@ -41,6 +41,7 @@ from goqueue.queue.records import (
     Reserved,
     Resumed,
     Returned,
+    TransactionCoordinatorSeen,
 )
 
 PART_ENTRIES_MAX: Final = 100  # in one record, which takes less than a millisecond
@@ -103,6 +104,8 @@ class QueueSnapshot:
                     self._queue_walk.keep(queue)
             case RedriveStarted() | DeadLettersRemoved() | DeadLetterSnapshot() | Numbered():
                 return  # that is in the head
+            case TransactionCoordinatorSeen():
+                return
 
     def _keep(self, group_id: GroupId, ranges: Ranges, new: Iterable[Range] = ()) -> None:
         """Messages of a group are going to change; `new` ones to be held."""

@@ -166,12 +166,16 @@ class Host:
         return self.run(self.machine.commit(self.now, request))
 
     def end(
-        self, producer_id: int, epoch: int, *, commits: bool = True, is_bumped: bool = False
+        self,
+        producer_id: int,
+        epoch: int,
+        *,
+        commits: bool = True,
+        is_bumped: bool = False,
+        coordinator_epoch: int = 0,
     ) -> Any:
         """The marker of a transaction's end."""
-        marker = Marker(
-            producer_id, epoch, coordinator_epoch=0, commits=commits, is_bumped=is_bumped
-        )
+        marker = Marker(producer_id, epoch, coordinator_epoch, commits=commits, is_bumped=is_bumped)
         return self.run(self.machine.end_transaction(self.now, GROUP, marker))
 
     def committed(self, topic: str = "orders", partition: int = 0) -> int | None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from goqueue.groups import GroupsConfig
 from goqueue.groups.errors import GroupNotFound
+from goqueue.model.errors import TransactionCoordinatorFenced
 from goqueue.model.ids import TopicName, TopicPartition
 from tests.unit.groups.harness import GROUP, Host, topic
 
@@ -136,3 +137,18 @@ def test_the_group_is_where_the_newest_commit_that_took_effect_left_it(steps):
             stands = [at for where, owner, at in history if where == partition and owner is None]
             assert host.committed(partition=partition) == max(stands, default=None)
     host.check_sliced_snapshots()
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(host):
+    """A late one would end the next transaction of a producer that goes on with its epoch."""
+    host.commit(1, producer_id=1, producer_epoch=0)
+    host.end(1, 0, coordinator_epoch=4)
+    host.end(1, 0, coordinator_epoch=5)  # the new coordinator does not know of the other's success
+    host.commit(2, producer_id=1, producer_epoch=0)
+    host.restart()
+    with pytest.raises(TransactionCoordinatorFenced, match="epoch 4, it is 5 now"):
+        host.end(1, 0, coordinator_epoch=4)
+    assert host.committed() == 1
+    host.end(1, 0, coordinator_epoch=5)
+    assert host.committed() == 2
+    host.check_replay()

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from goqueue.model.errors import TransactionCoordinatorFenced
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicId
 from goqueue.model.markers import Marker
 from goqueue.queue import (
@@ -154,6 +155,21 @@ def test_a_marker_that_is_repeated_leaves_the_next_transaction_alone(bench):
     bench.reserve_for_transaction(second, "1:1:tx")
     bench.submit(lambda machine: machine.end_transaction(bench.now, marker))
     assert bench.state.reserved_ranges("1:1:tx") == ((1, 1),)
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(bench):
+    first, second = bench.lease("ann", 1), bench.lease("ann", 1)
+    old, new = (Marker(1, 0, coordinator_epoch=epoch, commits=True) for epoch in (4, 5))
+    bench.reserve_for_transaction(first, "1:0:tx")
+    bench.submit(lambda machine: machine.end_transaction(bench.now, old))
+    bench.submit(lambda machine: machine.end_transaction(bench.now, new))
+    bench.reserve_for_transaction(second, "1:0:tx")
+    for machine in (bench.machine, bench.replay_snapshot(), bench.replay()):
+        with pytest.raises(TransactionCoordinatorFenced, match="epoch 4, it is 5 now"):
+            machine.end_transaction(bench.now, old)
+    assert bench.state.reserved_ranges("1:0:tx") == ((1, 1),)
+    bench.submit(lambda machine: machine.end_transaction(bench.now, new))
+    assert bench.state.ack_floor == 2
 
 
 def test_what_a_former_version_reserved_goes_to_the_producer(bench):

@@ -111,6 +111,7 @@ STORED = {
     ),
     "numbered": "0182a474797065a86e756d6265726564ad6e6578745f6c656173655f696407",
     "split": "0181a474797065a573706c6974",
+    "coordinator": ("0182a474797065ab636f6f7264696e61746f72a565706f636805"),
 }
 
 # A group's settings with `hand_outs=written`, as `delivery_durability=async` was written at first.

@@ -374,6 +374,8 @@ class Groups:
         until a machine is attached again.  This one is dropped: what it decided and could not
         commit is nobody's state.
         """
+        if self._host is not None:
+            self._host.resign(_not_coordinator)
         self._host = None
         for future in self._parked.values():
             if not future.done():

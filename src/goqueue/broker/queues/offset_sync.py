@@ -47,9 +47,10 @@ class OffsetSync:
                 for each in group.states.values()
                 if self._committed.get(each) != each.ack_floor
             ]
-            if moved and not self._services.groups.host.ahead.has_members(group.group_id):
+            if moved:
                 try:
-                    await self._commit_group(group.group_id, moved)
+                    if not self._services.groups.host.ahead.has_members(group.group_id):
+                        await self._commit_group(group.group_id, moved)
                 except GoQueueError as error:
                     _log.warning("floors not committed", group=group.group_id, problem=str(error))
         known = set(self._queues.table.states())

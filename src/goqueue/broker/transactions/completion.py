@@ -100,16 +100,29 @@ class TransactionCompletion:
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
         self._tasks = tasks
-        for transaction in self._log.ahead.prepared:
-            self.complete(transaction)
+        self.resume()
 
     def stop(self) -> None:
         self._stopped = True
         for end in self._ends.values():
-            end.is_stopped = True
-            end.wake()
-            if end.retry is not None:
-                end.retry.cancel()
+            self._stop(end)
+
+    def resume(self) -> None:
+        """This node coordinates again: complete what was decided, by whomever."""
+        for transaction in self._log.ahead.prepared:
+            self.complete(transaction)
+
+    def resign(self) -> None:
+        """Whoever coordinates now completes what is under way; its callers look for that one."""
+        ends, self._ends = self._ends, {}
+        for end in ends.values():
+            self._stop(end)
+
+    def _stop(self, end: TransactionEnd) -> None:
+        end.is_stopped = True
+        end.wake()
+        if end.retry is not None:
+            end.retry.cancel()
 
     async def wait_ready(self, transactional_id: str) -> None:
         """Return when the next transaction may begin, or at once when that is not in sight."""
@@ -140,7 +153,7 @@ class TransactionCompletion:
             self.complete(transaction)
 
     def _send_when_decided(self, end: TransactionEnd) -> None:
-        if self._stopped:
+        if end.is_stopped:
             return
         try:
             pending = self._log.pending(end.transaction.transactional_id)
@@ -183,7 +196,7 @@ class TransactionCompletion:
 
     def _count_down(self, end: TransactionEnd) -> None:
         end.outstanding -= 1
-        if end.outstanding:
+        if end.outstanding or end.is_stopped:
             return
         if end.unmarked:
             self._retry_later(end, end.problem)

@@ -129,6 +129,22 @@ class Transactions:
                 marker = Marker(*acking[:2], self.host.epoch, commits=False)
                 await self.acks.end(QueueLedger(*place), marker)
 
+    async def lead(self, host: MachineHost[TransactionMachine]) -> None:
+        """This node coordinates transactions again, with the machine as its log says."""
+        self.attach(host)
+        await self._abort_orphans()
+        self._completion.resume()
+
+    def resign(self) -> None:
+        """Another node coordinates transactions, or none while this one is down.
+
+        Whoever waits for a transaction's end is told to look for the coordinator; so is everybody
+        who comes later.  What is durable is completed by whoever coordinates next, and what is not
+        is nobody's state.
+        """
+        self._log.resign()
+        self._completion.resign()
+
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """Complete the transactions that the machine aborted because they took too long."""
         for must_end in ending:

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from goqueue.broker.machine_host import Committed, MachineHost
-from goqueue.model.errors import DiskFull, GoQueueError, ShuttingDown, StorageFailed
+from goqueue.model.errors import (
+    DiskFull,
+    GoQueueError,
+    NotCoordinator,
+    ShuttingDown,
+    StorageFailed,
+)
 from goqueue.model.machine import Decision
 from goqueue.txn import TransactionMachine, TransactionRecord
 
@@ -28,9 +34,22 @@ class TransactionLog:
         self._host = host
         host.ahead.counts = type(host.ahead.counts)()  # counters restart with the process
 
+    def resign(self) -> None:
+        """Another node coordinates transactions; nobody waits for a decision of this one."""
+        if self._host is not None:
+            self._host.resign(_not_coordinator)
+        self._host = None
+        self._pending.clear()
+
+    @property
+    def is_coordinator(self) -> bool:
+        return self._host is not None
+
     @property
     def host(self) -> MachineHost[TransactionMachine]:
-        assert self._host is not None, "the broker is not open"
+        """Raises `NotCoordinator` unless this node coordinates transactions."""
+        if self._host is None:
+            raise _not_coordinator()
         return self._host
 
     @property
@@ -112,6 +131,10 @@ class TransactionLog:
     def _is_durable(self, pending: asyncio.Future[None]) -> bool:
         # `_forget` may be still to come: who waits for what is done waits in an endless loop.
         return pending.done() and pending.exception() is None
+
+
+def _not_coordinator() -> NotCoordinator:
+    return NotCoordinator("this node does not coordinate transactions")
 
 
 def copy_result(done: asyncio.Future[None], target: asyncio.Future[None]) -> None:

@@ -30,7 +30,9 @@ class OrphanedTransactions:
 
     async def end_all(self, partition: Partition) -> None:
         """End all transactions that are open in the partition's log and nowhere else."""
-        if not partition.log.producers.open_transactions or self._log.host.failed is not None:
+        if not partition.log.producers.open_transactions or not self._log.is_coordinator:
+            return
+        if self._log.host.failed is not None:
             return
         if not self._ask_coordinator(partition):
             return

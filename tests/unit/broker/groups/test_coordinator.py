@@ -123,7 +123,7 @@ def test_a_long_poll_ends_when_the_coordinator_resigns():
 
 def test_nobody_is_served_after_the_coordinator_resigned_until_it_has_a_seat_again():
     async def story(broker: Broker) -> None:
-        groups, host = broker.groups, broker.groups.host
+        groups, former = broker.groups, broker.groups.host
         await groups.commit(committing(1))
         groups.resign()
         groups.resign()
@@ -137,7 +137,9 @@ def test_nobody_is_served_after_the_coordinator_resigned_until_it_has_a_seat_aga
         for verb in verbs:
             with pytest.raises(NotCoordinator):
                 await verb()
-        groups.attach(host)
+        with pytest.raises(NotCoordinator):  # also who has found it before
+            await former.read(lambda machine: machine.statistics)
+        await broker.coordinate_groups()
         (fetched,) = await groups.fetch([FetchRequest(group_id=GROUP)])
         assert [each.offset for each in fetched.offsets.values() if each] == [1]
 
