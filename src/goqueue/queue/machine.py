@@ -36,6 +36,7 @@ from goqueue.queue.records import (
     AckFloorMoved,
     DeadLettered,
     DeadLetterSnapshot,
+    DeadLettersPlanned,
     DeadLettersRemoved,
     Extended,
     Finished,
@@ -88,6 +89,8 @@ class QueueMachine:
         self.states: dict[GroupId, PartitionState] = {}
         self.dead_letters = DeadLetterIndex()  # of the partition itself, if it holds dead letters
         self.dead_letters_end = Offset(0)  # all that was written to its dead letters below is noted
+        self.dead_letter_plan: DeadLettersPlanned | None = None  # the last one, written or not
+        self.dead_letter_sequence = 0  # of the next dead letter, with the producer of that plan
         self.next_lease_id = 1
         self._coordinator_epoch = 0  # the newest of the transaction coordinator, by its markers
         self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
@@ -390,11 +393,24 @@ class QueueMachine:
 
     # --- dead letters -----------------------------------------------------------------------------
 
+    def plan_dead_letters(
+        self,
+        where: Where,
+        offsets: Iterable[int],
+        topic: TopicName,
+        producer: tuple[int, int, int],
+    ) -> Decision[QueueRecord, None]:
+        """These are to be written as one batch: of producer id, epoch and sequence as given.
+
+        A plan that was not written is replaced by the next one.
+        """
+        return Decision((DeadLettersPlanned(where, _ranges(offsets), topic, *producer),), None)
+
     def dead_letter(
         self, where: Where, offsets: Iterable[int], topic: TopicName, end: Offset
     ) -> Decision[QueueRecord, None]:
         """Dead messages are written to `topic`, in the same partition, durably and below `end`."""
-        return Decision((DeadLettered(where, ranges_of(sorted(offsets)), topic, end),), None)
+        return Decision((DeadLettered(where, _ranges(offsets), topic, end),), None)
 
     def start_redrive(self, moves: Iterable[Move]) -> Decision[QueueRecord, tuple[Move, ...]]:
         """Dead letters are to go elsewhere; gives the moves without what is no longer there."""
@@ -505,6 +521,9 @@ class QueueMachine:
                 self._shorten(record)
             case Numbered(next_lease_id=next_lease_id):
                 self.next_lease_id = next_lease_id
+            case DeadLettersPlanned(sequence=sequence):
+                self.dead_letter_plan = record
+                self.dead_letter_sequence = sequence
             case TransactionCoordinatorSeen(epoch=epoch):
                 self._coordinator_epoch = epoch
             case RedriveStarted(moves=moves):
@@ -549,6 +568,7 @@ class QueueMachine:
                 dead = [each for each in each_offset(ranges) if state.messages.get(each) == DEAD]
                 state.finish(ranges_of(dead))
                 self.dead_letters_end = end or self.dead_letters_end
+                self._note_written(record)
                 self.table.note_dead(state)
             case AckFloorMoved(floor=floor, fence=fence, adopted_at=adopted_at):
                 state.move_ack_floor(floor, fence)
@@ -556,6 +576,12 @@ class QueueMachine:
                     state.adopted_at = adopted_at
                 self.table.note_dead(state)
         self.watch(state)
+
+    def _note_written(self, record: DeadLettered) -> None:
+        plan = self.dead_letter_plan
+        if plan is not None and (plan.where, plan.ranges) == (record.where, record.ranges):
+            self.dead_letter_sequence += sum(last - first + 1 for first, last in plan.ranges)
+            self.dead_letter_plan = msgspec.structs.replace(plan, ranges=())
 
     def _apply_reservation(self, record: Reserved | ReservationsEnded) -> None:
         where, transactional_id = record.where, record.transactional_id
@@ -600,7 +626,7 @@ class QueueMachine:
         taken = QueueSnapshot(
             self.states,
             (
-                *self._coordinator_seen(),
+                *self._outside_facts(),
                 Numbered(self.next_lease_id),
                 DeadLetterSnapshot(
                     self.topic,
@@ -615,9 +641,13 @@ class QueueMachine:
         self._snapshot = taken
         return self._read(taken)
 
-    def _coordinator_seen(self) -> Iterator[QueueRecord]:
+    def _outside_facts(self) -> Iterator[QueueRecord]:
+        """Of the coordinator of transactions, and the producer of dead letters."""
         if self._coordinator_epoch:
             yield TransactionCoordinatorSeen(self._coordinator_epoch)
+        if self.dead_letter_plan is not None:
+            sequence = self.dead_letter_sequence
+            yield msgspec.structs.replace(self.dead_letter_plan, sequence=sequence)
 
     def _read(self, taken: QueueSnapshot) -> Generator[QueueRecord, None, None]:
         try:
@@ -640,6 +670,10 @@ UNKNOWN: Final = ReceiptUnknown("no such delivery was ever made")
 
 def _deliveries_max(group: QueueGroup, given: int | None) -> int:
     return group.settings.max_deliveries if given is None else given
+
+
+def _ranges(offsets: Iterable[int]) -> Ranges:
+    return ranges_of(sorted(offsets))
 
 
 def _offsets(claims: list[Claim]) -> list[int]:

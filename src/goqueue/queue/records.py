@@ -179,6 +179,21 @@ class MarkedDead(msgspec.Struct, frozen=True, tag="died"):
     cause: Cause | Literal["rejected", "outdated", "unreadable"]
 
 
+class DeadLettersPlanned(msgspec.Struct, frozen=True, tag="dead_letters_planned"):
+    """Dead messages are about to be written to the dead letters, as one batch of this producer.
+
+    Until `DeadLettered` says so, the state of the producer in that partition tells whether they
+    were.  Without ranges: nothing is on its way, in a snapshot.
+    """
+
+    where: Where
+    ranges: Ranges
+    dead_letter_topic: TopicName
+    producer_id: int
+    producer_epoch: int
+    sequence: int  # of the first one
+
+
 class DeadLettered(msgspec.Struct, frozen=True, tag="buried"):
     """The messages are in the dead letters, up to `dead_letters_end` of that partition."""
 
@@ -351,6 +366,7 @@ QueueRecord: TypeAlias = (
     | Reserved
     | ReservationsEnded
     | MarkedDead
+    | DeadLettersPlanned
     | DeadLettered
     | AckFloorMoved
     | LogShortened

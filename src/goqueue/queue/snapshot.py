@@ -21,6 +21,7 @@ from goqueue.queue.records import (
     AckFloorMoved,
     DeadLettered,
     DeadLetterSnapshot,
+    DeadLettersPlanned,
     DeadLettersRemoved,
     DeadMessage,
     Extended,
@@ -104,7 +105,7 @@ class QueueSnapshot:
                     self._queue_walk.keep(queue)
             case RedriveStarted() | DeadLettersRemoved() | DeadLetterSnapshot() | Numbered():
                 return  # that is in the head
-            case TransactionCoordinatorSeen():
+            case TransactionCoordinatorSeen() | DeadLettersPlanned():
                 return
 
     def _keep(self, group_id: GroupId, ranges: Ranges, new: Iterable[Range] = ()) -> None:

@@ -1,31 +1,43 @@
 """Dead messages go to `{topic}.dlq`, each once, whatever happens in between.
 
-    MarkedDead, durable ──> append to the dead letters, durable ──> DeadLettered
-                                  ^
-                                  └── after a crash or an error: look what is there already
+    MarkedDead ── DeadLettersPlanned, durable ──> append, durable ──> DeadLettered
+                       ^                             │
+                       └── not written: plan anew ───┴── after a crash or an error: was it written?
+
+The ledger of a partition is an idempotent producer: a plan names the batch by producer id, epoch
+and sequence, and the partition of dead letters knows what the last one was that it got.  So it is
+known after a crash whether a planned batch is there, without looking for it.  Whoever takes the
+ledger over, after a restart or as its new leader, goes on with a new epoch of the producer: what
+the one before may still send is refused.
 
 A message that cannot be written is neither delivered nor lost: `unwritten` lists it, and the write
 is tried again with growing delays, and whenever a topic is changed.
-
-One task writes, in order.  So dead letters of a partition that were written and are not recorded as
-such come after all recorded ones (`dead_letters_end` of its ledger).  Before it writes, the task
-reads the ids from there on, so that no dead letter is written twice.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+import itertools
+import weakref
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
 import structlog
 
+from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
+from goqueue.log.producers import EPOCH_MAX
 from goqueue.model import batch as batches
-from goqueue.model.errors import GoQueueError, TopicExists, TopicNotFound
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    TopicExists,
+    TopicNotFound,
+)
 from goqueue.model.ids import Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
@@ -38,11 +50,14 @@ from goqueue.queue.dead_letter import (
     to_dead_letter,
 )
 from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.records import DeadMessage, Where
+from goqueue.queue.ranges import each_offset
+from goqueue.queue.records import DeadLettersPlanned, DeadMessage, Where
 
 RETENTION_MS: Final = 336 * HOUR_MS
 HISTORY_BYTES_MAX: Final = 64 * 1024  # room for our headers beside the largest message
 WRITE_MESSAGES_MAX: Final = 100
+SEQUENCE_MAX: Final = 2**31 - 1
+NOWHERE: Final = Offset(0)  # the end of what was not written
 RETRY_SECONDS: Final = 1.0  # twice as long after each failure, up to …
 RETRY_SECONDS_MAX: Final = 30.0
 
@@ -69,7 +84,8 @@ class DeadLetterWriter:
         self._clock = services.environment.clock
         self._queues = queues
         self._wanted = asyncio.Event()
-        self._sure: set[tuple[str, int]] = set()  # partitions where nothing is written and unnoted
+        # Those that this task planned for: their producer's epoch is its own.
+        self._own: weakref.WeakSet[Ledger] = weakref.WeakSet()
         self._failures: dict[PartitionState, _Failure] = {}
 
     def wake(self) -> None:
@@ -135,7 +151,6 @@ class DeadLetterWriter:
 
     def _note_failure(self, state: PartitionState, problem: str) -> None:
         where, before = state.where, self._failures.get(state)
-        self._sure.discard((dead_letter_topic(where.topic), where.partition))
         seconds = RETRY_SECONDS
         if before is not None:
             seconds = min(2 * before.retry_seconds, RETRY_SECONDS_MAX)
@@ -156,22 +171,84 @@ class DeadLetterWriter:
             where = state.where
             _log.info("dead letters written", topic=where.topic, partition=where.partition)
 
-    async def _write_some(self, state: PartitionState, messages: Sequence[DeadMessage]) -> None:
+    async def _write_some(self, state: PartitionState, dead: Sequence[DeadMessage]) -> None:
         where, ledger = state.where, self._queues.ledger_of(state)
         if ledger is None:
-            return  # the topic is deleted, or the group
-        await ledger.settled()  # or a crash would deliver the message again
-        records = await self._records(state, messages)
-        topic = TopicName(dead_letter_topic(where.topic))
-        end = Offset(0)
-        if records:
-            target = await self._target(where, topic)
-            end = await self._write(target, ledger.ahead.dead_letters_end, where, messages, records)
+            return  # the topic is deleted, the group, or another node leads
+        await self._finish_plan(ledger)
+        messages = {int(each.offset): each for each in dead if each.offset in state.dead}
+        records = await self._records(state, list(messages.values()))
+        name = TopicName(dead_letter_topic(where.topic))
+        await self._note(ledger, where, messages.keys() - records.keys(), name)
+        if not records:
+            return
+        target = await self._target(where, name)
+        if ledger.ahead.dead_letter_plan is None:
+            await self._take_over(ledger, where, target, records)
+        found = {
+            offset: to_dead_letter(where, messages[offset], record)
+            for offset, record in sorted(records.items())
+        }
+        for some in _runs(found, target.log.settings.max_message_bytes):
+            await self._write(ledger, where, target, some)
+
+    async def _note(
+        self,
+        ledger: Ledger,
+        where: Where,
+        offsets: Collection[int],
+        topic: str,
+        end: Offset = NOWHERE,
+    ) -> None:
+        """They are among the dead letters, durably, or gone."""
+        if offsets:
+            name = TopicName(topic)
+            await ledger.submit(lambda machine: machine.dead_letter(where, offsets, name, end))
+
+    async def _finish_plan(self, ledger: Ledger) -> None:
+        """Note the last batch if it was written; if not, what is in it is planned anew."""
+        plan = ledger.ahead.dead_letter_plan
+        if plan is None or not plan.ranges:
+            return
+        if plan.where.group_id not in ledger.ahead.states:
+            self._own.discard(ledger)  # nobody asks any more: begin with a new epoch
+            return
+        target = await self._target(plan.where, plan.dead_letter_topic)
+        target.check_leader()
+        if not _was_written(target, plan):
+            return
+        end = target.log.end_offset
+        await target.committed(Offset(end - 1))
+        await self._note(ledger, plan.where, list(each_offset(plan.ranges)), target.topic, end)
+
+    async def _write(
+        self, ledger: Ledger, where: Where, target: Partition, records: dict[int, Record]
+    ) -> None:
+        """One batch of dead letters, by the messages' offsets: planned, appended and noted."""
+        topic, producer = TopicName(target.topic), await self._next_producer(ledger)
         await ledger.submit(
-            lambda machine: machine.dead_letter(
-                where, [each.offset for each in messages], topic, end
-            )
+            lambda machine: machine.plan_dead_letters(where, records, topic, producer)
         )
+        self._own.add(ledger)
+        target.check_enough_replicas()
+        now = self._clock.now()
+        data = encode_batch(list(records.values()), now, producer)
+        try:
+            last = target.append(data, batches.verified_headers(data), now).last_offset
+        except (OutOfOrderSequence, InvalidProducerEpoch):  # the target lost its end, say
+            self._own.discard(ledger)
+            raise
+        await target.committed(last)
+        await self._note(ledger, where, records.keys(), topic, Offset(last + 1))
+
+    async def _next_producer(self, ledger: Ledger) -> tuple[int, int, int]:
+        """Producer id, epoch and sequence of the ledger's next batch."""
+        plan, sequence = ledger.ahead.dead_letter_plan, ledger.ahead.dead_letter_sequence
+        if plan is None or plan.producer_epoch >= EPOCH_MAX - 1:
+            return await self._services.reserve_producer_id(), 0, 0
+        if ledger in self._own and sequence < SEQUENCE_MAX - WRITE_MESSAGES_MAX:
+            return plan.producer_id, plan.producer_epoch, sequence
+        return plan.producer_id, plan.producer_epoch + 1, 0
 
     async def _records(
         self, state: PartitionState, messages: Sequence[DeadMessage]
@@ -209,42 +286,20 @@ class DeadLetterWriter:
             await self._services.add_partitions(name, source.partitions)
         return await self._services.partition(name, where.partition)
 
-    async def _write(
-        self,
-        target: Partition,
-        noted_end: Offset,
-        where: Where,
-        messages: Sequence[DeadMessage],
-        records: dict[int, Record],
-    ) -> Offset:
-        """Append those that are not there yet; gives the offset behind all of them, durable."""
-        place = (target.topic, target.index)
-        written: set[str] = set()
-        if place not in self._sure:
-            await target.flush_visible()
-            written = await self._read_written_ids(target, noted_end)
-        missing = [
-            to_dead_letter(where, message, records[message.offset])
-            for message in messages
-            if message.offset in records and dead_letter_id(where, message.offset) not in written
-        ]
-        end = target.log.end_offset
-        if missing:
-            self._sure.discard(place)  # until that is durable
-            last = self._append(target, missing)
-            await target.committed(last)
-            end = Offset(last + 1)
-        self._sure.add(place)
-        return end
+    async def _take_over(
+        self, ledger: Ledger, where: Where, target: Partition, records: dict[int, Record]
+    ) -> None:
+        """Leave out of `records` what a former version wrote and did not note.
 
-    def _append(self, target: Partition, messages: list[Record]) -> Offset:
-        target.check_enough_replicas()
-        now = self._clock.now()
-        last = Offset(-1)
-        for some in split_by_size(messages, target.log.settings.max_message_bytes):
-            data = encode_batch(some, now)
-            last = target.append(data, batches.verified_headers(data), now).last_offset
-        return last
+        It had no producer: the ids of dead letters behind all noted ones tell.  A ledger does so
+        until its first plan.
+        """
+        await target.flush_visible()
+        written = await self._read_written_ids(target, ledger.ahead.dead_letters_end)
+        found = [offset for offset in records if dead_letter_id(where, offset) in written]
+        await self._note(ledger, where, found, target.topic, target.log.end_offset)
+        for offset in found:
+            del records[offset]
 
     async def _read_written_ids(self, target: Partition, noted_end: Offset) -> set[str]:
         """The ids of dead letters that were written and are not recorded as such."""
@@ -257,6 +312,22 @@ class DeadLetterWriter:
                 histories = map(read_failure_history, block.records)
                 found.update(each.dead_letter_id for each in histories if each is not None)
         return found
+
+
+def _was_written(target: Partition, plan: DeadLettersPlanned) -> bool:
+    """As the partition knows from what it got, durable or not."""
+    producer = target.log.producers.find(plan.producer_id)
+    if producer is None or producer.epoch != plan.producer_epoch or not producer.batches:
+        return False
+    return producer.batches[-1].last_sequence >= plan.sequence
+
+
+def _runs(records: dict[int, Record], bytes_max: int) -> Iterator[dict[int, Record]]:
+    """Those that fit into a batch."""
+    rest = iter(records.items())
+    for some in split_by_size(list(records.values()), bytes_max):
+        if some:
+            yield dict(itertools.islice(rest, len(some)))
 
 
 def _slices(messages: Sequence[DeadMessage]) -> Iterator[Sequence[DeadMessage]]:

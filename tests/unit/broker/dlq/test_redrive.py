@@ -11,6 +11,7 @@ from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.model.errors import BatchTooLarge
 from goqueue.model.ids import Offset, TopicName
 from goqueue.queue.records import Move
+from goqueue.testing.sim import SimDisk
 from tests.unit.broker.dlq.test_browse import reject_all
 from tests.unit.broker.dlq.test_writer import ODD
 from tests.unit.broker.queue_world import Bench, numbered, play, values
@@ -102,6 +103,9 @@ def test_who_asked_may_leave_meanwhile():
         letters = bench.queues.dead_letters
         await bench.publish("jobs", *numbered(10))
         await reject_all(bench)
+        disk = bench.broker.environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.slow_syncs(0.001, 0.002)
         asking = asyncio.create_task(letters.redrive("jobs"))  # rule-ok: who leaves
         while not any(
             box.moves for box in [each.ahead.dead_letters for each in bench.queues.ledgers]

@@ -1,13 +1,24 @@
 """Dead letters are written with their story, whatever their size."""
 
+from typing import Any
+
+import pytest
 import structlog
 
+from goqueue.broker.dlq.writer import DeadLetterWriter
 from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.model import batch as batches
 from goqueue.model.errors import PolicyViolation
+from goqueue.model.ids import GroupId, Offset, TopicName
+from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
-from goqueue.queue import QueueSettings, Settled
+from goqueue.queue import QueueSettings, Settled, Where
+from goqueue.queue.dead_letter import encode_batch, to_dead_letter
+from goqueue.queue.records import DeadMessage
+from tests.unit.broker.brokers import NOW
 from tests.unit.broker.dlq.test_browse import reject_all
 from tests.unit.broker.queue_world import Bench, numbered, play, values
+from tests.unit.broker.queues.test_ledgers import lead, lose
 
 ODD = OutgoingMessage(
     b"\xff\x00value",
@@ -106,3 +117,99 @@ def test_a_dead_letter_that_cannot_be_written_is_kept_told_and_written_when_it_c
         assert bench.queues.unwritten_dead_letters() == []
 
     play(scenario, settings=QueueSettings(visibility_ms=HOUR_MS))
+
+
+# --- exactly once ---------------------------------------------------------------------------------
+
+
+async def producer_of_dead_letters(bench: Bench) -> tuple[int, int, int]:
+    """Producer id, epoch, and the sequence of the last dead letter."""
+    partition = await bench.broker.partition("jobs.dlq", 0)
+    (producer,) = partition.log.producers.all()
+    return producer.producer_id, producer.epoch, producer.batches[-1].last_sequence
+
+
+async def reject_one(bench: Bench, value: bytes) -> None:
+    await bench.publish("jobs", value)
+    await reject_all(bench)
+
+
+def test_a_ledger_is_the_idempotent_producer_of_its_dead_letters(monkeypatch):
+    async def scenario(bench: Bench) -> None:
+        await reject_one(bench, b"0")
+
+        async def refuse(*_: object) -> None:
+            raise AssertionError("nobody looks for what the producer's state tells")
+
+        monkeypatch.setattr(DeadLetterWriter, "_read_written_ids", refuse)
+        producer_id, *_ = await producer_of_dead_letters(bench)
+        await reject_one(bench, b"1")
+        await reject_one(bench, b"2")
+        assert await producer_of_dead_letters(bench) == (producer_id, 0, 2)
+
+    play(scenario)
+
+
+def test_a_ledger_that_is_led_again_goes_on_with_a_new_epoch():
+    async def scenario(bench: Bench) -> None:
+        await reject_one(bench, b"0")
+        lose(bench)
+        await lead(bench)
+        await reject_one(bench, b"1")
+        assert (await producer_of_dead_letters(bench))[1:] == (1, 0)
+        assert await bench.queues.dead_letters.count("jobs") == 2
+
+    play(scenario)
+
+
+def test_a_batch_that_was_written_and_not_noted_is_not_written_again():
+    async def scenario(bench: Bench) -> None:
+        await reject_one(bench, b"0")
+        note, notes = DeadLetterWriter._note, []
+
+        async def lose_the_lead(*call: Any) -> None:
+            notes.append(call)
+            if len(notes) == 2:  # of nothing that is gone, and then of the batch
+                lose(bench)
+            await note(*call)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DeadLetterWriter, "_note", lose_the_lead)
+            await reject_one(bench, b"1")
+        assert len((await bench.broker.partition("jobs.dlq", 0)).log.producers.all()) == 1
+        await lead(bench)
+        await bench.sleep(60)
+        assert await bench.queues.dead_letters.count("jobs") == 2
+        assert bench.queues.unwritten_dead_letters() == []
+
+    play(scenario)
+
+
+def test_dead_letters_go_on_when_their_topic_is_another_one():
+    async def scenario(bench: Bench) -> None:
+        await reject_one(bench, b"0")
+        await bench.broker.delete_topic("jobs.dlq")
+        await reject_one(bench, b"1")
+        await reject_one(bench, b"2")
+        assert await bench.queues.dead_letters.count("jobs") == 2
+
+    play(scenario)
+
+
+def test_what_a_former_version_wrote_and_did_not_note_is_not_written_again():
+    """It had no producer."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.broker.create_topic("jobs.dlq", partitions=1)
+        await bench.publish("jobs", b"0", b"1")
+        where = Where(GroupId("workers"), TopicName("jobs"), 0)
+        dead = DeadMessage(Offset(0), "rejected", "bad", "ann", 1, 0, NOW, NOW, NOW)
+        target = await bench.broker.partition("jobs.dlq", 0)
+        data = encode_batch([to_dead_letter(where, dead, Record(0, NOW, None, b"0"))], NOW)
+        target.append(data, batches.verified_headers(data), NOW)
+        await reject_all(bench)
+        assert await bench.queues.dead_letters.count("jobs") == 2
+        await reject_one(bench, b"2")
+        assert await bench.queues.dead_letters.count("jobs") == 3
+
+    play(scenario)
