@@ -40,15 +40,18 @@ from goqueue.broker.transactions.orphans import OrphanedTransactions
 from goqueue.cluster import (
     Metadata,
     MetadataRecord,
+    PartitionChanged,
     SettingsChanged,
     Topic,
     TopicDeleted,
     controller,
 )
 from goqueue.cluster.consensus import ConsensusLog
+from goqueue.cluster.metadata import PartitionState, role_of
+from goqueue.cluster.replication import Role
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
-from goqueue.model.config import Config
+from goqueue.model.config import Address, Config
 from goqueue.model.errors import (
     CorruptData,
     GoQueueError,
@@ -213,6 +216,19 @@ class Broker:
         """This node leads `__transactions` again, after its coordinator had resigned."""
         await self.transactions.lead(await self._open_transactions())
 
+    async def announce(self, addresses: Mapping[str, Address], machine: str) -> None:
+        """Where this node listens, by listener, for clients that ask any node."""
+        cluster = self.config.cluster
+        await self._host.submit_or_defer(
+            lambda metadata: controller.announce_node(
+                metadata,
+                NodeId(self.config.node_id),
+                addresses=addresses,
+                rack=cluster.rack,
+                machine=cluster.machine or machine,
+            )
+        )
+
     async def _open_controller(self, node: NodeFile) -> Controller:
         log = await self._metadata_log()
         controller = Controller(
@@ -235,7 +251,8 @@ class Broker:
         return controller
 
     def _bind_topics(self, metadata: Metadata) -> None:
-        """Not to the image itself: threads of the disk ask, too."""
+        """Not to the image itself: threads of the disk ask, too, and so does whoever applies."""
+        self.partitions.role_of = partial(self._role_of, metadata)
         self.partitions.topic_exists = metadata.has_id
         self.partitions.topic_was_deleted = metadata.deleted.__contains__
 
@@ -245,8 +262,13 @@ class Broker:
         for topic in before.topics.values():
             if not after.has_id(topic.topic_id):
                 self.partitions.abandon(topic)
-            elif after.topic_by_id(topic.topic_id).settings != topic.settings:
+                continue
+            if after.topic_by_id(topic.topic_id).settings != topic.settings:
                 self.partitions.apply_settings(after.topic_by_id(topic.topic_id))
+            states = before.partitions.of(topic.topic_id)
+            for index, state in enumerate(states):
+                if after.partition(topic.topic_id, index) != state:
+                    self._change_role(after, topic.topic_id, index)
 
     async def _metadata_log(self) -> ConsensusLog:
         quorum = parse_quorum(self.config.cluster.quorum)
@@ -385,8 +407,13 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
         may_look_alike: bool = False,
+        replication_factor: int | None = None,
+        assignments: Sequence[Sequence[NodeId]] | None = None,
     ) -> Topic:
-        """With `may_look_alike` also when its name differs from another's only by '.' and '_'."""
+        """With `may_look_alike` also when its name differs from another's only by '.' and '_'.
+
+        `assignments` are the nodes of each partition's replicas; without them they are chosen.
+        """
         checked = topic_name(name)
         if is_internal(checked):
             raise PolicyViolation(f"{name!r}: names that start with __ are the broker's own")
@@ -408,6 +435,8 @@ class Broker:
                 settings=settings or {},
                 now=self._clock.now(),
                 may_look_alike=may_look_alike,
+                replication_factor=replication_factor,
+                assignments=assignments,
             )
 
         if validate_only:
@@ -429,15 +458,22 @@ class Broker:
             return await self.create_topic(name)
         return self.topic(name)
 
-    async def add_partitions(self, name: str, count: int, *, validate_only: bool = False) -> Topic:
-        """Grow the topic to `count` partitions in all."""
+    async def add_partitions(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[NodeId]] | None = None,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Grow the topic to `count` partitions in all; `assignments` are of the new ones."""
+
+        def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
+            return controller.add_partitions(metadata, name, count, assignments)
+
         if validate_only:
-            return await self._host.read(
-                lambda metadata: controller.add_partitions(metadata, name, count).reply
-            )
-        topic = await self._change(
-            lambda metadata: controller.add_partitions(metadata, name, count)
-        )
+            return await self._host.read(lambda metadata: decide(metadata).reply)
+        topic = await self._change(decide)
         await self._tell_groups()
         _log.info("partitions added", topic=name, partitions=count)
         return topic
@@ -491,6 +527,8 @@ class Broker:
         metadata.apply(record)
         if isinstance(record, SettingsChanged):
             self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))
+        elif isinstance(record, PartitionChanged):
+            self._change_role(metadata, record.topic_id, record.partition)
 
     def _note_data_removed(self, topic_id: TopicId) -> None:
         with contextlib.suppress(GoQueueError):  # noted after the next start
@@ -506,6 +544,26 @@ class Broker:
         self.queues.retry_dead_letters()
 
     # --- partitions -------------------------------------------------------------------------------
+
+    def _role_of(self, metadata: Metadata, topic_id: TopicId | None, index: int) -> Role | None:
+        """None: this node has the only replica, and always had.  Its logs need not note epochs."""
+        node_id = NodeId(self.config.node_id)
+        state = None if topic_id is None else metadata.partitions.find(topic_id, index)
+        if state is None or (state.replicas == (node_id,) and not state.partition_epoch):
+            return None
+        return role_of(state, node_id)
+
+    def _change_role(self, metadata: Metadata, topic_id: TopicId, index: int) -> None:
+        role = metadata.role(NodeId(self.config.node_id), topic_id, index)
+        _ = self.partitions.change_role(metadata.topic_by_id(topic_id), index, role)
+
+    async def change_partition(
+        self, decide: Callable[[Metadata], Decision[MetadataRecord, PartitionState]]
+    ) -> PartitionState:
+        """By a verb of the controller: another leader, say.  It shows when this returns."""
+        state = await self._host.submit(decide)
+        self._image.catch_up()
+        return state
 
     async def partition(self, topic: str, index: int) -> Partition:
         return await self.partitions.get(self.metadata.topic(topic), index)

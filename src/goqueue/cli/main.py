@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "server": "Broker",
     "version": "Broker",
     "doctor": "Broker",
+    "cluster": "Broker",
     "backup": "Broker",
     "restore": "Broker",
     "topic": "Topics and messages",

@@ -173,6 +173,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory. `etcd://HOST:PORT,HOST:PORT`: in etcd, for a node whose metadata must outlive its
     disk; `etcds://` over TLS. A path is the prefix of all keys (`/goqueue`): one for each cluster.
     A data directory stays with what it was first started with. See docs/guides/quorum.md."""
+    rack: str = ""
+    """Where this node stands: a rack, a room, a zone. Replicas are put in different ones."""
+    machine: str = ""
+    """The machine that this node runs on. Nodes of one machine fail together, so replicas are put
+    on different ones. Empty: the host's name."""
     etcd_user: str = ""
     """Name of a user of etcd, when etcd asks for one."""
     etcd_password_file: str = ""

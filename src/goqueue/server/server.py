@@ -6,6 +6,7 @@ lock the data directory ─> open the broker ─> start the listeners ─> ready
 import asyncio
 import contextlib
 import os
+import platform
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,7 +16,7 @@ import structlog
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
-from goqueue.model.config import RELOADABLE, Address, Config, differences, reloaded
+from goqueue.model.config import RELOADABLE, Address, Config, differences, parse_address, reloaded
 from goqueue.runtime import Environment, real_environment
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
@@ -106,6 +107,7 @@ async def running_node(
                 await kafka.start(tasks)
                 await http.start(tasks)
                 kafka.http_address = http.address
+                await broker.announce(_addresses(config, kafka, http), platform.node())
                 http.ready = True
                 node = Node(broker, kafka, http, server_log)
                 _log.info("ready", kafka=str(node.kafka), http=str(node.http), **_since(started))
@@ -120,6 +122,17 @@ async def running_node(
         lock.release()
         if broker is not None and stopping > started:
             _log.info("stopped", is_clean=broker.partitions.closed_cleanly, **_since(stopping))
+
+
+def _addresses(config: Config, kafka: KafkaListener, http: HttpListener) -> dict[str, Address]:
+    """As clients are told to connect, by listener."""
+    return {
+        name: parse_address(advertised) if advertised else listener
+        for name, advertised, listener in (
+            ("kafka", config.kafka.advertised, kafka.address),
+            ("http", config.http.advertised, http.address),
+        )
+    }
 
 
 def _tell_start(config: Config) -> None:

@@ -617,9 +617,9 @@ def test_a_fenced_node_is_given_replicas_and_is_not_in_sync():
 @pytest.mark.parametrize(
     ("more", "error", "text"),
     [
-        ({"replication_factor": 4}, InvalidReplication, "factor 4: 3 nodes"),
+        ({"replication_factor": 4}, InvalidReplication, "factor 4, and there are 3 nodes"),
         ({"assignments": [[1], [2]]}, InvalidReplicaAssignment, "2 lists"),
-        ({"assignments": [[1, 9]]}, InvalidReplicaAssignment, "no node 9"),
+        ({"assignments": [[1, 9]]}, InvalidReplicaAssignment, "only nodes 1, 2, 3"),
         ({"assignments": [[1, 1]]}, InvalidReplicaAssignment, "named twice"),
         ({"assignments": [[]]}, InvalidReplicaAssignment, "at least one"),
     ],

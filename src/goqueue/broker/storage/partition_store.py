@@ -380,7 +380,7 @@ class Partitions:
             raise TopicNotFound(f"topic {partition.topic!r} was deleted")
 
     def leader_epoch(self, topic: Topic, index: int) -> Epoch:
-        """That of its role; of a partition that is not open, what it was when it was created."""
+        """That of its role; the first one, if it is not open."""
         partition = self._open.get((topic.name, index))
         return FIRST_EPOCH if partition is None else partition.leader_epoch
 

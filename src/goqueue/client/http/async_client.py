@@ -9,12 +9,14 @@ from typing import Self, TypeVar
 
 import httpx
 
+from goqueue.api.cluster import TopicPlaces
 from goqueue.api.groups import GroupSummary
 from goqueue.api.messages import PublishResult
 from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
+from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import topics as topic_calls
@@ -89,6 +91,23 @@ class AsyncClient:
     version = async_verb(topic_calls.version)
     health = async_verb(topic_calls.health)
     stats = async_verb(topic_calls.stats)
+
+    # --- the cluster ------------------------------------------------------------------------------
+
+    cluster_state = async_verb(cluster_calls.cluster_state)
+    cluster_health = async_verb(cluster_calls.cluster_health)
+    cluster_nodes = async_verb(cluster_calls.cluster_nodes)
+    cluster_quorum = async_verb(cluster_calls.cluster_quorum)
+    partition_info = async_verb(cluster_calls.partition_info)
+
+    async def topic_places(self) -> list[TopicPlaces]:
+        """Where the partitions of all topics are, by name."""
+        page = await self.send(cluster_calls.topic_places())
+        found = page.topics
+        while page.next_after:
+            page = await self.send(cluster_calls.topic_places(page.next_after))
+            found = found + page.topics
+        return found
 
     # --- topics -----------------------------------------------------------------------------------
 

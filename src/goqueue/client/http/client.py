@@ -9,11 +9,13 @@ from typing import Self, TypeVar
 
 import httpx
 
+from goqueue.api.cluster import TopicPlaces
 from goqueue.api.groups import GroupSummary
 from goqueue.api.messages import PublishResult
 from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
+from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import topics as topic_calls
@@ -89,6 +91,23 @@ class Client:
     version = verb(topic_calls.version)
     health = verb(topic_calls.health)
     stats = verb(topic_calls.stats)
+
+    # --- the cluster ------------------------------------------------------------------------------
+
+    cluster_state = verb(cluster_calls.cluster_state)
+    cluster_health = verb(cluster_calls.cluster_health)
+    cluster_nodes = verb(cluster_calls.cluster_nodes)
+    cluster_quorum = verb(cluster_calls.cluster_quorum)
+    partition_info = verb(cluster_calls.partition_info)
+
+    def topic_places(self) -> list[TopicPlaces]:
+        """Where the partitions of all topics are, by name."""
+        page = self.send(cluster_calls.topic_places())
+        found = page.topics
+        while page.next_after:
+            page = self.send(cluster_calls.topic_places(page.next_after))
+            found = found + page.topics
+        return found
 
     # --- topics -----------------------------------------------------------------------------------
 

@@ -12,7 +12,12 @@ from goqueue.cluster.controller.configs import (
 from goqueue.cluster.controller.features import set_feature_level
 from goqueue.cluster.controller.ids import name_cluster, reserve_producer_ids
 from goqueue.cluster.controller.isr import IsrChange, alter_partition
-from goqueue.cluster.controller.leadership import elect_leader, hand_over, prefer_leaders
+from goqueue.cluster.controller.leadership import (
+    ElectionType,
+    elect_leader,
+    hand_over,
+    prefer_leaders,
+)
 from goqueue.cluster.controller.node_states import (
     drain_node,
     fence_node,
@@ -21,7 +26,11 @@ from goqueue.cluster.controller.node_states import (
 )
 from goqueue.cluster.controller.placement import default_replication_factor
 from goqueue.cluster.controller.reassignment import cancel_reassignment, reassign
-from goqueue.cluster.controller.registration import Registration, register_node
+from goqueue.cluster.controller.registration import (
+    Registration,
+    announce_node,
+    register_node,
+)
 from goqueue.cluster.controller.topics import (
     add_partitions,
     change_settings,
@@ -31,10 +40,12 @@ from goqueue.cluster.controller.topics import (
 )
 
 __all__ = [
+    "ElectionType",
     "IsrChange",
     "Registration",
     "add_partitions",
     "alter_partition",
+    "announce_node",
     "cancel_reassignment",
     "change_broker_config",
     "change_group_config",

@@ -9,13 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.cluster.metadata import Metadata, Node, NodeTable, PartitionState, placed
+from goqueue.cluster.metadata import (
+    Metadata,
+    Node,
+    NodeTable,
+    PartitionState,
+    Placements,
+    placed,
+    written,
+)
 from goqueue.model.errors import InvalidReplicaAssignment, InvalidReplication
 from goqueue.model.ids import NodeId
 
 REPLICATION_FACTOR: Final = 3  # by default, if there are so many machines
-
-Placements = tuple[PartitionState, ...]
 
 
 def default_replication_factor(nodes: NodeTable) -> int:
@@ -28,15 +34,14 @@ def place(metadata: Metadata, partitions: int, replication_factor: int) -> Place
     """Raises `InvalidReplication` when there are too few nodes."""
     usable = _usable(metadata.nodes)
     if not 1 <= replication_factor <= len(usable):
-        raise InvalidReplication(
-            f"replication factor {replication_factor}: {len(usable)} nodes can hold replicas"
-        )
+        there = "is one node" if len(usable) == 1 else f"are {len(usable)} nodes"
+        raise InvalidReplication(f"replication factor {replication_factor}, and there {there}")
     if not any(node.state == "active" for node in usable):
         raise InvalidReplication("no node answers that could lead the partitions")
     if len(usable) == 1:
-        return (placed((usable[0].node_id,)),) * partitions
+        return (placed((usable[0].node_id,)),)
     choice = _Choice(metadata, usable)
-    return tuple(choice.place(replication_factor) for _ in range(partitions))
+    return written([choice.place(replication_factor) for _ in range(partitions)])
 
 
 def place_as_told(
@@ -51,7 +56,7 @@ def place_as_told(
         raise InvalidReplicaAssignment("partitions of one topic have equally many replicas")
     for replicas in assignments:
         check_replicas(metadata.nodes, replicas)
-    return tuple(_as_told(metadata.nodes, tuple(each)) for each in assignments)
+    return written([_as_told(metadata.nodes, tuple(each)) for each in assignments])
 
 
 def check_replicas(nodes: NodeTable, replicas: Sequence[NodeId]) -> None:
@@ -60,12 +65,10 @@ def check_replicas(nodes: NodeTable, replicas: Sequence[NodeId]) -> None:
     if len(set(replicas)) < len(replicas):
         raise InvalidReplicaAssignment(f"replicas {list(replicas)}: a node is named twice")
     there = {node.node_id for node in nodes.members}
-    missing = sorted(set(replicas) - there)
-    if missing:
-        raise InvalidReplicaAssignment(
-            f"replicas {list(replicas)}: there is no node {missing[0]}; the nodes are"
-            f" {sorted(there)}"
-        )
+    if not set(replicas) <= there:
+        known = ", ".join(map(str, sorted(there)))
+        only = f"is only node {known}" if len(there) == 1 else f"are only nodes {known}"
+        raise InvalidReplicaAssignment(f"replicas on nodes {list(replicas)}; there {only}")
 
 
 def _as_told(nodes: NodeTable, replicas: tuple[NodeId, ...]) -> PartitionState:

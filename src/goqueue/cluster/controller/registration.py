@@ -64,13 +64,36 @@ def register_node(
     problem = None if known is None or is_same_disk else _problem_of_disk(known, node)
     if problem is not None:
         _refuse_last_replicas(metadata, node.node_id, problem)
-    record = _record(node, metadata.nodes.next_epoch(), state)
+    record = _record(_completed(node, known), metadata.nodes.next_epoch(), state)
     changes = _changes(metadata, record, has_lost_data=problem is not None)
     is_live = state in ("active", "draining")
     records: list[MetadataRecord] = [record, *changes] if is_live else [*changes, record]
     if metadata.unplaced:
         records.append(TopicsPlaced(_owner_of_unplaced(metadata, node.node_id)))
     return Decision(records, Node.of(record))
+
+
+def announce_node(
+    metadata: Metadata,
+    node_id: NodeId,
+    *,
+    addresses: Mapping[str, Address],
+    rack: str = "",
+    machine: str = "",
+) -> Decision[MetadataRecord, None]:
+    """Where the node can be reached, once it listens; the registration stays the same one."""
+    node = metadata.nodes.at(node_id)
+    told = msgspec.structs.replace(node, addresses=dict(addresses), rack=rack, machine=machine)
+    return Decision(() if told == node else (told.record,), None)
+
+
+def _completed(node: Registration, known: Node | None) -> Registration:
+    """What it does not say yet is as it was."""
+    if known is None or node.addresses:
+        return node
+    return msgspec.structs.replace(
+        node, addresses=known.addresses, rack=known.rack, machine=known.machine
+    )
 
 
 def _record(node: Registration, epoch: NodeEpoch, state: NodeState) -> NodeRegistered:
@@ -116,6 +139,8 @@ def _changes(
     metadata: Metadata, record: NodeRegistered, *, has_lost_data: bool
 ) -> list[MetadataRecord]:
     node_id, is_live = record.node_id, record.state in ("active", "draining")
+    if is_live and not has_lost_data and metadata.partitions.is_all_led_by(node_id):
+        return []  # as everything below finds, at every start of a single broker
     lost = (node_id,) if has_lost_data else ()
 
     def is_available(other: NodeId) -> bool:

@@ -6,7 +6,6 @@ import msgspec
 
 from goqueue.cluster.controller.changes import void_elrs
 from goqueue.cluster.controller.placement import (
-    Placements,
     default_replication_factor,
     place,
     place_as_told,
@@ -15,6 +14,7 @@ from goqueue.cluster.metadata import (
     Metadata,
     MetadataRecord,
     PartitionsAdded,
+    Placements,
     ReplicaGone,
     SettingsChanged,
     Topic,
@@ -22,7 +22,13 @@ from goqueue.cluster.metadata import (
     TopicDeleted,
     merged,
 )
-from goqueue.model.errors import InvalidPartitions, InvalidSetting, PolicyViolation, TopicExists
+from goqueue.model.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidSetting,
+    PolicyViolation,
+    TopicExists,
+)
 from goqueue.model.ids import NodeId, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.settings import stored_text
@@ -66,8 +72,9 @@ def _placed(
         return place_as_told(metadata, assignments, partitions)
     if not metadata.nodes:  # of a data directory that is repaired: its node has yet to register
         return ()
-    factor = replication_factor or default_replication_factor(metadata.nodes)
-    return place(metadata, partitions, factor)
+    if replication_factor is None:
+        replication_factor = default_replication_factor(metadata.nodes)
+    return place(metadata, partitions, replication_factor)
 
 
 def add_partitions(
@@ -82,6 +89,8 @@ def add_partitions(
         )
     _check_partitions(metadata, partitions)
     count, factor = partitions - topic.partitions, topic.replication_factor
+    if any(len(each) != factor for each in assignments or ()):
+        raise InvalidReplicaAssignment(f"the topic has replication factor {factor}")
     placements = _placed(metadata, count, factor, assignments)
     record = PartitionsAdded(topic.topic_id, partitions, placements)
     return Decision((record,), msgspec.structs.replace(topic, partitions=partitions))

@@ -2,7 +2,7 @@
 
 from goqueue.cluster.metadata.machine import Metadata
 from goqueue.cluster.metadata.nodes import Node, NodeTable
-from goqueue.cluster.metadata.partitions import PartitionTable, placed, role_of
+from goqueue.cluster.metadata.partitions import PartitionTable, placed, role_of, written
 from goqueue.cluster.metadata.records import (
     NO_LEADER,
     ClusterNamed,
@@ -18,6 +18,7 @@ from goqueue.cluster.metadata.records import (
     PartitionChanged,
     PartitionsAdded,
     PartitionState,
+    Placements,
     ProducerIdsReserved,
     ReplicaGone,
     SettingsChanged,
@@ -46,6 +47,7 @@ __all__ = [
     "PartitionState",
     "PartitionTable",
     "PartitionsAdded",
+    "Placements",
     "ProducerIdsReserved",
     "ReplicaGone",
     "SettingsChanged",
@@ -56,4 +58,5 @@ __all__ = [
     "merged",
     "placed",
     "role_of",
+    "written",
 ]

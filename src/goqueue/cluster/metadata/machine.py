@@ -12,7 +12,7 @@ import msgspec
 
 from goqueue.cluster.metadata import records
 from goqueue.cluster.metadata.nodes import Node, NodeTable
-from goqueue.cluster.metadata.partitions import PartitionTable, changed, placed, role_of
+from goqueue.cluster.metadata.partitions import PartitionTable, changed, placed, role_of, written
 from goqueue.cluster.metadata.records import (
     ClusterNamed,
     ConfigChanged,
@@ -25,6 +25,7 @@ from goqueue.cluster.metadata.records import (
     PartitionChanged,
     PartitionsAdded,
     PartitionState,
+    Placements,
     ProducerIdsReserved,
     ReplicaGone,
     SettingsChanged,
@@ -162,6 +163,8 @@ class Metadata:
     @property
     def unplaced(self) -> list[Topic]:
         """Topics from before placements were kept."""
+        if self._partitions.topic_count == len(self._topics.by_id):
+            return []
         of = self._partitions.of
         return [topic for topic in self._topics.by_id.values() if not of(topic.topic_id)]
 
@@ -200,9 +203,9 @@ class Metadata:
             case TopicDataRemoved():
                 self._topics.deleted.pop(record.topic_id, None)
             case NodeRegistered():
-                before = self._nodes.get(record.node_id)
-                assert before is None or record.epoch > before.epoch, "node epochs never fall"
-                self._put_node(Node.of(record))
+                before, node = self._nodes.get(record.node_id), Node.of(record)
+                assert before is None or node.follows(before), "node epochs never fall"
+                self._put_node(node)
             case NodeChanged():
                 node = self._nodes[record.node_id]
                 assert node.epoch == record.epoch, "decided for another registration"
@@ -225,23 +228,23 @@ class Metadata:
     ) -> None:
         match record:
             case TopicCreated():
-                assert len(record.placements) in (0, record.partitions), "all, or none"
                 self._topics.put(self.topic_of(record))
-                self._place(record.topic_id, record.placements)
+                self._place(record.topic_id, record.placements, record.partitions)
             case PartitionsAdded():
                 topic = self._topics.by_id[record.topic_id]
                 self._topics.put(msgspec.structs.replace(topic, partitions=record.partitions))
-                self._place(record.topic_id, record.placements)
+                count = record.partitions - topic.partitions
+                self._place(record.topic_id, record.placements, count)
             case TopicsPlaced():
                 state = placed((record.node_id,))
                 for topic in self.unplaced:
-                    self._place(topic.topic_id, (state,) * topic.partitions)
+                    self._place(topic.topic_id, (state,), topic.partitions)
             case SettingsChanged():
                 topic = self._topics.by_id[record.topic_id]
                 self._put_settings(topic, record.settings, topic.replication_factor)
 
-    def _place(self, topic_id: TopicId, states: Sequence[PartitionState]) -> None:
-        self._partitions.add(topic_id, states, self._check_nodes)
+    def _place(self, topic_id: TopicId, states: Placements, count: int) -> None:
+        self._partitions.add(topic_id, states, count, self._check_nodes)
 
     def _change_partition(self, record: PartitionChanged) -> None:
         state = changed(self.partition(record.topic_id, record.partition), record)
@@ -288,7 +291,7 @@ class Metadata:
         configs = [ConfigChanged("broker", *each) for each in self._broker_configs.items()]
         configs += [ConfigChanged("group", *each) for each in self._group_configs.items()]
         of = self._partitions.of
-        topics = [(topic, tuple(of(topic.topic_id))) for topic in self._topics.by_name.values()]
+        topics = [(topic, list(of(topic.topic_id))) for topic in self._topics.by_name.values()]
         return _snapshot(head, topics, list(self._topics.deleted.items()), configs)
 
     def encode(self, record: MetadataRecord) -> bytes:
@@ -306,7 +309,7 @@ class Metadata:
 
 def _snapshot(
     head: list[MetadataRecord],
-    topics: list[tuple[Topic, tuple[PartitionState, ...]]],
+    topics: list[tuple[Topic, list[PartitionState]]],
     deleted: list[tuple[TopicId, Nodes]],
     configs: list[ConfigChanged],
 ) -> Generator[MetadataRecord, None, None]:
@@ -318,7 +321,7 @@ def _snapshot(
             topic.partitions,
             topic.overrides,
             topic.created_at,
-            states,
+            written(states),
         )
     for topic_id, nodes in deleted:
         yield TopicDeleted(topic_id, nodes)

@@ -35,6 +35,11 @@ class Node(msgspec.Struct, frozen=True):
         """That makes the same node of a new table."""
         return NodeRegistered(**msgspec.structs.asdict(self))
 
+    def follows(self, before: "Node") -> bool:
+        """Whether it registered later, or is the same registration with other addresses."""
+        is_same = (self.directory_id, self.incarnation) == (before.directory_id, before.incarnation)
+        return self.epoch > before.epoch or (self.epoch == before.epoch and is_same)
+
     @property
     def is_live(self) -> bool:
         """It answers, so it can lead; one that drains should not for long."""

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from goqueue.cluster.metadata.records import NO_LEADER, Nodes, PartitionChanged, PartitionState
+from goqueue.cluster.metadata.records import (
+    NO_LEADER,
+    Nodes,
+    PartitionChanged,
+    PartitionState,
+    Placements,
+)
 from goqueue.cluster.replication import Follower, Leader, Offline, Role
 from goqueue.model.ids import Epoch, NodeId, TopicId
 
@@ -24,6 +30,12 @@ def placed(replicas: Nodes, isr: Nodes | None = None) -> PartitionState:
     """A new partition; who is in sync comes from the replicas, in their order."""
     in_sync = replicas if isr is None else isr
     return PartitionState(replicas, in_sync, in_sync[0])
+
+
+def written(states: Sequence[PartitionState]) -> Placements:
+    """As a record has them: once, if they are all the same."""
+    is_same = bool(states) and all(state == states[0] for state in states)
+    return (states[0],) if is_same else tuple(states)
 
 
 def changed(state: PartitionState, record: PartitionChanged) -> PartitionState:
@@ -114,6 +126,16 @@ class PartitionTable:
     def leader_count(self, node_id: NodeId) -> int:
         return self._leaders[node_id]
 
+    @property
+    def topic_count(self) -> int:
+        """Of topics that have a place."""
+        return len(self._states)
+
+    def is_all_led_by(self, node_id: NodeId) -> bool:
+        """Whether the node has the only replica of everything, and leads it."""
+        count = self._replicas[node_id]
+        return count == self._replicas.total() == self._leaders[node_id]
+
     def __iter__(self) -> Iterator[tuple[TopicId, int, PartitionState]]:
         for topic_id, states in self._states.items():
             for index, state in enumerate(states):
@@ -125,12 +147,15 @@ class PartitionTable:
         self,
         topic_id: TopicId,
         states: Sequence[PartitionState],
+        count: int,
         check_nodes: Callable[[PartitionState], None],
     ) -> None:
+        """A state for each of `count` partitions, or one for all of them."""
         if not states:
             return
+        assert len(states) in (1, count), "one for each, or one for all"
         known = self._states.setdefault(topic_id, [])
-        before = None
+        each = count if len(states) == 1 else 1
         for state in states:
             found = self._known.get(state)
             if found is None:
@@ -138,11 +163,9 @@ class PartitionTable:
                 found = state
                 if state.partition_epoch == 0:
                     self._known[state] = state
-            if found is not before:
-                check_nodes(found)
-            known.append(found)
-            self._count(found, 1)
-            before = found
+            check_nodes(found)
+            known.extend([found] * each)
+            self._count(found, each)
 
     def replace(self, topic_id: TopicId, index: int, state: PartitionState) -> None:
         check(state)

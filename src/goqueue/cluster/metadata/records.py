@@ -45,6 +45,9 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unclean_epoch: Epoch = NO_EPOCH  # of the last leader that may have lacked committed records
 
 
+Placements = tuple[PartitionState, ...]  # of each partition; a single one: they are all the same
+
+
 class ClusterNamed(msgspec.Struct, frozen=True, tag="cluster"):
     cluster_id: str
 
@@ -58,13 +61,13 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic", omit_defaults=True)
     partitions: int
     settings: dict[str, str]
     created_at: Timestamp
-    placements: tuple[PartitionState, ...] = ()  # of each partition; none before they were kept
+    placements: Placements = ()  # none before they were kept
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions", omit_defaults=True):
     topic_id: TopicId
     partitions: int  # in all
-    placements: tuple[PartitionState, ...] = ()  # of those that are new
+    placements: Placements = ()  # of those that are new
 
 
 class TopicsPlaced(msgspec.Struct, frozen=True, tag="placed"):

@@ -3,7 +3,7 @@
 A node keeps everything in one directory, so nothing can be moved to another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
 from kio.schema.alter_replica_log_dirs.v2.response import (
@@ -56,14 +56,25 @@ async def handle_describe_log_dirs(
 def _logs_asked_for(
     broker: Broker, request: DescribeLogDirsRequest
 ) -> list[tuple[Topic, Sequence[int]]]:
+    """With the partitions that have a replica here."""
     if request.topics is None:
-        return [(topic, range(topic.partitions)) for topic in broker.topics(internal=True)]
+        topics = broker.topics(internal=True)
+        return [(topic, _find_here(broker, topic, range(topic.partitions))) for topic in topics]
     found: list[tuple[Topic, Sequence[int]]] = []
     for asked in request.topics:
         topic = broker.metadata.find(asked.topic)
         if topic is not None:
-            found.append((topic, [each for each in asked.partitions if topic.has_partition(each)]))
+            found.append((topic, _find_here(broker, topic, asked.partitions)))
     return found
+
+
+def _find_here(broker: Broker, topic: Topic, indexes: Iterable[int]) -> list[int]:
+    states, node_id = broker.metadata.partitions.of(topic.topic_id), broker.config.node_id
+    return [
+        index
+        for index in indexes
+        if topic.has_partition(index) and node_id in states[index].replicas
+    ]
 
 
 async def _describe_topic(

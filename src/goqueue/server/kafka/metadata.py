@@ -23,7 +23,10 @@ from kio.schema.metadata.v13.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.cluster import Topic
+from goqueue.broker.storage.partition_store import Partitions
+from goqueue.cluster import NO_LEADER, Node, PartitionState, Topic
+from goqueue.cluster.health import offline_replicas
+from goqueue.model.config import Address
 from goqueue.model.errors import GoQueueError, Overloaded, TopicNotFound
 from goqueue.server.kafka import authorized_operations as allowed
 from goqueue.server.kafka.authorized_operations import operations_if
@@ -40,35 +43,55 @@ ENDPOINT_BROKERS: Final = 1
 async def handle_metadata(context: Context, request: MetadataRequest) -> MetadataResponse:
     broker = context.broker
     operations = operations_if(request.include_topic_authorized_operations, allowed.TOPIC)
+    parts = _Parts(broker)
     if request.topics is None:
-        topics = [_describe(broker, topic, operations) async for topic in in_turns(broker.topics())]
+        topics = [
+            _describe(broker, topic, operations, parts) async for topic in in_turns(broker.topics())
+        ]
     else:
         creation = _Creation(is_allowed=request.allow_auto_topic_creation)
         topics = [
-            await _answer_topic(broker, asked, creation, operations)
+            await _answer_topic(broker, asked, creation, operations, parts)
             async for asked in in_turns(dict.fromkeys(request.topics))
         ]
-    node = broker.config.node_id
-    self = build(
-        MetadataResponseBroker,
-        node_id=node,
-        host=context.address.host,
-        port=context.address.port,
-    )
     return build(
         MetadataResponse,
-        brokers=(self,),
+        brokers=tuple(
+            build(
+                MetadataResponseBroker,
+                node_id=node.node_id,
+                host=address.host,
+                port=address.port,
+                rack=node.rack or None,
+            )
+            for node, address in reachable_nodes(context)
+        ),
         cluster_id=broker.cluster_id,
-        controller_id=node,
+        controller_id=broker.config.node_id,  # which hands on what another node must decide
         topics=tuple(topics),
     )
 
 
+def reachable_nodes(context: Context) -> list[tuple[Node, Address]]:
+    """Those that answer, by number, and where this client reaches them."""
+    own = context.broker.config.node_id
+    found = []
+    for node in sorted(context.broker.metadata.nodes.values(), key=lambda each: each.node_id):
+        address = context.address if node.node_id == own else node.addresses.get("kafka")
+        if address is not None and node.is_live:
+            found.append((node, address))
+    return found
+
+
 async def _answer_topic(
-    broker: Broker, asked: MetadataRequestTopic, creation: "_Creation", operations: int
+    broker: Broker,
+    asked: MetadataRequestTopic,
+    creation: "_Creation",
+    operations: int,
+    parts: "_Parts",
 ) -> MetadataResponseTopic:
     try:
-        return _describe(broker, await _topic(broker, asked, creation), operations)
+        return _describe(broker, await _topic(broker, asked, creation), operations, parts)
     except GoQueueError as error:
         return build(
             MetadataResponseTopic,
@@ -112,26 +135,55 @@ async def _topic(broker: Broker, asked: MetadataRequestTopic, creation: _Creatio
     return await broker.ensure_topic(asked.name)
 
 
-def _describe(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
-    nodes = (broker.config.node_id,)
+def _describe(
+    broker: Broker, topic: Topic, operations: int, parts: "_Parts"
+) -> MetadataResponseTopic:
+    states = broker.metadata.partitions.of(topic.topic_id)
     return build(
         MetadataResponseTopic,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=tuple(
-            build(
-                MetadataResponsePartition,
-                partition_index=index,
-                leader_id=nodes[0],
-                leader_epoch=broker.partitions.leader_epoch(topic, index),
-                replica_nodes=nodes,
-                isr_nodes=nodes,
-            )
-            for index in range(topic.partitions)
-        ),
+        partitions=tuple(parts.part(topic, *each) for each in enumerate(states)),
         topic_authorized_operations=operations,
     )
+
+
+class _Parts:
+    """What one answer says of partitions: those of most topics are in the same places."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._nodes = broker.metadata.nodes
+        self._partitions = broker.partitions
+        self._made: dict[tuple[int, int, PartitionState], MetadataResponsePartition] = {}
+
+    def part(self, topic: Topic, index: int, state: PartitionState) -> MetadataResponsePartition:
+        key = index, leader_epoch(self._partitions, topic, index, state), state
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self._make(*key)
+        return found
+
+    def _make(self, index: int, epoch: int, state: PartitionState) -> MetadataResponsePartition:
+        return build(
+            MetadataResponsePartition,
+            error_code=leader_code(state),
+            partition_index=index,
+            leader_id=state.leader,
+            leader_epoch=epoch,
+            replica_nodes=state.replicas,
+            isr_nodes=state.isr,
+            offline_replicas=offline_replicas(state, self._nodes),
+        )
+
+
+def leader_epoch(partitions: Partitions, topic: Topic, index: int, state: PartitionState) -> int:
+    """A log may have a newer one, if the metadata was lost and made again."""
+    return max(state.leader_epoch, partitions.leader_epoch(topic, index))
+
+
+def leader_code(state: PartitionState) -> ErrorCode:
+    return ErrorCode.leader_not_available if state.leader == NO_LEADER else ErrorCode.none
 
 
 # --- DescribeTopicPartitions ------------------------------------------------------------------
@@ -189,7 +241,7 @@ def _page(
 def _describe_part(
     broker: Broker, topic: Topic, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    nodes = (broker.config.node_id,)
+    states, nodes = broker.metadata.partitions.of(topic.topic_id), broker.metadata.nodes
     return build(
         DescribeTopicPartitionsResponseTopic,
         name=topic.name,
@@ -198,15 +250,18 @@ def _describe_part(
         partitions=tuple(
             build(
                 DescribeTopicPartitionsResponsePartition,
+                error_code=leader_code(state),
                 partition_index=index,
-                leader_id=nodes[0],
-                leader_epoch=broker.partitions.leader_epoch(topic, index),
-                replica_nodes=nodes,
-                isr_nodes=nodes,
-                eligible_leader_replicas=(),  # Java's client stumbles over null
-                last_known_elr=(),
+                leader_id=state.leader,
+                leader_epoch=leader_epoch(broker.partitions, topic, index, state),
+                replica_nodes=state.replicas,
+                isr_nodes=state.isr,
+                eligible_leader_replicas=state.elr,  # Java's client stumbles over null
+                last_known_elr=state.last_known_elr,
+                offline_replicas=offline_replicas(state, nodes),
             )
             for index in indexes
+            for state in (states[index],)
         ),
         topic_authorized_operations=allowed.TOPIC,
     )
@@ -224,18 +279,20 @@ async def handle_describe_cluster(
             error_code=ErrorCode.mismatched_endpoint_type,
             error_message="this listener serves brokers' clients, not controllers'",
         )
-    node = context.broker.config.node_id
-    self = build(
-        DescribeClusterBroker,
-        broker_id=node,
-        host=context.address.host,
-        port=context.address.port,
-    )
     return build(
         DescribeClusterResponse,
         cluster_id=context.broker.cluster_id,
-        controller_id=node,
-        brokers=(self,),
+        controller_id=context.broker.config.node_id,
+        brokers=tuple(
+            build(
+                DescribeClusterBroker,
+                broker_id=node.node_id,
+                host=address.host,
+                port=address.port,
+                rack=node.rack or None,
+            )
+            for node, address in reachable_nodes(context)
+        ),
         cluster_authorized_operations=operations_if(
             request.include_cluster_authorized_operations, allowed.CLUSTER
         ),

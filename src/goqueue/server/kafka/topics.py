@@ -5,7 +5,7 @@ Each topic of a request has its own outcome: what is wrong with one does not tou
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -26,13 +26,8 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker import Broker
 from goqueue.cluster import Topic
 from goqueue.model.config import Config
-from goqueue.model.errors import (
-    GoQueueError,
-    InvalidReplicaAssignment,
-    InvalidReplication,
-    InvalidRequest,
-    InvalidSetting,
-)
+from goqueue.model.errors import GoQueueError, InvalidRequest, InvalidSetting
+from goqueue.model.ids import NodeId
 from goqueue.model.names import refuse_internal
 from goqueue.server.kafka.config_entries import topic_entries
 from goqueue.server.kafka.context import Context
@@ -40,7 +35,6 @@ from goqueue.server.kafka.errors import kafka_code
 from goqueue.wire.messages import build
 
 UNSAID: Final = -1  # a count that is left to the broker
-REPLICATION_FACTOR: Final = 1  # of a node that has no peers
 
 
 # --- CreateTopics -----------------------------------------------------------------------------
@@ -66,13 +60,15 @@ async def _create(
     try:
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
-        partitions = _partition_count(asked)
-        check_assignment(broker.config.node_id, [each.broker_ids for each in asked.assignments])
         topic = await broker.create_topic(
             asked.name,
-            partitions=partitions,
+            partitions=_partition_count(asked),
             settings=_settings(asked),
             validate_only=validate_only,
+            replication_factor=(
+                None if asked.replication_factor == UNSAID else asked.replication_factor
+            ),
+            assignments=_assignments(asked),
         )
     except GoQueueError as error:
         return _refuse_creation(asked, kafka_code(error), str(error))
@@ -93,13 +89,11 @@ def _refuse_creation(asked: CreatableTopic, code: ErrorCode, message: str) -> Cr
     )
 
 
-def check_assignment(node_id: int, replicas: Iterable[Sequence[int]]) -> None:
-    """Refuse a list of nodes for a partition that is not this node alone: there is no other."""
-    for nodes in replicas:
-        if tuple(nodes) != (node_id,):
-            raise InvalidReplicaAssignment(
-                f"replicas on nodes {list(nodes)}; there is only node {node_id}"
-            )
+def _assignments(asked: CreatableTopic) -> list[Sequence[NodeId]] | None:
+    if not asked.assignments:
+        return None
+    found = sorted(asked.assignments, key=lambda each: each.partition_index)
+    return [[NodeId(node_id) for node_id in each.broker_ids] for each in found]
 
 
 def _partition_count(asked: CreatableTopic) -> int | None:
@@ -111,10 +105,6 @@ def _partition_count(asked: CreatableTopic) -> int | None:
         if indexes != list(range(len(indexes))):
             raise InvalidRequest(f"replicas for partitions {indexes}: number them from 0 upwards")
         return len(indexes)
-    if asked.replication_factor not in (UNSAID, REPLICATION_FACTOR):
-        raise InvalidReplication(
-            f"replication factor {asked.replication_factor}; this cluster has one node"
-        )
     return None if asked.num_partitions == UNSAID else asked.num_partitions
 
 
@@ -195,8 +185,12 @@ async def _add_partitions(
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
         refuse_internal(asked.name)
-        _check_growth(broker, asked)
-        await broker.add_partitions(asked.name, asked.count, validate_only=validate_only)
+        assignments = None
+        if asked.assignments is not None:
+            assignments = [[NodeId(each) for each in told.broker_ids] for told in asked.assignments]
+        await broker.add_partitions(
+            asked.name, asked.count, assignments=assignments, validate_only=validate_only
+        )
     except GoQueueError as error:
         return _refuse_partitions(asked, kafka_code(error), str(error))
     return build(CreatePartitionsTopicResult, name=asked.name)
@@ -208,16 +202,3 @@ def _refuse_partitions(
     return build(
         CreatePartitionsTopicResult, name=asked.name, error_code=code, error_message=message
     )
-
-
-def _check_growth(broker: Broker, asked: CreatePartitionsTopic) -> None:
-    """Refuse wrong replicas for the new partitions, if any are given."""
-    topic = broker.metadata.find(asked.name)
-    if topic is None or asked.assignments is None:
-        return
-    added = asked.count - topic.partitions
-    if added > 0 and len(asked.assignments) != added:
-        raise InvalidReplicaAssignment(
-            f"replicas for {len(asked.assignments)} partitions, and {added} are to be added"
-        )
-    check_assignment(broker.config.node_id, [each.broker_ids for each in asked.assignments])

@@ -6,16 +6,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from kio.schema.describe_topic_partitions.v0.request import TopicRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsTopic
+from kio.schema.metadata.v13.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
 
 from goqueue.broker import Broker, Partition
+from goqueue.cluster import PartitionChanged
 from goqueue.cluster.replication import Follower, Leader, Role
-from goqueue.model.ids import Epoch, NodeId
+from goqueue.model.ids import Epoch, NodeId, PartitionEpoch
+from goqueue.model.machine import Decision
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import build
 from tests.unit.server.kafka.asking import ask, fetch, produce
@@ -111,13 +115,21 @@ async def test_a_write_needs_a_leader_and_for_acks_all_its_replicas(
         assert "min.insync.replicas" in found.error_message
 
 
-async def test_the_epoch_of_the_role_is_in_the_metadata(broker: Broker, partition: Partition):
-    found = await ask(broker, ApiKey.METADATA, topics=None)
-    assert found.topics[0].partitions[0].leader_epoch == SAME
+async def test_a_new_epoch_in_the_metadata_is_told_and_is_the_partitions(broker: Broker):
+    topic = await broker.create_topic("led", partitions=2)
+    change = PartitionChanged(topic.topic_id, 1, PartitionEpoch(1), leader_epoch=Epoch(NEWER))
+    state = broker.metadata.partition(topic.topic_id, 1)
+    await broker.change_partition(lambda _: Decision((change,), state))
+    found = await ask(broker, ApiKey.METADATA, topics=(build(MetadataRequestTopic, name="led"),))
+    assert [each.leader_epoch for each in found.topics[0].partitions] == [0, NEWER]
     described = await ask(
-        broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, topics=(), response_partition_limit=5
+        broker,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        topics=(build(TopicRequest, name="led"),),
+        response_partition_limit=5,
     )
-    assert described.topics[0].partitions[0].leader_epoch == SAME
+    assert [each.leader_epoch for each in described.topics[0].partitions] == [0, NEWER]
+    assert (await broker.partition("led", 1)).leader_epoch == NEWER
 
 
 async def some_turns() -> None:

@@ -26,6 +26,7 @@ from goqueue.server.http.openapi.document import ApiDocument
 from goqueue.server.http.routes import (
     admin,
     application_transactions,
+    cluster,
     compaction,
     dlq,
     group_admin,
@@ -59,6 +60,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *transactional_messages.routes.handlers,
     *application_transactions.routes.handlers,
     *admin.routes.handlers,
+    *cluster.routes.handlers,
 ]
 
 # The first words of their paths.

@@ -23,7 +23,7 @@ from litestar.openapi.spec import Tag
 from litestar.types import Method
 
 from goqueue._version import __version__
-from goqueue.api import dlq, errors, groups, messages, queues, server, topics, transactions
+from goqueue.api import cluster, dlq, errors, groups, messages, queues, server, topics, transactions
 from goqueue.api.messages import INT32_MAX, PublishRequest, PublishResponse
 from goqueue.api.parsing import INT64_MAX, NAME_PATTERN
 from goqueue.api.queues import RefusedBody, SettledBody
@@ -48,9 +48,10 @@ TAGS: Final = [
     Tag("transactions", description="Write to several partitions, and move on, as one."),
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, numbers and this document."),
+    Tag("cluster", description="Nodes, and where partitions are."),
 ]
 
-BODIES: Final = (dlq, errors, groups, messages, queues, server, topics, transactions)
+BODIES: Final = (cluster, dlq, errors, groups, messages, queues, server, topics, transactions)
 
 LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 

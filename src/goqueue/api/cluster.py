@@ -1,0 +1,116 @@
+"""The cluster as JSON: its nodes, how it is doing, and where partitions are."""
+
+from typing import Literal
+
+import msgspec
+
+
+class ClusterNode(msgspec.Struct, frozen=True):
+    node_id: int
+    state: str
+    """`active`; `fenced`: it does not answer; `draining`: it is being emptied; `removed`."""
+    is_controller: bool
+    addresses: dict[str, str]
+    """By listener: `kafka`, `http`."""
+    rack: str
+    machine: str
+    leaders: int
+    """Partitions that it leads."""
+    replicas: int
+    epoch: int
+    """Rises with every start of a node in the cluster."""
+    incarnation: int
+    """How often its data directory was started."""
+    directory_id: str
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    nodes: list[ClusterNode]
+
+
+class ClusterHealthBody(msgspec.Struct, frozen=True):
+    status: Literal["healthy", "under_replicated", "offline"]
+    """`offline`: there are partitions that nobody leads."""
+    node_id: int
+    """The node that answers."""
+    is_controller: bool
+    """Whether it decides the metadata."""
+    controller_id: int | None
+    nodes: int
+    active_nodes: int
+    topics: int
+    partitions: int
+    under_replicated: int
+    """Partitions with a replica that is not in sync."""
+    under_min_isr: int
+    """Partitions with too few replicas in sync for `acks=all`."""
+    offline: int
+    """Partitions without a leader."""
+    not_preferred: int
+    """Partitions whose leader is not the first of their replicas."""
+    reassigning: int
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    cluster_id: str
+    controller_id: int | None
+    controller_epoch: int
+    """The term of the metadata's log that the answering node knows."""
+    features: dict[str, int]
+    health: ClusterHealthBody
+    nodes: list[ClusterNode]
+
+
+class PartitionPlace(msgspec.Struct, frozen=True):
+    partition: int
+    leader: int | None
+    """None: nobody who may lead it answers."""
+    leader_epoch: int
+    partition_epoch: int
+    """Counts the changes of all that stands here."""
+    replicas: list[int]
+    """The first one is preferred as leader."""
+    isr: list[int]
+    """In sync: they have all that is committed."""
+    elr: list[int]
+    """Eligible: they left the ISR when it was too small to commit anything."""
+    offline: list[int]
+    """Replicas on nodes that do not answer."""
+    adding: list[int]
+    removing: list[int]
+
+
+class TopicPlaces(msgspec.Struct, frozen=True):
+    name: str
+    topic_id: str
+    replication_factor: int
+    min_insync_replicas: int
+    partitions: list[PartitionPlace]
+
+
+class TopicPlaceList(msgspec.Struct, frozen=True, omit_defaults=True):
+    topics: list[TopicPlaces]
+    next_after: str | None = None
+    """There are more: ask again with this as `after`."""
+
+
+class LocalReplica(msgspec.Struct, frozen=True):
+    """Of the node that answers; offsets are of the log as it is there."""
+
+    node_id: int
+    role: Literal["leader", "follower", "offline"]
+    reason: str
+    """Why it is offline; empty otherwise."""
+    start_offset: int
+    high_watermark: int
+    """What is below it is committed."""
+    end_offset: int
+    size_bytes: int
+
+
+class PartitionPlaceInfo(msgspec.Struct, frozen=True):
+    topic: str
+    topic_id: str
+    place: PartitionPlace
+    local: LocalReplica | None
+    """None: this node has no replica."""
