@@ -2,7 +2,7 @@
 
 from tests.sim.replication_world import Cluster, Faults
 
-STEPS = 12
+STEPS = 10
 
 
 def test_what_was_acknowledged_stays_and_all_become_the_same(seed: int):

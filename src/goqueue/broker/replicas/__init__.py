@@ -3,6 +3,7 @@
 from goqueue.broker.replicas.fetcher import LeaderNode, ReplicationLimits
 from goqueue.broker.replicas.fetchers import ReplicaFetchers
 from goqueue.broker.replicas.isr import Granted, IsrKeeper, LedPartition
+from goqueue.broker.replicas.manager import ReplicaManager
 
 __all__ = [
     "Granted",
@@ -10,5 +11,6 @@ __all__ = [
     "LeaderNode",
     "LedPartition",
     "ReplicaFetchers",
+    "ReplicaManager",
     "ReplicationLimits",
 ]

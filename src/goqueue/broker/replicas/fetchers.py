@@ -105,6 +105,9 @@ class ReplicaFetchers:
         if tasks:
             await asyncio.wait(tasks)
 
+    def find(self, key: TopicIdPartition) -> ReplicaLog | None:
+        return self._replicas.get(key)
+
     def replicas(self) -> list[ReplicaLog]:
         return list(self._replicas.values())
 
