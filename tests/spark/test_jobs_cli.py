@@ -11,6 +11,7 @@ import pytest
 
 from goqueue.client import Client, Message
 from goqueue.client.kafka import KafkaClient
+from tests.spark import as_installed
 
 Pipeline = Callable[..., Any]
 JOB_S = 300.0
@@ -23,13 +24,15 @@ def http(client: KafkaClient) -> Iterator[Client]:
 
 
 @pytest.fixture
-def pipeline(http: Client, broker: str) -> Pipeline:
+def pipeline(http: Client, broker: str, tmp_path: Path) -> Pipeline:
     """`pipeline("report", topic)` gives what the command printed."""
+    environment = as_installed.environment(tmp_path / "site")
 
     def run(*arguments: str) -> Any:
         command = (sys.executable, "-P", "-m", "goqueue", "--server", http.base_url, "pipeline")
         done = subprocess.run(
             (*command, *arguments, "--bootstrap", broker, "--master", "local[1]"),
+            env=environment,
             capture_output=True,
             timeout=JOB_S,
             check=False,

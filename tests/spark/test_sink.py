@@ -1,6 +1,7 @@
 """Rows become messages: through Spark, into a real broker."""
 
 import datetime
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,9 +159,13 @@ def stream(spark: SparkSession, broker: str, fill: Any, topic: str) -> DataFrame
     """A stream of a topic with twenty messages, ten a micro-batch."""
     fill(topic, 0, [f"a{number}" for number in range(10)])
     fill(topic, 1, [f"b{number}" for number in range(10)])
+    return stream_of(spark, broker, topic, rows_max=10)
+
+
+def stream_of(spark: SparkSession, broker: str, topic: str, *, rows_max: int) -> DataFrame:
     reading = spark.readStream.format("goqueue").option("bootstrap.servers", broker)
     reading = reading.option("subscribe", topic).option("startingOffsets", "earliest")
-    return reading.option("maxOffsetsPerTrigger", 10).load()
+    return reading.option("maxOffsetsPerTrigger", rows_max).load()
 
 
 EXPECTED = sorted([f"a{number}" for number in range(10)] + [f"b{number}" for number in range(10)])
@@ -179,6 +184,47 @@ def test_a_stream_is_copied(stream, read, make_topic, broker, tmp_path):
     assert len(run(writing, tmp_path).recentProgress) == 2
     run(writing, tmp_path)
     assert values_of(read(target)) == EXPECTED
+
+
+def test_a_checkpoint_that_lost_its_newest_files_loses_no_row(
+    spark, stream, fill, topic, read, make_topic, broker, tmp_path
+):
+    """Restored, copied while it ran, or not on disk when the power went: Spark plans the batch
+    again, with what has come meanwhile."""
+    target = make_topic(1)
+    options = {"bootstrap.servers": broker, "topic": target}
+
+    def write(rows: DataFrame) -> None:
+        run(rows.select("value").writeStream.format("goqueue").options(**options), tmp_path)
+
+    write(stream)
+    for folder in ("offsets", "commits"):
+        for file in (tmp_path / folder).glob("*1*"):
+            file.unlink()
+    fill(topic, 0, ["late"])
+    with pytest.raises(PySparkException, match="with other rows") as refused:
+        write(stream_of(spark, broker, topic, rows_max=100))
+    assert "startingOffsets" in str(refused.value)
+    assert values_of(read(target)) == EXPECTED
+
+
+def test_a_copied_checkpoint_goes_on_into_another_topic(
+    stream, fill, topic, read, make_topic, broker, tmp_path
+):
+    targets = [make_topic(1), make_topic(1)]
+    writers = [
+        stream.select("value")
+        .writeStream.format("goqueue")
+        .options(**{"bootstrap.servers": broker, "topic": target})
+        for target in targets
+    ]
+    run(writers[0], tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    fill(topic, 0, ["more"])
+    for writing, place in zip(writers, ("first", "second"), strict=True):
+        run(writing, tmp_path / place)
+    assert values_of(read(targets[0])) == sorted([*EXPECTED, "more"])
+    assert values_of(read(targets[1])) == ["more"]
 
 
 def test_a_kafka_job_moves_over_by_the_name_of_its_format(

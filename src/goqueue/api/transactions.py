@@ -13,6 +13,7 @@ from goqueue.model.topic_partition import TopicPartition
 TIMEOUT_MS: Final = 60_000
 TRANSACTIONAL_ID_LENGTH_MAX: Final = 1_000
 MEMBERS_MAX: Final = 100_000
+CONTENTS_LENGTH_MAX: Final = 16_384
 OFFSETS_MAX: Final = 100_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=TRANSACTIONAL_ID_LENGTH_MAX)]
 ProducerNumber = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
@@ -225,6 +226,9 @@ class Decide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: Number
     members: Annotated[list[Identity], msgspec.Meta(max_length=MEMBERS_MAX)] = []
     """The transactions to commit: all of them or none.  Attempts not named are aborted."""
+    contents: Annotated[str, msgspec.Meta(max_length=CONTENTS_LENGTH_MAX)] = ""
+    """What the version holds, in the application's words: the offsets that it read, say. A version
+    that is decided a second time with other contents is refused (409, `version_differs`)."""
 
 
 class Decided(msgspec.Struct, frozen=True):

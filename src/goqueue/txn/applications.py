@@ -10,6 +10,7 @@ visible by one decision, which carries the batch's number as its version.
     decide(41, attempts)      new: these are committed, 41 is the last version, all other attempts
                               at 41 and below are aborted
     decide(41, attempts)      again, after a crash: known; its transactions are a repetition
+    decide(41, …)             with other contents than before: a mistake, as its rows are others
     decide(12, …)             long past: a mistake, since silence would lose what was written
     abort(42)                 all attempts at 42 are aborted; nothing when 42 is decided
 
@@ -28,6 +29,7 @@ from goqueue.txn.errors import (
     ApplicationFenced,
     InvalidTransactionState,
     InvalidTransactionTimeout,
+    VersionDiffers,
     VersionGoesBack,
 )
 from goqueue.txn.identity import ProducerIdentity, check_identity, decision
@@ -60,6 +62,7 @@ class Application(msgspec.Struct):
     at: Timestamp = Timestamp(NONE)  # when it was heard of last
     run_name: str = ""  # of the newest run, if it has one
     past_run_names: tuple[str, ...] = ()  # of those before it; the newest last
+    contents: dict[int, str] = {}  # by version: of those that may be repeated, if it was said
     attempts: dict[str, Attempt] = {}  # by transactional id: those about which nothing is decided
 
 
@@ -177,18 +180,25 @@ class Applications:
         return Decision((started,), ProducerIdentity(new_producer_id, 0))
 
     def decide(
-        self, now: Timestamp, name: str, version: int, run: int, members: Members
+        self,
+        now: Timestamp,
+        name: str,
+        version: int,
+        run: int,
+        members: Members,
+        contents: str = "",
     ) -> Decision[TransactionRecord, GroupEnded]:
         """Commit all of `members` by one record, and abort the version's other attempts."""
         records = self._new_run(now, name, run)
         ending = dict.fromkeys(self.attempts_of_older_runs(name, run))
         if not self._is_new_version(name, version):
+            self._check_contents(name, version, contents)
             return Decision(records, GroupEnded(True, (), self._open(ending)))
         after = tuple(self._after(now, Attempt(name, run, version), *each) for each in members)
         named = dict.fromkeys(transactional_id for transactional_id, _ in members)
         ending |= dict.fromkeys(self.attempts_up_to(name, version))
         aborted = self._open(each for each in ending if each not in named)
-        decided = GroupDecided(name, version, tuple(named), now)
+        decided = GroupDecided(name, version, tuple(named), now, contents)
         return Decision((*records, decided), GroupEnded(False, after, aborted))
 
     def abort(
@@ -235,6 +245,14 @@ class Applications:
                 " has its checkpoint been deleted? Use another application name"
             )
         return version > known.version
+
+    def _check_contents(self, name: str, version: int, contents: str) -> None:
+        """A repetition has the contents of the first time; others would be lost silently."""
+        decided = self._get(name).contents.get(version, "")
+        if contents and decided and contents != decided:
+            raise VersionDiffers(
+                f"version {version} of {name!r} was decided with {decided}, and now has {contents}"
+            )
 
     def _after(
         self, now: Timestamp, group: Attempt, transactional_id: str, who: ProducerIdentity
@@ -294,6 +312,13 @@ class Applications:
     def apply_decision(self, record: GroupDecided) -> None:
         application = self._touch(record.application, record.at)
         application.version = record.version
+        application.contents = {
+            version: contents
+            for version, contents in application.contents.items()
+            if version == record.version - 1
+        }
+        if record.contents:
+            application.contents[record.version] = record.contents
 
     def _touch(self, name: str, at: Timestamp) -> Application:
         application = self.known.setdefault(name, Application())
@@ -305,13 +330,24 @@ class Applications:
 
     def restore(self, kept: ApplicationKept) -> None:
         self.known[kept.application] = Application(
-            kept.run, kept.version, kept.at, kept.run_name, kept.past_run_names
+            kept.run,
+            kept.version,
+            kept.at,
+            kept.run_name,
+            kept.past_run_names,
+            dict(kept.contents),
         )
 
     def snapshot(self) -> list[ApplicationKept]:
         return [
             ApplicationKept(
-                name, known.run, known.version, known.at, known.run_name, known.past_run_names
+                name,
+                known.run,
+                known.version,
+                known.at,
+                known.run_name,
+                known.past_run_names,
+                dict(known.contents),
             )
             for name, known in sorted(self.known.items())
         ]

@@ -48,6 +48,12 @@ class ApplicationFenced(TransactionError):
     code = "application_fenced"
 
 
+class VersionDiffers(TransactionError):
+    """An application repeats a version that was decided, with other contents than it had then."""
+
+    code = "version_differs"
+
+
 class VersionGoesBack(TransactionError):
     """An application's version is older than the one before the last decided."""
 

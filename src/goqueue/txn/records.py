@@ -139,6 +139,7 @@ class GroupDecided(msgspec.Struct, frozen=True, tag="group"):
     version: int
     transactional_ids: tuple[str, ...]
     at: Timestamp
+    contents: str = ""  # what the version holds, in the engine's words; "": it did not say
 
 
 class GroupAborted(msgspec.Struct, frozen=True, tag="group_aborted"):
@@ -192,6 +193,7 @@ class ApplicationKept(msgspec.Struct, frozen=True, tag="application"):
     at: Timestamp = Timestamp(-1)
     run_name: str = ""
     past_run_names: tuple[str, ...] = ()
+    contents: dict[int, str] = {}
 
 
 TransactionRecord = (

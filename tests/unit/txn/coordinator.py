@@ -114,10 +114,12 @@ class Coordinator:
         self.add(*started, A0)
         return started
 
-    def decide(self, application: str, run: int, version: int, members: Members) -> GroupEnded:
+    def decide(
+        self, application: str, run: int, version: int, members: Members, contents: str = ""
+    ) -> GroupEnded:
         ended: GroupEnded = self.do(
             lambda machine: machine.applications.decide(
-                self.now, application, version, run, members
+                self.now, application, version, run, members, contents
             )
         )
         return ended
@@ -132,6 +134,13 @@ class Coordinator:
         machine = TransactionMachine()
         for data in self.log:
             machine.apply(decode(data))
+        return machine
+
+    def restored(self) -> TransactionMachine:
+        """From a snapshot."""
+        machine = TransactionMachine()
+        for record in self.machine.snapshot():
+            machine.apply(decode(encode(record)))
         return machine
 
 

@@ -1,5 +1,7 @@
 """Many transactions by one decision: runs, attempts, and what is left of them."""
 
+from functools import partial
+
 import pytest
 
 from goqueue.model.ids import Timestamp
@@ -12,6 +14,7 @@ from goqueue.txn.errors import (
     InvalidTransactionTimeout,
     ProducerFenced,
     TransactionalIdNotFound,
+    VersionDiffers,
     VersionGoesBack,
 )
 from goqueue.txn.identity import EPOCH_MAX
@@ -66,6 +69,23 @@ def test_a_group_is_committed_whole_or_not_at_all(coordinator):
     with pytest.raises(ProducerFenced):
         coordinator.decide(APP, 1, 0, tasks)
     assert coordinator.machine.get("one").state is State.ONGOING
+
+
+def test_a_version_with_other_contents_is_refused(coordinator):
+    """Its rows are others: taken for a repetition they would be lost."""
+    coordinator.decide(APP, 1, 4, members(coordinator, "a"), "offsets 0 to 8")
+    coordinator.decide(APP, 1, 5, members(coordinator, "b"), "offsets 8 to 9")
+    for machine in (coordinator.machine, coordinator.replayed(), coordinator.restored()):
+        decide = partial(machine.applications.decide, coordinator.now, APP, run=1, members=[])
+        assert decide(version=5, contents="offsets 8 to 9").reply.was_decided
+        assert decide(version=4, contents="offsets 0 to 8").reply.was_decided
+        assert decide(version=5, contents="").reply.was_decided, "a former client says nothing"
+        for version in (4, 5):
+            with pytest.raises(VersionDiffers, match="offsets 8 to 11") as refused:
+                decide(version=version, contents="offsets 8 to 11")
+            assert f"version {version} " in str(refused.value)
+    coordinator.decide(APP, 1, 6, members(coordinator, "c"), "offsets 9 to 11")
+    assert coordinator.machine.applications.known[APP].contents.keys() == {5, 6}
 
 
 def test_a_version_is_decided_once(coordinator):

@@ -86,18 +86,19 @@ class GroupTransactions:
 
     @settle_refusals
     async def decide(
-        self, application: str, version: int, run: int, members: Members
+        self, application: str, version: int, run: int, members: Members, contents: str = ""
     ) -> GroupEnded:
         """Commit all members by one record, and abort the version's other attempts.
 
-        When the version was decided before, the members given are a repetition and are aborted.
+        When the version was decided before, the members given are a repetition and are aborted;
+        with other contents than then it is refused.
         """
         for transactional_id, _ in members:
             await self._transactions.wait_durable(transactional_id)
         names = [transactional_id for transactional_id, _ in members]
         ended = await self._end(
             lambda machine: machine.applications.decide(
-                self._clock.steady(), application, version, run, members
+                self._clock.steady(), application, version, run, members, contents
             ),
             names,
         )

@@ -132,6 +132,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     txn_errors.InvalidTransactionState: 409,
     txn_errors.ConcurrentTransactions: 409,
     txn_errors.ApplicationFenced: 409,
+    txn_errors.VersionDiffers: 409,
     txn_errors.VersionGoesBack: 409,
     txn_errors.UnknownProducer: 404,
     txn_errors.TransactionalIdNotFound: 404,

@@ -44,6 +44,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     txn_errors.InvalidTransactionTimeout: ErrorCode.invalid_transaction_timeout,
     txn_errors.TransactionalIdNotFound: ErrorCode.transactional_id_not_found,
     txn_errors.ApplicationFenced: ErrorCode.producer_fenced,
+    txn_errors.VersionDiffers: ErrorCode.invalid_request,
     txn_errors.VersionGoesBack: ErrorCode.invalid_request,
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
     # Retriable for producers, so that they go on by themselves once there is room.

@@ -101,7 +101,8 @@ class Starter:
                 options = self._topic_options(sink)
                 if sink.mode == "append":
                     return stream.format("goqueue").options(**options)
-                return stream.foreachBatch(_write_batch(options))
+                place = {"checkpointLocation": self._places.checkpoint(planned.name)}
+                return stream.foreachBatch(_write_batch(options | place))
             case FileSink() as sink:
                 writer = stream.format(sink.format).options(**option_texts(sink.options))
                 return writer.option("path", self._places.path(sink.files)).partitionBy(

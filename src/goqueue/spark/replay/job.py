@@ -24,6 +24,8 @@ from goqueue.spark.replay.plans import VERSION, Plan, PlanFile, ReplayRefused
 from goqueue.spark.replay.sources import ArchiveSource, ReplaySource, TopicSource
 from goqueue.spark.replay.windows import Span, Window, windows
 from goqueue.spark.sink.group import Group, Version
+from goqueue.spark.sink.options import application_of
+from goqueue.spark.source.options import TIMEOUT_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,8 +121,9 @@ def _oldest(times: "DataFrame") -> datetime | None:
 
 def _last_version(client: KafkaClient, name: str, options: ReplayOptions) -> int:
     """What the broker knows to be written; whoever else does this replay is stopped."""
-    with Group(options.http or client.http_url()) as group:
-        return group.start_run(Version(name, 0, uuid.uuid4().hex)).last_version
+    with Group(options.http or client.http_url(), TIMEOUT_MS) as group:
+        version = Version(application_of(name, options.to), 0, uuid.uuid4().hex)
+        return group.start_run(version).last_version
 
 
 def _source(session: "SparkSession", options: ReplayOptions) -> ReplaySource:

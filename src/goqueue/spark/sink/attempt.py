@@ -35,17 +35,18 @@ class Outcome(msgspec.Struct, frozen=True):
     member: Member | None = None
     """The transaction to commit; None when nothing was written."""
     rows: int = 0
+    """Also of those that were written before, and are not written again."""
     bytes: int = 0
 
 
 def write_rows(
     options: SinkOptions, version: Version, task: Task, batches: Iterator[pa.RecordBatch]
 ) -> Outcome:
-    """Write a task's rows, unless the version is decided: then they are not even read."""
+    """Write a task's rows, unless the version is decided: then they are only counted."""
     with (
         add_hints(),
-        KafkaClient(options.bootstrap, client_id=CLIENT_ID) as kafka,
-        Group(options.http or kafka.http_url()) as group,
+        connect(options) as kafka,
+        Group(options.http or kafka.http_url(), options.timeout_ms) as group,
     ):
         run = group.start_run(version)
         start = partial(
@@ -54,19 +55,30 @@ def write_rows(
             run.run,
             task=task.number,
             attempt=task.attempt,
-            timeout_ms=options.timeout_ms,
+            timeout_ms=options.transaction_timeout_ms,
         )
         outcome = Outcome(group.url, run.run)
         # Asked for an attempt, the broker tells a repetition from a version that goes back.
         if version.number <= run.last_version and start() is None:
-            return outcome
+            return _count(outcome, batches)
         chunks = _chunks(batches)
         first = next(chunks, None)
-        member = start() if first is not None else None
-        if first is None or member is None:
+        if first is None:
             return outcome
+        member = start()
+        if member is None:
+            return _count(outcome, chain([first], chunks))
         with _give_up_when_broken(group, member):
             return _write(options, kafka, task, outcome, member, chain([first], chunks))
+
+
+def _count(outcome: Outcome, batches: Iterable[pa.RecordBatch]) -> Outcome:
+    """The driver compares the number with that of the first time."""
+    return msgspec.structs.replace(outcome, rows=sum(each.num_rows for each in batches))
+
+
+def connect(options: SinkOptions) -> KafkaClient:
+    return KafkaClient(options.bootstrap, client_id=CLIENT_ID, timeout_s=options.timeout_ms / 1000)
 
 
 def _write(
@@ -86,7 +98,7 @@ def _write(
     )
     with (
         # A client of its own: it is used by another thread than the one that looks topics up.
-        KafkaClient(options.bootstrap, client_id=CLIENT_ID) as sender,
+        connect(options) as sender,
         Pipeline(sender, member) as pipeline,
     ):
         for chunk in chunks:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import structlog
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import KafkaClient
-from goqueue.spark.sink.attempt import CLIENT_ID, Outcome
+from goqueue.spark.sink.attempt import Outcome, connect
+from goqueue.spark.sink.checkpoint import batch_contents
 from goqueue.spark.sink.group import Group, Version
 from goqueue.spark.sink.hints import add_hints
 from goqueue.spark.sink.options import SinkOptions
@@ -17,14 +17,26 @@ Report = tuple[Version, Outcome]
 _log = structlog.get_logger("goqueue.spark")
 
 
-def decide(reports: Sequence[Report]) -> None:
+def decide(reports: Sequence[Report], options: SinkOptions) -> None:
     """One record on the broker makes everything visible that the tasks wrote."""
     if not reports:
         return  # no task, so nothing was written
     version, outcome = reports[0]
     members = [each.member for _, each in reports if each.member is not None]
-    with add_hints(), Group(outcome.url) as group:
-        group.decide(version.application, version.number, outcome.run, members)
+    with add_hints(), Group(outcome.url, options.timeout_ms) as group:
+        group.decide(version, outcome.run, members, _contents(reports, options))
+
+
+def _contents(reports: Sequence[Report], options: SinkOptions) -> str:
+    """What tells a repetition of a version from other rows under its number.
+
+    The source offsets in the checkpoint do; where that cannot be read, the number of rows.
+    """
+    version = reports[0][0]
+    found = None
+    if options.checkpoint is not None:
+        found = batch_contents(options.checkpoint, version.number)
+    return found or f"{sum(outcome.rows for _, outcome in reports)} rows"
 
 
 def abort(
@@ -39,10 +51,10 @@ def abort(
     try:
         if reports:
             version, outcome = reports[0]
-            with Group(outcome.url) as group:
+            with Group(outcome.url, options.timeout_ms) as group:
                 group.abort(version.application, version.number, outcome.run)
         elif application is not None:
-            with Group(_url(options)) as group:
+            with Group(_url(options), options.timeout_ms) as group:
                 run = group.newest_run(application)
                 if run is not None:
                     group.abort(application, number, run)
@@ -50,13 +62,13 @@ def abort(
         _log.warning("attempts not aborted", application=application, problem=str(error))
 
 
-def retire(reports: Sequence[Report]) -> None:
+def retire(reports: Sequence[Report], options: SinkOptions) -> None:
     """Forget an application that will not come back; the broker would too, after a while."""
     if not reports:
         return
     version, outcome = reports[0]
     try:
-        with Group(outcome.url) as group:
+        with Group(outcome.url, options.timeout_ms) as group:
             group.retire(version.application)
     except ClientError as error:
         _log.warning("not retired", application=version.application, problem=str(error))
@@ -65,5 +77,5 @@ def retire(reports: Sequence[Report]) -> None:
 def _url(options: SinkOptions) -> str:
     if options.http is not None:
         return options.http
-    with KafkaClient(options.bootstrap, client_id=CLIENT_ID) as kafka:
+    with connect(options) as kafka:
         return kafka.http_url()

@@ -4,12 +4,13 @@
                         └─> start_attempt ──> write as that producer ──> report it to the driver
     driver    decide(all reported attempts)      one record; or abort
 
-Every call may be repeated, and is, for as long as a broker takes to start again.
+Every call may be repeated, and is, for as long as the option `timeout` says: a broker may be
+started again meanwhile.
 """
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
@@ -17,7 +18,8 @@ from goqueue.api.transactions import RunStarted
 from goqueue.client import Client
 from goqueue.client.http.calls import transactions as calls
 from goqueue.client.http.calls.transactions import Member
-from goqueue.client.http.retries import FOLLOWING
+
+RETRIES_MAX: Final = 1_000_000  # the time-out ends them
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -32,9 +34,9 @@ class Version(msgspec.Struct, frozen=True):
 class Group:
     """The HTTP side of group transactions."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeout_ms: int) -> None:
         self.url = url
-        self._client = Client(url, retries=FOLLOWING.count_max)
+        self._client = Client(url, timeout=timeout_ms / 1000, retries=RETRIES_MAX)
 
     def __enter__(self) -> Self:
         return self
@@ -73,9 +75,17 @@ class Group:
             return None
         return msgspec.convert(started, Member, from_attributes=True)
 
-    def decide(self, application: str, number: int, run: int, members: Sequence[Member]) -> None:
-        """Make all of it visible; that it was decided before is as good."""
-        self._client.send(calls.decide(application, version=number, run=run, members=members))
+    def decide(self, version: Version, run: int, members: Sequence[Member], contents: str) -> None:
+        """Make all of it visible; that it was decided before, with these contents, is as good."""
+        self._client.send(
+            calls.decide(
+                version.application,
+                version=version.number,
+                run=run,
+                members=members,
+                contents=contents,
+            )
+        )
 
     def abort(self, application: str, number: int, run: int) -> None:
         """Give up every attempt; nothing happens to what is decided."""

@@ -27,6 +27,12 @@ REFUSED_HINTS: Final = {
     "application_fenced": (
         "Another driver has started with the same checkpoint or txnAppId: only one may write."
     ),
+    "version_differs": (
+        "Nothing was written, and nothing is lost. This batch's number was written before, with"
+        " other rows: the newest files of the checkpoint are gone (it was restored, copied, or lost"
+        " them with the power). To go on without a gap: a new checkpoint, and as startingOffsets"
+        " those with which it was decided."
+    ),
     "version_goes_back": (
         "Nothing was written. A query with a new checkpoint counts from 0 again: give it another"
         " txnAppId, and it writes everything once more."

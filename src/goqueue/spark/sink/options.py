@@ -12,12 +12,14 @@ from goqueue.model.compression import CODEC_NAMES
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
 from goqueue.spark.source.option_texts import Given
+from goqueue.spark.source.options import TIMEOUT_MS
 
-TIMEOUT_MS: Final = 15 * 60_000
-TIMEOUT_MS_MAX: Final = 24 * 3_600_000
+TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
+TRANSACTION_TIMEOUT_MS_MAX: Final = 24 * 3_600_000
 BATCH_BYTES: Final = 1_000_000  # a topic takes 1 048 588 unless it says otherwise
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
-APPLICATION_LENGTH_MAX: Final = 900
+APPLICATION_LENGTH_MAX: Final = 600
+ANY_TOPIC: Final = "*"  # rows name their own
 VERSION_MAX: Final = 2**63 - 1
 
 NAMES: Final = (
@@ -28,6 +30,7 @@ NAMES: Final = (
     "goqueue.http",
     "kafka.bootstrap.servers",
     "kafka.compression.type",
+    "timeout",
     "topic",
     "txnAppId",
     "txnTimeout",
@@ -49,10 +52,21 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which version of the application it is; a stream has the number of its micro-batch."""
     checkpoint: str | None = None
     """Where a stream's is."""
-    timeout_ms: int = TIMEOUT_MS
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     """An attempt that is undecided for so long is aborted."""
+    timeout_ms: int = TIMEOUT_MS
+    """A broker that does not answer is waited for so long."""
     batch_bytes: int = BATCH_BYTES
     """The size of a record batch; no topic takes more than its `max.message.bytes`."""
+
+    def application_of(self, name: str) -> str:
+        return application_of(name, self.topic)
+
+
+def application_of(name: str, topic: str | None) -> str:
+    """In whose name the broker keeps decisions: one for each target, since a query may go on into
+    another topic, and a batch may have two outputs."""
+    return f"{name}@{topic or ANY_TOPIC}"
 
 
 def sink_options(given: Mapping[str, str], *, is_stream: bool) -> tuple[SinkOptions, list[str]]:
@@ -66,7 +80,8 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> tuple[SinkOpti
         application=_application(reading),
         checkpoint=reading.text("checkpointLocation") or None,
         version=reading.whole("txnVersion", least=0, most=VERSION_MAX),
-        timeout_ms=_timeout_ms(reading),
+        transaction_timeout_ms=_transaction_timeout_ms(reading),
+        timeout_ms=reading.duration_ms("timeout", TIMEOUT_MS),
         batch_bytes=reading.size("batchBytes", most=BATCH_BYTES_MAX) or BATCH_BYTES,
     )
     _check_version(reading, is_stream=is_stream)
@@ -105,9 +120,9 @@ def _application(reading: Given) -> str | None:
     return text
 
 
-def _timeout_ms(reading: Given) -> int:
-    milliseconds = reading.duration_ms("txnTimeout", TIMEOUT_MS)
-    if milliseconds > TIMEOUT_MS_MAX:
+def _transaction_timeout_ms(reading: Given) -> int:
+    milliseconds = reading.duration_ms("txnTimeout", TRANSACTION_TIMEOUT_MS)
+    if milliseconds > TRANSACTION_TIMEOUT_MS_MAX:
         reading.problems.append(f"txnTimeout: {reading.text('txnTimeout')} is more than 24h")
     return milliseconds
 

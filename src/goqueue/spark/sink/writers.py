@@ -53,16 +53,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def version_of(self, task: Task) -> Version:
         assert task.query_id is not None, "a stream's task belongs to a query"
         assert task.batch_id is not None, "and to a micro-batch"
-        return Version(task.query_id, task.batch_id, task.run_id or task.query_id)
+        application = self._options.application_of(task.query_id)
+        return Version(application, task.batch_id, task.run_id or task.query_id)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
-        decide(_reports(messages))
+        decide(_reports(messages), self._options)
         freeze_gc()
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803  # Spark's name
         # If all tasks were killed, as by `query.stop()`, only the checkpoint says whose they were.
         location = self._options.checkpoint
-        application = query_id(location) if location is not None else None
+        query = query_id(location) if location is not None else None
+        application = self._options.application_of(query) if query is not None else None
         abort(_reports(messages), self._options, application, batchId)
 
 
@@ -73,7 +75,9 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = _check(schema, options, is_stream=False, overwrite=overwrite)
         self._save_name = uuid.uuid4().hex
         self._has_name = self._options.application is not None
-        self._application = self._options.application or f"spark-save-{self._save_name}"
+        self._application = self._options.application_of(
+            self._options.application or f"spark-save-{self._save_name}"
+        )
         self._number = self._options.version or 0
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -86,7 +90,7 @@ class BatchWriter(DataSourceArrowWriter):
         return Version(self._application, self._number, task.run_id or self._save_name)
 
     def commit(self, messages: Messages) -> None:
-        decide(_reports(messages))
+        decide(_reports(messages), self._options)
         self._end(messages)
         freeze_gc()
 
@@ -96,7 +100,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _end(self, messages: Messages) -> None:
         if not self._has_name:
-            retire(_reports(messages))
+            retire(_reports(messages), self._options)
 
 
 def _write_result(

@@ -29,6 +29,13 @@ def log_went_back(where: TopicPartition, *, wanted: int, latest: int) -> DataLos
     )
 
 
+def topic_made_again(topic: str) -> DataLost:
+    return DataLost(
+        f"topic {topic!r} was deleted and made again since it was read last: what it had and was"
+        f" not read is gone, and its offsets begin again: {ADVICE}"
+    )
+
+
 def partition_gone(where: TopicPartition, *, wanted: int) -> DataLost:
     return DataLost(
         f"partition {where.partition} of topic {where.topic!r}: offset {wanted} is wanted and the"

@@ -13,7 +13,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from goqueue.spark.source.offsets import StoredOffsets, places_of, stored_offsets, with_broker
+from goqueue.spark.source.offsets import (
+    StoredOffsets,
+    changed_topics,
+    places_of,
+    stored_offsets,
+    topic_ids_of,
+    with_broker,
+    without_topics,
+)
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.read_plan import ReadPlan
 from goqueue.spark.source.tasks import read_task
@@ -44,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offsets
 
     def initialOffset(self) -> StoredOffsets:  # noqa: N802
-        return stored_offsets(self.offsets.initial())
+        return stored_offsets(self.offsets.initial(), self.offsets.topic_ids)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self.offsets.freeze()
@@ -61,17 +69,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:  # noqa: N802
-        limited = not isinstance(limit, ReadAllAvailable)
-        return stored_offsets(self.offsets.latest(places_of(start), limited=limited))
+        latest = self.offsets.latest(
+            places_of(start), topic_ids_of(start), limited=not isinstance(limit, ReadAllAvailable)
+        )
+        return stored_offsets(latest, self.offsets.topic_ids)
 
     def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
-        latest = stored_offsets(self.offsets.report_latest())
+        latest = stored_offsets(self.offsets.report_latest(), self.offsets.topic_ids)
         if self._options.group is None:
             return with_broker(latest, self._options.bootstrap)
         return latest
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
-        tasks = self.offsets.tasks(places_of(start), places_of(end))
+        again = changed_topics(topic_ids_of(start), topic_ids_of(end))
+        tasks = self.offsets.tasks(without_topics(places_of(start), again), places_of(end))
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

@@ -6,21 +6,29 @@ survive is in the offsets that Spark keeps; what is remembered here only saves q
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.admission import admit, record_bytes
 from goqueue.spark.source.batches import sizing_of
-from goqueue.spark.source.loss import DataLost, deleted_before_read, log_went_back, partition_gone
+from goqueue.spark.source.loss import (
+    DataLost,
+    deleted_before_read,
+    log_went_back,
+    partition_gone,
+    topic_made_again,
+)
+from goqueue.spark.source.offsets import NO_IDS, changed_topics, without_topics
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.plan import OffsetRange, Task, plan
 from goqueue.spark.source.positions import Places, resolve
 from goqueue.spark.source.read_plan import connect
-from goqueue.spark.source.subscriptions import discover
+from goqueue.spark.source.subscriptions import discover_topics
 
 SIZES_S: Final = 30.0  # for which averages of record sizes are good
 PUBLISH_S: Final = 2.0  # what showing the offsets may cost a micro-batch
@@ -41,6 +49,7 @@ class StreamOffsets:
         self._sizes_until = 0.0
         self._waiting_since = clock()  # for `minOffsetsPerTrigger`
         self._published: Places = {}
+        self.topic_ids: dict[str, UUID] = {}  # of the topics that were found last
 
     def close(self) -> None:
         self._client.close()
@@ -49,10 +58,11 @@ class StreamOffsets:
 
     def initial(self) -> Places:
         """Where a new query begins."""
-        partitions = discover(self._options.subscription, self._client)
+        found = discover_topics(self._options.subscription, self._client)
+        self.topic_ids = found.topic_ids
         return resolve(
             self._options.starting,
-            partitions,
+            found.partitions,
             partial(self._client.list_offsets, read_committed=self._options.read_committed),
             beyond_end=self._options.beyond_end,
         )
@@ -61,10 +71,19 @@ class StreamOffsets:
         """Take nothing that comes after now."""
         self._target = self._latest_now()
 
-    def latest(self, start: Places, *, limited: bool = True) -> Places:
-        """Where the micro-batch that begins at `start` ends; `start` itself: there is none."""
+    def latest(
+        self, start: Places, topic_ids: Mapping[str, UUID] = NO_IDS, *, limited: bool = True
+    ) -> Places:
+        """Where the micro-batch that begins at `start` ends; `start` itself: there is none.
+
+        `topic_ids` are those of `start`, where they are known.
+        """
         self._publish(start)
         self._latest = self._latest_now()
+        made_again = changed_topics(topic_ids, self.topic_ids)
+        for topic in sorted(made_again):
+            self._report_loss(topic_made_again(topic))
+        start = without_topics(start, made_again)
         latest = self._without_loss(start, self._reachable())
         new = [where for where in latest if where not in start]
         starts = start | self._earliest(new)
@@ -80,8 +99,9 @@ class StreamOffsets:
         return self._latest
 
     def _latest_now(self) -> Places:
-        partitions = discover(self._options.subscription, self._client, skips_missing=True)
-        return self._offsets(partitions, LATEST)
+        found = discover_topics(self._options.subscription, self._client, skips_missing=True)
+        self.topic_ids = found.topic_ids
+        return self._offsets(found.partitions, LATEST)
 
     def _reachable(self) -> Places:
         if self._target is None:

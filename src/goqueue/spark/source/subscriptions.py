@@ -3,7 +3,8 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
+from uuid import UUID
 
 import msgspec
 
@@ -81,6 +82,12 @@ def parse_assigned(text: str) -> Assigned:
 # --- to partitions ----------------------------------------------------------------------------
 
 
+class Discovered(msgspec.Struct, frozen=True):
+    partitions: list[TopicPartition]  # in order
+    topic_ids: dict[str, UUID]
+    """Of a topic that is deleted and made again under its name, the id is another one."""
+
+
 def discover(
     subscription: Subscription, client: "KafkaClient", *, skips_missing: bool = False
 ) -> list[TopicPartition]:
@@ -88,23 +95,37 @@ def discover(
 
     With `skips_missing` that is left out: whoever read it before knows what it means.
     """
+    return discover_topics(subscription, client, skips_missing=skips_missing).partitions
+
+
+def discover_topics(
+    subscription: Subscription, client: "KafkaClient", *, skips_missing: bool = False
+) -> Discovered:
     match subscription:
         case Topics(names=names):
             layouts = _resolve_named(names, client, skips_missing)
-            return sorted(where for layout in layouts.values() for where in layout.partitions)
         case Pattern(regex=regex):
-            matches = re.compile(regex).fullmatch
-            return sorted(
-                where
-                for name, layout in client.metadata().items()
-                if not layout.is_internal and matches(name)
-                for where in layout.partitions
-            )
-        case Assigned(partitions=partitions):
-            names = tuple(dict.fromkeys(where.topic for where in partitions))
-            return _resolve_assigned(
-                partitions, _resolve_named(names, client, skips_missing), skips_missing
-            )
+            layouts = _resolve_matching(re.compile(regex), client)
+        case Assigned(partitions=assigned):
+            names = tuple(dict.fromkeys(where.topic for where in assigned))
+            layouts = _resolve_named(names, client, skips_missing)
+            return Discovered(_resolve_assigned(assigned, layouts, skips_missing), _ids(layouts))
+        case _:
+            assert_never(subscription)
+    partitions = sorted(where for layout in layouts.values() for where in layout.partitions)
+    return Discovered(partitions, _ids(layouts))
+
+
+def _ids(layouts: Mapping[str, TopicLayout]) -> dict[str, UUID]:
+    return {name: layout.topic_id for name, layout in layouts.items()}
+
+
+def _resolve_matching(pattern: re.Pattern[str], client: "KafkaClient") -> dict[str, TopicLayout]:
+    return {
+        name: layout
+        for name, layout in client.metadata().items()
+        if not layout.is_internal and pattern.fullmatch(name)
+    }
 
 
 def _resolve_named(

@@ -2,8 +2,9 @@
 
 import pytest
 
-from goqueue.spark.sink.options import TIMEOUT_MS, SinkOptions, sink_options
+from goqueue.spark.sink.options import SinkOptions, sink_options
 from goqueue.spark.source.option_texts import InvalidOptions, refuse
+from goqueue.spark.source.options import TIMEOUT_MS
 
 SERVER = {"bootstrap.servers": "127.0.0.1:9092"}
 
@@ -32,6 +33,7 @@ def test_everything_can_be_said_and_in_any_case():
             "txnappid": "billing",
             "TxnVersion": "7",
             "txnTimeout": "90s",
+            "timeout": "30s",
             "batchBytes": "64k",
             "goqueue.http": "queue:8080",
         }
@@ -43,7 +45,8 @@ def test_everything_can_be_said_and_in_any_case():
         compression="zstd",
         application="billing",
         version=7,
-        timeout_ms=90_000,
+        transaction_timeout_ms=90_000,
+        timeout_ms=30_000,
         batch_bytes=65_536,
     )
 
@@ -65,7 +68,7 @@ def test_options_that_are_for_others_are_let_be():
     [("250", 250), ("250ms", 250), ("90 s", 90_000), ("15m", 900_000), ("24h", 86_400_000)],
 )
 def test_times_are_written_as_people_write_them(text: str, milliseconds: int):
-    assert accepted({"txnTimeout": text}).timeout_ms == milliseconds
+    assert accepted({"txnTimeout": text}).transaction_timeout_ms == milliseconds
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,13 @@ def topic(request: pytest.FixtureRequest) -> str:
 class Job:
     """A driver's life: its tasks write, and it commits or aborts by a writer made anew."""
 
-    def __init__(self, broker: BrokerInThread, topic: str, run: str = "run 1") -> None:
+    def __init__(
+        self, broker: BrokerInThread, topic: str, run: str = "run 1", query_id: str = ""
+    ) -> None:
         self.topic = topic
+        self.query_id = query_id or f"query of {topic}"
         self._broker = broker
         self._run = run
-
-    @property
-    def query_id(self) -> str:
-        return f"query of {self.topic}"
 
     def writer(self, **options: str) -> StreamWriter:
         server = {"bootstrap.servers": self._broker.kafka, "topic": self.topic}
@@ -61,8 +60,8 @@ class Job:
             patch.setattr(writers, "this_task", lambda: task)
             return self.writer().write(batches)
 
-    def commit(self, batch_id: int, *messages: Written) -> None:
-        self.writer().commit(list(messages), batch_id)
+    def commit(self, batch_id: int, *messages: Written, **options: str) -> None:
+        self.writer(**options).commit(list(messages), batch_id)
 
     def abort(self, batch_id: int, *messages: Written | None, **options: str) -> None:
         self.writer(**options).abort(list(messages), batch_id)
@@ -106,12 +105,44 @@ def test_rows_of_all_tasks_are_seen_when_the_driver_has_decided(job):
     assert [each.outcome.rows for each in messages] == [2, 1, 0]
 
 
-def test_a_batch_that_is_decided_is_not_even_read_again(job):
+def test_a_batch_that_is_decided_is_not_written_again(job):
     job.commit(0, job.write(0, "a"))
-    again = job.write_from(nobody_reads(), job.task(0, attempt=1))
+    again = job.write(0, "a", attempt=1)
     assert again.outcome.member is None
     job.commit(0, again)
     assert job.read() == ["a"]
+
+
+def test_other_rows_under_a_decided_number_are_refused_and_not_skipped(job, tmp_path):
+    """The newest file of the checkpoint is gone, and Spark plans the batch again with more rows."""
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    (offsets / "0").write_text('v1\n{"batchTimestampMs":1}\n{"orders":{"0":1}}')
+    job.commit(0, job.write(0, "a"), checkpointLocation=str(tmp_path))
+    (offsets / "0").write_text('v1\n{"batchTimestampMs":2}\n{"orders":{"0":1}}')
+    job.commit(0, job.write(0, "a"), checkpointLocation=str(tmp_path))
+    (offsets / "0").write_text('v1\n{"batchTimestampMs":3}\n{"orders":{"0":2}}')
+    with pytest.raises(Conflict, match=r'decided with \[{"orders":{"0":1}}\]') as refused:
+        job.commit(0, job.write(0, "a"), checkpointLocation=str(tmp_path))
+    assert refused.value.code == "version_differs"
+    assert "startingOffsets" in refused.value.__notes__[0]
+    assert job.read() == ["a"]
+
+
+def test_where_no_checkpoint_can_be_read_the_rows_are_counted(job):
+    job.commit(0, job.write(0, "a"), job.write(0, "b", number=1))
+    job.commit(0, job.write(0, "b"), job.write(0, "a", number=1))
+    with pytest.raises(Conflict, match="decided with 2 rows, and now has 3 rows"):
+        job.commit(0, job.write(0, "a", "b"), job.write(0, "c", number=1))
+
+
+def test_a_query_that_goes_on_into_another_topic_writes_there(broker, job):
+    job.commit(0, job.write(0, "a"))
+    copy = Job(broker, f"{job.topic}-2", query_id=job.query_id)
+    copy.commit(0, copy.write(0, "a"))
+    assert copy.read() == ["a"]
+    job.commit(1, job.write(1, "b"))
+    assert job.read() == ["a", "b"], "neither fences the other"
 
 
 def test_a_batch_that_was_written_and_not_decided_is_replaced(broker, job):
@@ -140,7 +171,7 @@ def test_an_attempt_that_the_driver_did_not_hear_of_is_never_seen(broker, job):
 def test_an_empty_batch_is_decided_too(job):
     job.commit(0, job.write(0))
     job.commit(1)
-    assert job.write_from(nobody_reads(), job.task(0)).outcome.member is None
+    assert job.write(0).outcome.member is None
 
 
 def test_many_rows_arrive_in_order_for_each_key(broker, job):

@@ -163,6 +163,24 @@ def test_a_topic_that_is_made_again_is_a_loss_or_begun_anew(follow, fill, client
     assert lengths(careless.tasks(at(topic, 5), at(topic, 1))) == [[(0, 0, 1)]]
 
 
+def test_a_topic_that_was_made_again_and_has_grown_is_noticed_by_its_id(
+    follow, fill, client, topic
+):
+    fill(topic, 0, "a", "b")
+    following = follow(subscribe=topic)
+    following.initial()
+    known = dict(following.topic_ids)
+    assert following.latest(at(topic, 0, 0), known) == at(topic, 2, 0)
+    client.delete_topic(topic)
+    client.create_topic(topic, partitions=2)
+    fill(topic, 0, *"vwxyz")
+    with pytest.raises(DataLost, match="was deleted and made again"):
+        following.latest(at(topic, 2, 0), known)
+    careless = follow(subscribe=topic, failOnDataLoss="false")
+    assert careless.latest(at(topic, 2, 0), known) == at(topic, 5, 0)
+    assert following.latest(at(topic, 2, 0)) == at(topic, 5, 0), "who wrote no id is believed"
+
+
 def test_what_is_done_is_shown_as_a_group(follow, fill, client, topic):
     fill(topic, 0, "a", "b")
     following = follow(subscribe=topic, group="billing")

@@ -67,9 +67,11 @@ def start_attempt(
     return post(_path(application, "attempts"), AttemptStarted, body, is_repeatable=True)
 
 
-def decide(application: str, *, version: int, run: int, members: Sequence[Member]) -> Call[Decided]:
-    """Commit all members, by one record."""
-    body = {"version": version, "run": run, "members": members}
+def decide(
+    application: str, *, version: int, run: int, members: Sequence[Member], contents: str = ""
+) -> Call[Decided]:
+    """Commit all members, by one record; `contents` tells a repetition from another version."""
+    body = {"version": version, "run": run, "members": members, "contents": contents}
     return post(_path(application, "decide"), Decided, body, is_repeatable=True)
 
 

@@ -92,7 +92,9 @@ async def decide(
     if len(set(names)) != len(names):
         raise InvalidRequest("members: a transactional id is there twice")
     members = [(each.transactional_id, who(each)) for each in data.members]
-    ended = await broker.group_transactions.decide(application, data.version, data.run, members)
+    ended = await broker.group_transactions.decide(
+        application, data.version, data.run, members, data.contents
+    )
     return Decided(
         data.version,
         ended.was_decided,
