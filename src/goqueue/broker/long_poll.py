@@ -6,8 +6,9 @@
             pass
 
 Partitions wake it when they have more to read; whoever else has news may do so, too.  It ends at
-its deadline, or when its owner says so: the client has gone, the server stops.  Consumers of queues
-wait otherwise, one behind the other (`broker/queues/wait_queue.py`).
+its deadline, or when its owner says so: the client has gone, the server stops.  The polls of queue
+consumers are not subscribed themselves: a queue is for them, and wakes one at a time
+(`broker/queues/wait_queue.py`).
 """
 
 import asyncio
@@ -27,7 +28,7 @@ class LongPoll:
         self._deadline = None if wait_ms is None else clock.instant() + wait_ms * 1_000_000
         self._partitions: dict[Partition, None] = {}
         self._woken: asyncio.Future[None] | None = None
-        self._has_news = False
+        self.has_news = False  # since it was last waited for
         self.is_ended = False  # its owner said so; not merely that the time is over
 
     def __enter__(self) -> "LongPoll":
@@ -48,7 +49,7 @@ class LongPoll:
         self._partitions = wanted
 
     def wake(self) -> None:
-        self._has_news = True
+        self.has_news = True
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
@@ -63,8 +64,8 @@ class LongPoll:
         left = self._seconds_left()
         if self.is_ended or left <= 0:
             return False
-        is_woken = self._has_news or await self._sleep(min(left, seconds_max))
-        self._has_news = False
+        is_woken = self.has_news or await self._sleep(min(left, seconds_max))
+        self.has_news = False
         return (is_woken or seconds_max < left) and not self.is_ended
 
     def _seconds_left(self) -> float:
@@ -83,7 +84,7 @@ class LongPoll:
             self._woken = None
             if timer is not None:
                 timer.cancel()
-        return self._has_news
+        return self.has_news
 
 
 def _end_sleep(woken: asyncio.Future[None]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import structlog
 
 from goqueue.broker.dlq.writer import DeadLetterWriter
+from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.queues.acknowledgement import Release, check_number
 from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
 from goqueue.broker.queues.dispatchers import Dispatchers
@@ -92,41 +93,39 @@ class Receiver:
         self, request: ReceiveRequest, wait_ms: int, known: tuple[object, ...]
     ) -> list[DeliveryBatch]:
         """`known`: how it was before the last look, which was in vain."""
-        deadline = self._clock.instant() + wait_ms * 1_000_000
+        poll, is_over = LongPoll(self._clock, wait_ms), False
         sources = await self._sources_of(request)
         dispatcher = self._dispatchers.get(request.group_id)
-        with dispatcher.wait_queue(
-            request.topics, [reader.partition for _, reader, _ in sources]
-        ) as wait_queue:
+        partitions = [reader.partition for _, reader, _ in sources]
+        with dispatcher.wait_queue(request.topics, partitions) as wait_queue:
             has_news = _version(dispatcher, sources) != known
-            deliveries, committed = list[DeliveryBatch](), list[asyncio.Future[None]]()
+            served: Served = [], []
             while True:
                 seen = wait_queue.notifications
                 if has_news:
                     try:
                         sources = await self._sources_of(request)
                         wait_queue.attach(reader.partition for _, reader, _ in sources)
-                        deliveries, committed = await self._serve(request, sources)
+                        served = await self._serve(request, sources)
                     except BaseException:
                         wait_queue.notify_next()  # it does not take what it was woken for
                         raise
-                    if deliveries:
+                    if served[0]:
                         break
-                has_news = True  # from the next turn on
                 is_crowded = dispatcher.group.room(request.consumer) <= 0
                 if is_crowded or self._is_partial(request):
                     wait_queue.notify_next()  # others may have room, or look elsewhere
-                seconds = (deadline - self._clock.instant()) / 1e9
-                if seconds <= 0:
+                if is_over:
                     return []
                 dispatcher.crowded += is_crowded
                 try:
-                    await wait_queue.wait_after(seen, seconds)
+                    is_over = not await wait_queue.wait_after(seen, poll)
                 finally:
                     dispatcher.crowded -= is_crowded
+                has_news = True
             if self._is_partial(request) or dispatcher.has_some(sources):
                 wait_queue.notify_next()  # only then: a wake-up for nothing costs as much
-        return await self._wait_durable(deliveries, committed)
+        return await self._wait_durable(*served)
 
     def _is_partial(self, request: ReceiveRequest) -> bool:
         """Whether there are partitions that it does not look at."""

@@ -3,11 +3,12 @@
 Whatever may bring a message notifies: a partition that has more to read, a message that comes back,
 a key that is free.  A notification wakes one consumer; a consumer that leaves something, or cannot
 take it, wakes the next (`notify_next`).  So a message costs one wake-up, however many wait.
+If each long poll were subscribed to its partitions, as those of readers are, all would wake.
 """
 
-import asyncio
 from collections.abc import Iterable
 
+from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.storage.partition import Partition
 
 
@@ -17,7 +18,7 @@ class WaitQueue:
     def __init__(self) -> None:
         self.notifications = 0
         self.users = 0
-        self._waiters: dict[asyncio.Future[None], int] = {}  # to the last notification it knows of
+        self._polls: dict[LongPoll, int] = {}  # to the last notification that each knows of
         self._partitions: set[Partition] = set()
 
     # --- notifying -------------------------------------------------------------------------------
@@ -44,39 +45,29 @@ class WaitQueue:
 
     def notify_all(self) -> None:
         self.notifications += 1
-        for future in self._waiters:
-            if not future.done():
-                future.set_result(None)
+        for poll in self._polls:
+            poll.wake()
 
     def notify_next(self) -> None:
         """Wake the next consumer that has not looked since the last notification."""
-        for future, seen in self._waiters.items():
-            if seen < self.notifications and not future.done():
-                future.set_result(None)
+        for poll, seen in self._polls.items():
+            if seen < self.notifications and not poll.has_news:
+                poll.wake()
                 return
 
     # --- waiting ----------------------------------------------------------------------------------
 
-    async def wait_after(self, seen: int, seconds: float) -> None:
-        """Return after a notification later than number `seen`, or when the time is over."""
-        if self.notifications != seen or seconds <= 0:
-            return
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        self._waiters[future] = seen
-        time_is_up = loop.call_later(seconds, _end_wait, future)
+    async def wait_after(self, seen: int, poll: LongPoll) -> bool:
+        """True after a notification later than number `seen`, False when the poll is over."""
+        if self.notifications != seen:
+            poll.wake()
+        self._polls[poll] = seen
         try:
-            await future
+            return await poll.wait()
         except BaseException:
-            del self._waiters[future]
-            if future.done() and not future.cancelled():
+            del self._polls[poll]
+            if poll.has_news:
                 self.notify_next()  # who goes away just when it is woken lets the next one know
             raise
         finally:
-            time_is_up.cancel()
-            self._waiters.pop(future, None)
-
-
-def _end_wait(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+            self._polls.pop(poll, None)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.queues.dispatcher import Served
 from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_request import ReceiveRequest
+from goqueue.broker.queues.wait_queue import WaitQueue
 from goqueue.model.errors import StorageFailed
 from goqueue.queue import Delivered, QueueSettings
 from tests.unit.broker.queue_world import Bench, numbered, play, values
@@ -156,5 +158,36 @@ def test_a_wait_ends_when_its_time_is_over(looks: Counter[str]):
         assert await bench.receive(wait_ms=WAIT_MS) == []
         assert bench.broker.environment.clock.instant() - began >= WAIT_MS * 1_000_000
         assert looks.total() == 2, "at the beginning and at the end"
+
+    play(story)
+
+
+def test_whoever_is_cancelled_just_when_it_is_woken_lets_the_next_one_know():
+    async def story(bench: Bench) -> None:
+        queue, clock = WaitQueue(), bench.broker.environment.clock
+        waits = []
+        for _ in range(3):
+            waits.append(asyncio.create_task(queue.wait_after(0, LongPoll(clock, WAIT_MS))))
+            await bench.sleep(1)
+        queue.notify_one()
+        waits[0].cancel()
+        await bench.sleep(1)
+        assert [wait.done() for wait in waits] == [True, True, False]
+        assert waits[0].cancelled()
+        assert waits[1].result(), "it is to look"
+        assert not await waits[2], "its time is over"
+
+    play(story)
+
+
+def test_a_notification_before_the_wait_is_not_missed():
+    async def story(bench: Bench) -> None:
+        queue, poll = WaitQueue(), LongPoll(bench.broker.environment.clock, WAIT_MS)
+        seen = queue.notifications
+        queue.notify_one()
+        began = bench.broker.environment.clock.instant()
+        assert await queue.wait_after(seen, poll)
+        assert bench.broker.environment.clock.instant() == began
+        assert not await queue.wait_after(queue.notifications, poll)
 
     play(story)
