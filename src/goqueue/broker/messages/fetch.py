@@ -6,7 +6,7 @@ that think in records read them (`broker/messages/publish.py`).
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -44,13 +44,13 @@ class FetchLimits(msgspec.Struct, frozen=True, gc=False):
     committed_only: bool
 
 
-class FetchedPartition(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class FetchedPartition(msgspec.Struct, gc=False, kw_only=True):
     wanted: PartitionFetch
     error: GoQueueError | None = None
     high_watermark: int = -1
     stable_offset: int = -1
     start_offset: int = -1
-    aborted: Sequence[AbortedRange] = ()  # whose records the caller leaves out; if `committed_only`
+    aborted: list[AbortedRange] | None = None  # whose records to leave out; if `committed_only`
     records: Buffer = b""
     next_offset: Offset = Offset(-1)  # behind the records
 
@@ -127,7 +127,10 @@ class _Fetch:
                     raise partition
                 result = await self._read_one(wanted, partition, left)
             except GoQueueError as error:
-                result = _failed(wanted, partition, error)
+                result = FetchedPartition(wanted=wanted, error=error)
+                if isinstance(partition, Partition):
+                    result.high_watermark = partition.log.high_watermark
+                    result.start_offset = partition.log.start_offset
             results.append(result)
             left -= len(result.records)
             if number % PARTITIONS_AT_ONCE == 0:
@@ -145,7 +148,7 @@ class _Fetch:
             limit = partition.read_limit(committed_only=True)
         records: Buffer = b""
         next_offset = offset
-        aborted: list[AbortedRange] = []
+        aborted: list[AbortedRange] | None = [] if committed_only else None
         is_first = left == self._limits.bytes_max
         bytes_max = min(wanted.bytes_max, left)
         if bytes_max > 0 or is_first or not log.start_offset <= offset <= log.end_offset:
@@ -194,17 +197,3 @@ def check_epoch(partition: Partition, epoch: int) -> None:
     if epoch < partition.leader_epoch:
         raise FencedLeaderEpoch(f"leader epoch {epoch}, it is {partition.leader_epoch} now")
     raise UnknownLeaderEpoch(f"leader epoch {epoch}, it is still {partition.leader_epoch} here")
-
-
-def _failed(
-    wanted: PartitionFetch, partition: Partition | GoQueueError, error: GoQueueError
-) -> FetchedPartition:
-    if isinstance(partition, GoQueueError):
-        return FetchedPartition(wanted=wanted, error=error)
-    log = partition.log
-    return FetchedPartition(
-        wanted=wanted,
-        error=error,
-        high_watermark=log.high_watermark,
-        start_offset=log.start_offset,
-    )

@@ -34,7 +34,6 @@ from goqueue.groups.errors import GroupError, IllegalGeneration, UnknownMember
 from goqueue.groups.share_heartbeat import JOIN_EPOCH, LEAVE_EPOCH
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
-from goqueue.model.limits import RECEIVE_BYTES_MAX
 from goqueue.model.names import is_internal
 from goqueue.queue import QueueSettings
 from goqueue.queue.delivery_batch import DeliveryBatch
@@ -54,15 +53,6 @@ class JoinAsWorker(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str = ""
     session_timeout_ms: int | None = None
     starts_at_end: bool = False  # when the group is new
-
-
-class QueuePoll(msgspec.Struct, frozen=True, kw_only=True):
-    group_id: GroupId
-    member_id: str
-    generation: int | None = None  # None: not checked
-    max_messages: int = 100
-    max_bytes: int = RECEIVE_BYTES_MAX
-    visibility_ms: int | None = None
 
 
 class QueueMembers:
@@ -180,28 +170,28 @@ class QueueMembers:
         async with self._groups.barrier:
             return self._member(group_id, member_id)
 
-    async def poll(self, request: QueuePoll, wait_ms: int) -> list[DeliveryBatch]:
-        """Messages to work on, waiting for the first; a sign of life from its start to its end."""
+    async def poll(
+        self, request: ReceiveRequest, wait_ms: int, generation: int | None = None
+    ) -> list[DeliveryBatch]:
+        """Messages of the member's topics, waiting for the first; None: no generation is checked.
+
+        It is a sign of life from its start to its end.
+        """
         try:
-            return await self._poll(request, wait_ms)
+            return await self._poll(request, wait_ms, generation)
         except GroupError:  # of a membership that may not be committed, or not be ended
             await self._groups.host.settled()
             raise
 
-    async def _poll(self, request: QueuePoll, wait_ms: int) -> list[DeliveryBatch]:
-        group_id, member_id = request.group_id, request.member_id
-        member = self._member(group_id, member_id, request.generation)
+    async def _poll(
+        self, request: ReceiveRequest, wait_ms: int, generation: int | None
+    ) -> list[DeliveryBatch]:
+        group_id, member_id = request.group_id, request.consumer
+        member = self._member(group_id, member_id, generation)
+        request = msgspec.structs.replace(request, topics=self.topics_of(member))
         with self._groups.share_poll(group_id, member_id):
             try:
-                wanted = ReceiveRequest(
-                    self.topics_of(member),
-                    group_id,
-                    member_id,
-                    max_messages=request.max_messages,
-                    max_bytes=request.max_bytes,
-                    visibility_ms=request.visibility_ms,
-                )
-                deliveries = await self._queues.receiver.receive(wanted, wait_ms)
+                deliveries = await self._queues.receiver.receive(request, wait_ms)
             except TopicNotFound:  # deleted meanwhile: the next poll does without it
                 return []
         if deliveries and self.members(group_id).get(member_id) is not member:

@@ -306,13 +306,7 @@ class Queues:
     # --- messages ---------------------------------------------------------------------------------
 
     async def receive(
-        self,
-        topics: Sequence[str],
-        group: str,
-        consumer: str,
-        *,
-        wait_ms: int = 0,
-        **options: Any,
+        self, topics: Sequence[str], group: str, consumer: str, *, wait_ms: int = 0, **options: Any
     ) -> list[Delivered]:
         """As `Receiver.receive`, message by message."""
         request = ReceiveRequest(topics, GroupId(group), consumer, **options)

@@ -6,18 +6,18 @@ unless the group reads uncommitted.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_request import ReceiveRequest
-from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.batch import headers
 from goqueue.model.errors import TopicNotFound
-from goqueue.model.ids import GroupId, Offset, TopicPartition
+from goqueue.model.ids import Offset, TopicPartition
 from goqueue.queue import TooManyInFlight
 from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.queue.ranges import each_offset
@@ -40,32 +40,11 @@ class Acquired(msgspec.Struct, frozen=True):
 
 
 async def acquire(
-    services: BrokerServices,
-    queues: Queues,
-    group_id: GroupId,
-    member_id: str,
-    places: Collection[TopicPartition],
-    *,
-    max_records: int,
-    max_bytes: int,
-    wait_ms: int,
-    whole_batches: bool = False,
+    services: BrokerServices, receiver: Receiver, request: ReceiveRequest, wait_ms: int
 ) -> list[Acquired]:
-    """Up to so many records, waiting up to `wait_ms` for the first; none for who holds too many.
-
-    With `whole_batches` a few more, so that a batch need not be sent a second time.
-    """
-    request = ReceiveRequest(
-        list(dict.fromkeys(topic for topic, _ in places)),
-        group_id,
-        member_id,
-        max_messages=max_records,
-        max_bytes=max_bytes,
-        places=frozenset(places),
-        whole_batches=whole_batches,
-    )
+    """As `Receiver.receive`, in this form; none for who holds too many."""
     try:
-        deliveries = await queues.receiver.receive(request, wait_ms)
+        deliveries = await receiver.receive(request, wait_ms)
     except TooManyInFlight:
         return []
     try:
@@ -73,7 +52,7 @@ async def acquire(
     except TopicNotFound:  # deleted meanwhile
         return []
     except BaseException:
-        queues.receiver.release(deliveries)
+        receiver.release(deliveries)
         raise
 
 

@@ -1,16 +1,16 @@
 """Fetch: the partitions of a request for the broker's `fetch`, and what it gives as a response."""
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.fetch import FetchedPartition, FetchLimits, PartitionFetch, fetch
+from goqueue.log.aborted import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.ids import Offset
 from goqueue.server.kafka.errors import kafka_code, leader_of
-from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, requested
+from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, requested
 from goqueue.wire.fetch import (
     AbortedTransaction,
     FetchPartitionResponse,
@@ -51,12 +51,15 @@ async def handle_fetch(
         )
         for (topic, index), each in requested(request, session)
     )
-    found: Iterable[FetchedPartition] = await fetch(broker, wanted, limits)
-    if session is not None:
-        found = _news(session, found, is_full=request.session_epoch == 0)
+    topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
+    for found in await fetch(broker, wanted, limits):
+        key = found.wanted.topic, found.wanted.index
+        is_news = session is None or session.is_news(key, found)
+        if is_news or request.session_epoch == OPEN_EPOCH:
+            topics.setdefault(key[0], []).append(_response(found))
     return encode_fetch_response(
         version,
-        _by_topic(found, committed_only=limits.committed_only),
+        [FetchTopicResponse(name, responses) for name, responses in topics.items()],
         session_id=session.session_id if session else 0,
     )
 
@@ -80,45 +83,19 @@ def _refuse_replica(version: int, request: FetchRequest) -> list[Buffer]:
     return encode_fetch_response(version, topics, error_code=code)
 
 
-def _news(
-    session: FetchSession, found: Iterable[FetchedPartition], *, is_full: bool
-) -> list[FetchedPartition]:
-    """What the client needs to be told; the session remembers that it is."""
-    return [
-        each
-        for each in found
-        if session.is_news((each.wanted.topic, each.wanted.index), each) or is_full
-    ]
-
-
-def _by_topic(
-    found: Iterable[FetchedPartition], *, committed_only: bool
-) -> list[FetchTopicResponse]:
-    topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
-    for each in found:
-        topics.setdefault(each.wanted.topic, []).append(_response(each, committed_only))
-    return [FetchTopicResponse(name, responses) for name, responses in topics.items()]
-
-
-def _response(found: FetchedPartition, committed_only: bool) -> FetchPartitionResponse:
-    if found.error is not None:
-        return FetchPartitionResponse(
-            partition=found.wanted.index,
-            error_code=kafka_code(found.error).value,
-            current_leader=leader_of(found.error),
-            high_watermark=found.high_watermark,
-            log_start_offset=found.start_offset,
-        )
-    aborted = None
-    if committed_only:
-        aborted = [
-            AbortedTransaction(each.producer_id, each.first_offset) for each in found.aborted
-        ]
+def _response(found: FetchedPartition) -> FetchPartitionResponse:
+    error, aborted = found.error, found.aborted
     return FetchPartitionResponse(
         partition=found.wanted.index,
+        error_code=0 if error is None else kafka_code(error).value,
+        current_leader=None if error is None else leader_of(error),
         high_watermark=found.high_watermark,
         last_stable_offset=found.stable_offset,
         log_start_offset=found.start_offset,
-        aborted_transactions=aborted,
+        aborted_transactions=None if aborted is None else list(map(_aborted, aborted)),
         records=found.records,
     )
+
+
+def _aborted(transaction: AbortedRange) -> AbortedTransaction:
+    return AbortedTransaction(transaction.producer_id, transaction.first_offset)

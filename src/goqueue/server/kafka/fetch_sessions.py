@@ -20,6 +20,7 @@ from goqueue.wire.fetch import FetchPartition, FetchRequest
 
 Key = tuple[str | UUID, int]
 PARTITIONS_MAX: Final = 200_000  # of all sessions together: some 60 MB
+OPEN_EPOCH: Final = 0
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -70,7 +71,7 @@ class FetchSessions:
         if request.session_epoch == -1:
             self._drop(request.session_id)
             return None, ErrorCode.none
-        if request.session_epoch == 0:
+        if request.session_epoch == OPEN_EPOCH:
             self._drop(request.session_id)
             return self._open(request), ErrorCode.none
         session = self._sessions.get(request.session_id)

@@ -36,6 +36,7 @@ from goqueue.broker import Broker
 from goqueue.broker.queues.acknowledgement import Ack, Ending, Extend, Reject, Release
 from goqueue.broker.queues.ledgers import Waiting, demand_sync, wait_durable
 from goqueue.broker.queues.members import SHARE_DEFAULTS
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.shares.acquire import Acquired, acquire
 from goqueue.broker.shares.sessions import (
     FINAL_EPOCH,
@@ -155,18 +156,17 @@ async def _fetch(
     # Who has something bad to hear is not kept waiting.
     has_news = any(each.error or each.acknowledge_error for each in told.values())
     wait_ms = 0 if has_news else min(max(milliseconds(request.max_wait), 0), WAIT_MS_MAX)
+    wanted = ReceiveRequest(
+        list(dict.fromkeys(topic for topic, _ in places)),
+        member.group_id,
+        member.member_id,
+        max_messages=min(request.max_records, RECEIVE_MESSAGES_MAX),
+        max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
+        places=frozenset(places),
+        whole_batches=request.share_acquire_mode == BATCH_OPTIMIZED,
+    )
     try:
-        found = await acquire(
-            broker,
-            broker.queues,
-            member.group_id,
-            member.member_id,
-            list(places),
-            max_records=min(request.max_records, RECEIVE_MESSAGES_MAX),
-            max_bytes=min(request.max_bytes, broker.config.kafka.fetch_bytes_max),
-            wait_ms=wait_ms,
-            whole_batches=request.share_acquire_mode == BATCH_OPTIMIZED,
-        )
+        found = await acquire(broker, broker.queues.receiver, wanted, wait_ms)
     except GoQueueError as error:  # the acknowledgements hold all the same
         for key in places.values():
             told.setdefault(key, Told()).error = error

@@ -6,7 +6,8 @@ import pytest
 
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader
-from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
+from goqueue.broker.queues.members import JoinAsWorker
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.groups import HeartbeatRequest, ShareHeartbeatRequest, ShareMember
 from goqueue.groups.errors import (
     GroupModeConflict,
@@ -36,7 +37,7 @@ async def join(bench: Bench, member: str = "", *topics: str, **more: object) -> 
 
 
 async def poll(bench: Bench, member: str, wait_ms: int = 0, count: int = 100) -> list[Delivered]:
-    request = QueuePoll(group_id=GROUP, member_id=member, max_messages=count)
+    request = ReceiveRequest((), GROUP, member, max_messages=count)
     deliveries = await bench.broker.queue_members.poll(request, wait_ms)
     return [message for delivery in deliveries for message in delivery.messages()]
 
@@ -129,9 +130,8 @@ def test_who_joins_again_fences_its_former_self():
         members = bench.broker.queue_members
         with pytest.raises(IllegalGeneration):
             await members.heartbeat(GROUP, "ann", before.epoch)
-        old = QueuePoll(group_id=GROUP, member_id="ann", generation=before.epoch)
         with pytest.raises(IllegalGeneration):
-            await members.poll(old, 0)
+            await members.poll(ReceiveRequest((), GROUP, "ann"), 0, before.epoch)
         await bench.ack(held)  # it keeps what it holds
         await members.leave(GROUP, "ann")
         assert (await join(bench, "ann")).epoch > after.epoch

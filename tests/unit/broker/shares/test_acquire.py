@@ -1,5 +1,6 @@
 """The log's own batches for the offsets that a member has acquired."""
 
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.shares import acquire as acquiring
 from goqueue.broker.shares.acquire import Acquired, AcquiredRange, acquire, batches_with
 from goqueue.model import batch as batches
@@ -56,16 +57,11 @@ def test_what_retention_removed_meanwhile_is_left_out():
 
 
 async def ask(bench: Bench, member: str, max_records: int = 100) -> list[Acquired]:
-    return await acquire(
-        bench.broker,
-        bench.queues,
-        GroupId("workers"),
-        member,
-        [JOBS],
-        max_records=max_records,
-        max_bytes=1_000_000,
-        wait_ms=0,
+    group_id, topics = GroupId("workers"), [JOBS.topic]
+    request = ReceiveRequest(
+        topics, group_id, member, max_messages=max_records, places=frozenset({JOBS})
     )
+    return await acquire(bench.broker, bench.queues.receiver, request, 0)
 
 
 def test_ranges_say_which_records_of_the_batches_are_acquired():

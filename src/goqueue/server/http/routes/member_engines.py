@@ -15,7 +15,8 @@ from goqueue.api.queues import QueuePollBody
 from goqueue.broker import Broker
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader, Membership, Polled, PollRequest
-from goqueue.broker.queues.members import JoinAsWorker, QueuePoll
+from goqueue.broker.queues.members import JoinAsWorker
+from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.groups import ShareMember
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
@@ -165,10 +166,10 @@ class QueueEngine:
     async def poll(
         self, request: AnyRequest, polls: LongPolls, metrics: Metrics, call: PollCall
     ) -> QueuePollBody:
-        wanted = QueuePoll(
-            group_id=call.group_id,
-            member_id=call.member_id,
-            generation=call.generation,
+        wanted = ReceiveRequest(
+            (),  # those that it joined for
+            call.group_id,
+            call.member_id,
             max_messages=call.limit,
             max_bytes=call.max_bytes,
             visibility_ms=call.visibility_ms,
@@ -179,7 +180,7 @@ class QueueEngine:
                 polls,
                 request.receive,
                 call.wait_ms,
-                lambda wait_ms: self._members.poll(wanted, wait_ms),
+                lambda wait_ms: self._members.poll(wanted, wait_ms, call.generation),
             )
         member = await self._members.heartbeat(call.group_id, call.member_id)
         messages = queue_messages(found, call.encoding)

@@ -13,6 +13,7 @@ again on the new connection.  The old connection ends, if it had not yet.
 """
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -29,10 +30,8 @@ from goqueue.api.queues import QueueMessage
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import GroupId
 from goqueue.model.names import topic_name
 from goqueue.queue import TooManyInFlight
-from goqueue.queue.delivery_batch import DeliveryBatch
 from goqueue.server.http.asgi.access import refuse_unproven_browser
 from goqueue.server.http.asgi.dependencies import TheBroker, ThePolls, TheQueues, TheSentEvents
 from goqueue.server.http.asgi.long_polls import LongPolls
@@ -69,30 +68,22 @@ class EventStream(ASGIResponse):
         polls: LongPolls,
         sent: SentEvents,
         *,
-        topic: str,
-        group: GroupId,
-        consumer: str,
-        visibility: int | None,
+        wanted: ReceiveRequest,
         encoding: ReadEncoding,
-        at_once: int,
         last_id: str,
     ) -> None:
         super().__init__(media_type=EVENT_STREAM)
         self._queues = queues
         self._polls = polls
         self._sent = sent
-        self._topic = topic
-        self._group = group
-        self._consumer = consumer
-        self._visibility = visibility
+        self._wanted = wanted
         self._encoding = encoding
-        self._at_once = at_once
         self._last_id = last_id
         self._time: asyncio.Timeout | None = None  # while it runs
 
     @property
     def queue(self) -> tuple[str, str]:
-        return self._topic, self._group
+        return self._wanted.topics[0], self._wanted.group_id
 
     def end(self) -> None:
         """Its client has another connection."""
@@ -131,11 +122,11 @@ class EventStream(ASGIResponse):
             is_gone = is_gone or message["type"] == "http.disconnect"
             return message
 
+        receiver = self._queues.receiver
+        work = partial(receiver.receive, self._wanted)
         while not is_gone and not self._polls.is_stopping:
             try:
-                found = await deliver(
-                    self._queues.receiver, self._polls, client, HEARTBEAT_MS, self._receive
-                )
+                found = await deliver(receiver, self._polls, client, HEARTBEAT_MS, work)
             except TooManyInFlight:
                 await _write(send, FULL)
                 continue
@@ -150,16 +141,6 @@ class EventStream(ASGIResponse):
             ]
             self._sent.note(self, [each.receipt_handle for each in messages])
             await _write(send, b"".join(map(_event, messages)) or HEARTBEAT)
-
-    async def _receive(self, wait_ms: int) -> list[DeliveryBatch]:
-        request = ReceiveRequest(
-            [self._topic],
-            self._group,
-            self._consumer,
-            max_messages=self._at_once,
-            visibility_ms=self._visibility,
-        )
-        return await self._queues.receiver.receive(request, wait_ms)
 
 
 def _event(message: QueueMessage) -> bytes:
@@ -218,15 +199,18 @@ async def stream_queue(
         # Whoever loads it as an image or a script of a page does not say so.
         raise HTTPException(status_code=406, detail=f"send the header Accept: {EVENT_STREAM}")
     broker.topic(topic_name(topic))
+    wanted = ReceiveRequest(
+        [topic_name(topic)],
+        group_name(group),
+        consumer,
+        max_messages=at_once,
+        visibility_ms=None if visibility is None else visibility_ms(parse_wait(visibility)),
+    )
     return EventStream(
         queues,
         polls,
         sent_events,
-        topic=topic_name(topic),
-        group=group_name(group),
-        consumer=consumer,
-        visibility=None if visibility is None else visibility_ms(parse_wait(visibility)),
+        wanted=wanted,
         encoding=encoding,
-        at_once=at_once,
         last_id=request.headers.get("last-event-id", ""),
     )
