@@ -87,15 +87,28 @@ class Journal(Protocol):
 
 
 class ResignedJournal:
-    """The journal of a machine that another node runs by now: it refuses everything."""
+    """The journal of a machine that another node runs by now: it refuses everything.
 
-    def __init__(self, name: str, refusal: Callable[[], GoQueueError]) -> None:
+    Whoever wants to write hears the `refusal`, and nothing was done.  Whoever asks what became of
+    something hears that it is `lost`: it may have been committed before, or not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        refusal: Callable[[], GoQueueError],
+        lost: Callable[[], GoQueueError],
+    ) -> None:
         self.name = name
         self._refusal = refusal
+        self._lost = lost
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def append(self, _: Sequence[bytes]) -> Offset:
         raise self._refusal()
 
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._lost()
+
     end_offset = epoch = failed = has_uncommitted = property(_refuse)
-    append = is_committed = committed = demand_sync = _refuse
+    is_committed = committed = demand_sync = _refuse
     read = newest_snapshot = read_snapshot = store_snapshot = _refuse

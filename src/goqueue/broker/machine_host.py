@@ -119,14 +119,15 @@ class MachineHost(Generic[MachineT]):
             self._image.await_commits_of(journal)
         self.notice_deadline()
 
-    def resign(self, refusal: Callable[[], GoQueueError]) -> None:
+    def resign(self, refusal: Callable[[], GoQueueError], lost: Callable[[], GoQueueError]) -> None:
         """Another node runs the machine from now on; whoever still asks this host hears so.
 
-        Those who wait for a commit hear it from the log.
+        Whoever wants to decide hears the `refusal`.  Whoever asks what became of a decision hears
+        that it is `lost`; those who wait for a commit already hear it from the log.
         """
         self._upkeep.remove(self)
         self._deferred.clear()
-        self._journal = ResignedJournal(self._journal.name, refusal)
+        self._journal = ResignedJournal(self._journal.name, refusal, lost)
 
     # --- asking -----------------------------------------------------------------------------------
 

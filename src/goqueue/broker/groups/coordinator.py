@@ -375,7 +375,7 @@ class Groups:
         commit is nobody's state.
         """
         if self._host is not None:
-            self._host.resign(_not_coordinator)
+            self._host.resign(_not_coordinator, _not_coordinator)
         self._host = None
         for future in self._parked.values():
             if not future.done():

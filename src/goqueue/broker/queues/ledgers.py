@@ -28,7 +28,7 @@ from goqueue.broker.storage.partition import not_leader
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
-from goqueue.model.errors import CorruptData, NotLeader
+from goqueue.model.errors import CorruptData, LeadershipLost, NotLeader
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.queue import GroupTable, QueueMachine, QueueRecord
@@ -169,8 +169,8 @@ class Ledgers:
 
     def _close(self, host: Ledger) -> None:
         machine = host.ahead
-        where = f"the queue ledger of {machine.topic}-{machine.partition}"
-        host.resign(lambda: NotLeader(f"{where} is not on this node any more"))
+        text = f"the queue ledger of {machine.topic}-{machine.partition} is not led here any more"
+        host.resign(lambda: NotLeader(text), lambda: LeadershipLost(text))
         machine.close()
 
 

@@ -37,7 +37,7 @@ class TransactionLog:
     def resign(self) -> None:
         """Another node coordinates transactions; nobody waits for a decision of this one."""
         if self._host is not None:
-            self._host.resign(_not_coordinator)
+            self._host.resign(_not_coordinator, _not_coordinator)
         self._host = None
         self._pending.clear()
 
