@@ -80,6 +80,22 @@ def test_a_partition_moves_through_members_that_lie_between():
     assert loads(holdings, 3) == [2, 2, 2]
 
 
+def test_what_nobody_has_goes_to_the_least_loaded_one_by_one():
+    holdings = Holdings(3, [1, 6], [[0, 1], [1], [1]])
+    holdings.fill()
+    assert sorted(loads(holdings, 3)) == [2, 2, 3]
+
+
+def test_members_that_gave_are_full_no_longer():
+    """Two have six each, three have none; the sixth wants nothing that they have."""
+    holdings = Holdings(6, [12, 1], [[0], [0], [0], [0], [0], [1]])
+    for partition in range(12):
+        holdings.keep(partition % 2, 0, partition)
+    holdings.keep(5, 1, 0)
+    holdings.level()
+    assert sorted(loads(holdings, 6)) == [1, 2, 2, 2, 3, 3]
+
+
 def test_a_topic_that_few_want_chooses_first():
     holdings = Holdings(2, [2, 2], [[0, 1], [0]])
     holdings.fill()

@@ -77,6 +77,7 @@ def test_a_group_with_nothing_but_pending_offsets_is_among_all_groups() -> None:
     assert store.partitions(GROUP) == [KEY]
     store.apply(PendingOffsetsEnded(GROUP, 8, 0, (committed(5),)))
     assert (store.all_groups(), GROUP in store) == ([GROUP], True)
+    assert store.pending.of(GROUP) == {}
 
 
 def test_a_snapshot_of_many_offsets_comes_in_pieces_and_as_they_were() -> None:

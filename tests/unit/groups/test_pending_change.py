@@ -117,6 +117,12 @@ def test_a_timer_counts_from_the_time_of_the_request(change: PendingChange):
     ]
 
 
+def test_offsets_are_looked_at_an_interval_after_the_request(change: PendingChange):
+    change.check_offsets_later()
+    interval_ms = change.context.config.offset_check_interval_ms
+    assert change.context.timers.next_due() == NOW + interval_ms
+
+
 def test_a_rebalance_is_timed_by_the_requests_that_begin_and_end_it(change: PendingChange):
     change.note_rebalance_started("member joined")
     later = PendingChange(change.context, GROUP, Timestamp(NOW + 40))

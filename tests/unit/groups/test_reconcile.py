@@ -98,6 +98,18 @@ def test_a_step_that_changes_nothing_is_the_same_object(host: Host) -> None:
     assert (after.state, after.epoch, after.revoking) == (MemberState.STABLE, 2, frozenset())
 
 
+def test_a_member_that_waits_hears_of_a_new_target_though_nothing_is_free(host: Host) -> None:
+    first, second, third = (ConsumerClient(host) for _ in range(3))
+    first.heartbeat()
+    second.heartbeat()
+    third.heartbeat()
+    group = host.group()
+    waiting = group.current[second.member_id]
+    assert (waiting.state, waiting.epoch) == (MemberState.WAITING, 2)
+    after = next_step(group, second.member_id, None)
+    assert (after.state, after.epoch) == (MemberState.WAITING, 3)
+
+
 def test_members_that_are_behind_or_could_take_more_must_join_again(host: Host) -> None:
     first, second = ConsumerClient(host), ConsumerClient(host)
     first.heartbeat()

@@ -2,8 +2,10 @@
 
 import typing
 
+import msgspec
 import pytest
 
+from goqueue.groups import ShareMember
 from goqueue.groups.records import ClassicMember, GroupRecord, Protocol, decode, encode
 from goqueue.model.errors import CorruptData
 
@@ -153,3 +155,9 @@ def test_a_member_says_nothing_in_a_protocol_that_it_does_not_know():
     protocols = (Protocol("range", b"r"), Protocol("sticky", b"s"))
     member = ClassicMember("m", None, "c", "h", 1, 1, "consumer", protocols)
     assert [member.metadata(name) for name in ("sticky", "range", "other")] == [b"s", b"r", b""]
+
+
+def test_a_worker_over_http_is_known_by_a_session_of_its_own():
+    share = ShareMember(member_id="m", client_id="c", client_host="h", subscribed_names=(), epoch=1)
+    assert not share.is_worker
+    assert msgspec.structs.replace(share, session_timeout_ms=0).is_worker

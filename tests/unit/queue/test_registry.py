@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.model.ids import GroupId, Timestamp, TopicName
+from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName
 from goqueue.queue import GroupTable, QueueGroupNotFound, QueueMember, QueueRegistry, QueueSettings
 from goqueue.queue.records import (
     Forgotten,
@@ -88,7 +88,7 @@ def test_a_snapshot_says_what_the_log_said(is_split: bool):
         MemberJoined(GROUP, member("ann", 2)),
         GroupCreated(OTHER),
         GroupForgotten(OTHER),
-        Opened(WHERE, TOPIC_ID, 4),  # type: ignore[arg-type]
+        Opened(WHERE, TOPIC_ID, Offset(4)),
     ]
     registry = registry_of(*log, *([LedgersSplit()] if is_split else []))
     found = list(registry.snapshot())
@@ -100,7 +100,7 @@ def test_a_snapshot_says_what_the_log_said(is_split: bool):
 
 
 def test_ledgers_of_before_are_there_until_they_are_split():
-    registry = registry_of(GroupCreated(GROUP), Opened(WHERE, TOPIC_ID, 4))  # type: ignore[arg-type]
+    registry = registry_of(GroupCreated(GROUP), Opened(WHERE, TOPIC_ID, Offset(4)))
     assert [each.topic for each in registry.former.take()] == [TOPIC]
     registry.apply(*registry.split().records)
     assert not registry.former
@@ -108,7 +108,7 @@ def test_ledgers_of_before_are_there_until_they_are_split():
 
 
 def test_a_topic_that_is_gone_takes_its_ledgers_along():
-    registry = registry_of(GroupCreated(GROUP), Opened(WHERE, TOPIC_ID, 4))  # type: ignore[arg-type]
+    registry = registry_of(GroupCreated(GROUP), Opened(WHERE, TOPIC_ID, Offset(4)))
     registry.apply(Forgotten(TopicName("bills")))
     assert registry.former
     registry.apply(Forgotten(TOPIC))

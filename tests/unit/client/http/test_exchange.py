@@ -1,5 +1,6 @@
 """From an answer, or none, to a result or an error with a name."""
 
+import ssl
 from typing import Any
 
 import httpx
@@ -88,6 +89,14 @@ def test_a_server_says_when_to_come_again(text: str, seconds: float | None):
     with pytest.raises(errors.Overloaded) as caught:
         client_of(FakeServer(answer), retries=0).version()
     assert caught.value.retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("url", "mode"),
+    [("https://queue.test", ssl.CERT_REQUIRED), ("http://queue.test", ssl.CERT_NONE)],
+)
+def test_certificates_are_read_where_they_are_needed(url: str, mode: ssl.VerifyMode):
+    assert exchange.options(url, None)["verify"].verify_mode is mode
 
 
 def test_a_request_says_no_more_than_its_call():

@@ -111,6 +111,12 @@ def test_settings_are_asked_for_by_kind_and_name(kind: Any, number: int):
     assert resource.configuration_keys is None
 
 
+def test_settings_that_are_refused_are_no_settings():
+    refused = Answer(results=(result(ErrorCode.topic_authorization_failed, configs=()),))
+    with pytest.raises(KafkaRefused, match="settings of topic 'x'"):
+        client_of(FakeCluster(refused)).describe_configs("topic", "x")
+
+
 def test_the_http_address_is_asked_of_a_broker_about_itself():
     cluster = FakeCluster(configs({"goqueue.http.address": "http://h:8080"}))
     assert client_of(cluster).http_url() == "http://h:8080"

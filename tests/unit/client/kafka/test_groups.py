@@ -2,10 +2,11 @@
 
 from types import SimpleNamespace as Answer
 
+import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
-from goqueue.client.kafka import KafkaClient
+from goqueue.client.kafka import KafkaClient, KafkaRefused
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire import shapes
 from goqueue.wire.apis import ApiKey
@@ -53,6 +54,12 @@ def test_a_partition_that_was_never_committed_has_no_offset():
     group = Answer(error_code=ErrorCode.none, topics=(Answer(name="t", partitions=found),))
     cluster = FakeCluster(Answer(groups=(group,)))
     assert client_of(cluster).committed_offsets("g") == {TopicPartition(TopicName("t"), 1): 0}
+
+
+def test_offsets_that_are_refused_are_not_taken_for_none():
+    group = Answer(error_code=ErrorCode.group_authorization_failed, topics=())
+    with pytest.raises(KafkaRefused, match="offsets of group 'g'"):
+        client_of(FakeCluster(Answer(groups=(group,)))).committed_offsets("g")
 
 
 def client_of(cluster: FakeCluster) -> KafkaClient:

@@ -53,3 +53,9 @@ def test_a_heartbeat_may_be_sent_twice_and_a_farewell_not():
     assert body(leaving) == {"member_id": "m", "commit": False}
     assert not groups.delete_group("a/b").is_repeatable
     assert groups.delete_group("a/b").path == "/groups/a%2Fb"
+
+
+def test_each_view_of_a_group_has_its_path():
+    assert groups.group("g").path == "/groups/g"
+    assert groups.group_offsets("g").path == "/groups/g/offsets"
+    assert groups.group_lag("g").path == "/groups/g/lag"

@@ -11,28 +11,29 @@ SAID = {"transactional_id": "billing", "producer_id": 7, "epoch": 2, "transactio
 
 
 @pytest.mark.parametrize(
-    ("call", "verb", "more", "is_repeatable"),
+    ("make", "verb", "more", "is_repeatable"),
     [
-        (producers.begin(IDS), "begin", {}, False),
+        (lambda: producers.begin(IDS), "begin", {}, False),
         (
-            producers.publish(IDS, "t", "v"),
+            lambda: producers.publish(IDS, "t", "v"),
             "messages",
             {"topic": "t", "messages": [{"value": "v"}]},
             False,
         ),
-        (producers.acks(IDS, ["r"]), "acks", {"receipt_handles": ["r"]}, True),
+        (lambda: producers.acks(IDS, ["r"]), "acks", {"receipt_handles": ["r"]}, True),
         (
-            producers.offsets(IDS, "g", {("t", 3): 9}),
+            lambda: producers.offsets(IDS, "g", {("t", 3): 9}),
             "offsets",
             {"group": "g", "offsets": [{"topic": "t", "partition": 3, "offset": 9}]},
             True,
         ),
-        (producers.commit(IDS), "commit", {}, True),
-        (producers.abort(IDS), "abort", {}, True),
+        (lambda: producers.commit(IDS), "commit", {}, True),
+        (lambda: producers.abort(IDS), "abort", {}, True),
     ],
     ids=["begin", "publish", "acks", "offsets", "commit", "abort"],
 )
-def test_each_request_names_the_producer_and_its_transaction(call, verb, more, is_repeatable):
+def test_each_request_names_the_producer_and_its_transaction(make, verb, more, is_repeatable):
+    call = make()
     assert (call.method, call.path) == ("POST", f"/transactions/{verb}")
     assert msgspec.json.decode(call.body) == SAID | more
     assert call.is_repeatable is is_repeatable

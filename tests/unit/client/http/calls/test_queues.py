@@ -19,17 +19,18 @@ def test_a_receive_waits_as_long_as_it_says_and_is_not_repeated():
 
 
 @pytest.mark.parametrize(
-    ("call", "path", "more"),
+    ("make", "path", "more"),
     [
-        (queues.ack("r", "s"), "ack", {}),
-        (queues.nack("r", "s"), "nack", {"reason": ""}),
-        (queues.nack("r", "s", delay_ms=0), "nack", {"reason": "", "delay": 0}),
-        (queues.reject("r", "s", reason="bad"), "reject", {"reason": "bad"}),
-        (queues.extend("r", "s", visibility_ms=9), "visibility", {"timeout": 9}),
-        (queues.release("r", "s"), "release", {"delay": 0}),
+        (lambda: queues.ack("r", "s"), "ack", {}),
+        (lambda: queues.nack("r", "s"), "nack", {"reason": ""}),
+        (lambda: queues.nack("r", "s", delay_ms=0), "nack", {"reason": "", "delay": 0}),
+        (lambda: queues.reject("r", "s", reason="bad"), "reject", {"reason": "bad"}),
+        (lambda: queues.extend("r", "s", visibility_ms=9), "visibility", {"timeout": 9}),
+        (lambda: queues.release("r", "s"), "release", {"delay": 0}),
     ],
 )
-def test_a_settlement_names_its_receipts_and_may_be_repeated(call, path, more):
+def test_a_settlement_names_its_receipts_and_may_be_repeated(make, path, more):
+    call = make()
     assert call.path == f"/messages/{path}"
     assert body(call) == {"receipt_handles": ["r", "s"]} | more
     assert call.is_repeatable
@@ -80,3 +81,11 @@ def test_dead_letters_are_purged_by_a_query():
     call = queues.purge_dead_letters("t", {"partition": 3, "key": None})
     assert (call.method, call.path, call.query) == ("DELETE", "/topics/t/dlq", {"partition": "3"})
     assert queues.purge_dead_letters("t").query == {}
+    assert call.is_repeatable
+
+
+def test_messages_in_flight_are_those_of_a_topic_or_a_consumer():
+    call = queues.in_flight("g", topic="t", consumer="ann", limit=5)
+    assert call.path == "/groups/g/in-flight"
+    assert call.query == {"topic": "t", "consumer": "ann", "limit": "5"}
+    assert queues.in_flight("g").query == {}
