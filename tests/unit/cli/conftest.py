@@ -1,11 +1,14 @@
 """What tests of the command line share: no settings of this machine, and data to back up."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
-from goqueue.embedding import embedded
+from goqueue.embedding import BrokerInThread, embedded
 from tests.unit.cli.invocation import run
 
 VALUES = [f"{number} {'x' * 500}" for number in range(40)]
@@ -16,6 +19,20 @@ def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in os.environ if each.startswith("GOQUEUE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GOQUEUE_CONFIG", str(tmp_path / "config.yaml"))
+
+
+@pytest.fixture(scope="session")
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerInThread]:
+    with embedded(tmp_path_factory.mktemp("server"), topics={"partitions": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def server(running_server: BrokerInThread, monkeypatch: pytest.MonkeyPatch) -> BrokerInThread:
+    """A server that commands talk to; tests take names of their own, and it logs nothing."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    monkeypatch.setenv("GOQUEUE_SERVER", running_server.http)
+    return running_server
 
 
 @pytest.fixture(scope="module")

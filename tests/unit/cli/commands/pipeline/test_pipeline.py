@@ -1,14 +1,21 @@
 """`goqueue pipeline`: what is refused before Spark starts."""
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from goqueue.cli import jobs
-from goqueue.cli.main import app
+from tests.unit.cli import invocation
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["pipeline", *arguments])
+    return invocation.run("pipeline", *arguments)
+
+
+def refusal(*arguments: str) -> str:
+    """What a command that makes no sense is told, before Spark starts."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("command", ["archive", "replay", "vacuum", "compact-files"])
@@ -16,30 +23,6 @@ def test_every_command_has_help(command: str):
     result = run(command, "--help")
     assert result.exit_code == 0, result.output
     assert "Usage" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["archive"], "name topics, or give a pattern"),
-        (["archive", "a", "--pattern", "b"], "name topics, or give a pattern"),
-        (["archive", "a", "--format", "csv"], "parquet, delta, iceberg"),
-        (["archive", "a", "--decode", "xml"], "none, json"),
-        (["archive", "a", "--fields", "id bigint"], "decode"),
-        (["archive", "a", "--no-keep-value"], "must be kept"),
-        (["archive", "a", "--start", "middle"], "earliest or latest"),
-        (["archive", "a", "--every", "often"], "--every"),
-        (["replay", "--to", "a"], "--archive DIR or --topic TOPIC"),
-        (["replay", "--to", "a", "--topic", "b", "--archive", "c"], "--archive DIR or --topic"),
-        (["replay", "--to", "a", "--topic", "b", "--since", "-1h"], "write 20"),
-        (["replay", "--to", "a", "--topic", "b", "--before", "now"], "write 20"),
-    ],
-    ids=lambda each: " ".join(each) if isinstance(each, list) else None,
-)
-def test_what_makes_no_sense_is_refused_with_the_way_out(arguments: list[str], text: str):
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert text in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
