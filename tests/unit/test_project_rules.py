@@ -121,20 +121,7 @@ WITHOUT_TEST_FILE: dict[str, dict[str, str]] = {
 }
 # Modules that are to have one.  The lists may only get shorter.
 KNOWN_WITHOUT_TEST_FILE: dict[str, set[str]] = {
-    "broker": {
-        "dlq.redrive_jobs",
-        "doctor.internal_logs",
-        "groups.admin",
-        "queues.admin",
-        "queues.lane_selection",
-        "queues.prefetch",
-        "queues.state",
-        "queues.subscriptions",
-        "storage.compactor",
-        "transactions.acks",
-        "transactions.application_transactions",
-        "transactions.log",
-    },
+    "broker": set(),
     "cli": set(),
     "client": set(),
     "groups": set(),

@@ -239,6 +239,12 @@ class MachineHost(Generic[MachineT]):
         self.notice_deadline()
         return decision.reply, last
 
+    def write_through(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
+        """As `write`, and it is synced although nobody will ask whether it is `durable`."""
+        reply, _ = self.write(decide)
+        self.demand_sync()
+        return reply
+
     def defer(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
         """As `submit_now`, for what may be lost in a crash: nobody pays for its way to disk."""
         decision = decide(self._machine)

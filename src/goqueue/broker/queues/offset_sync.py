@@ -109,7 +109,7 @@ class OffsetSync:
             )
         ledger = self._queues.ledger_of(state)
         if ledger is not None:
-            ledger.submit_now(
+            ledger.write_through(
                 lambda machine: machine.move_ack_floor(where.group_id, floor, to.committed_at)
             )
 

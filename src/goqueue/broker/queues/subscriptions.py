@@ -125,8 +125,8 @@ class Subscriptions:
         where = Where(group_id, topic.name, partition.index)
         floor, adopted_at = await self._start(where, partition)
         now = self._clock.steady()
-        self._queues.registry.submit_now(lambda registry: registry.begin(group_id))
-        ledger.submit_now(
+        self._queues.registry.write_through(lambda registry: registry.begin(group_id))
+        ledger.write_through(
             lambda machine: machine.open(now, group_id, topic.topic_id, floor, adopted_at)
         )
         return ledger.ahead.states[group_id]

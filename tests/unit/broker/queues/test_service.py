@@ -5,10 +5,11 @@ import pytest
 from goqueue.broker.messages.publish import OutgoingMessage
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
-from goqueue.model.errors import TopicNotFound
+from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.queue import (
+    Delivered,
     QueueSettings,
     ReceiptExpired,
     ReceiptMalformed,
@@ -17,7 +18,9 @@ from goqueue.queue import (
     Where,
 )
 from goqueue.queue.partition_state import PartitionState
-from tests.unit.broker.queue_world import Bench, numbered, play, values
+from goqueue.runtime import Environment
+from goqueue.testing.sim.world import World
+from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
 
 def test_ack_alone_advances_the_group_and_lag_tools_see_it():
@@ -335,3 +338,36 @@ def state(bench: Bench) -> PartitionState:
 
 def floor(bench: Bench) -> int:
     return state(bench).ack_floor
+
+
+def test_a_receipt_of_a_forgotten_delivery_does_not_become_anothers(seed: int):
+    """Deliveries that were not synced may be lost: their numbers are not used again."""
+    before: list[Delivered] = []
+
+    async def first(environment: Environment) -> None:
+        async with running(environment) as bench:
+            await bench.broker.create_topic("jobs", partitions=1)
+            settings = QueueSettings(delivery_durability="async", visibility_ms=1_000)
+            await bench.queues.configure("workers", settings)
+            await bench.receive()  # the group begins
+            await bench.queues.registry.settled()
+            await bench.sleep(1)
+            await bench.publish("jobs", b"work")
+            before.extend(await bench.receive())
+            await bench.sleep(1_000)
+
+    async def second(environment: Environment) -> None:
+        async with running(environment) as bench:
+            await bench.sleep(60)
+            (again,) = await bench.receive(consumer="bob")
+            assert again.receipt != before[0].receipt
+            (late,) = await bench.queues.ack([before[0].receipt])
+            assert isinstance(late, GoQueueError)
+            assert len(bench.queues.in_flight("workers")) == 1
+
+    with World(seed) as world:
+        world.disk("a").slow_syncs(0.2, 0.2)
+        world.start("a", first)
+        world.run_until(lambda: bool(before))
+        world.power_loss("a")
+        world.run(second(world.environment("a")))

@@ -4,9 +4,10 @@ import pytest
 
 from goqueue.broker.queues.acknowledgement import Ack, Ending, Nack, Release
 from goqueue.broker.queues.ledgers import wait_durable
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import DiskFull, InvalidRequest
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import ReceiptExpired, Where
+from goqueue.testing.sim import SimDisk
 from tests.unit.broker.queue_world import Bench, numbered, play, values
 
 THERE = Where(GroupId("workers"), TopicName("jobs"), 0)
@@ -60,5 +61,22 @@ def test_whoever_waits_gets_what_comes_back():
         before = bench.queues.dispatchers.get(THERE.group_id).news
         await bench.queues.settlement.settle([held.receipt], Release())
         assert bench.queues.dispatchers.get(THERE.group_id).news > before
+
+    play(scenario)
+
+
+def test_the_only_ledger_of_a_request_refuses_the_request_itself():
+    """With others beside it, it refuses its own receipts (test_ledgers.py)."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(2))
+        held = await bench.receive(max_messages=2)
+        disk = bench.broker.environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.fill_up(0)
+        with pytest.raises(DiskFull):
+            await bench.queues.ack([each.receipt for each in held])
+        disk.make_room()
+        await bench.ack(held)
 
     play(scenario)

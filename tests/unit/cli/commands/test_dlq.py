@@ -1,5 +1,7 @@
 """`goqueue dlq`: dead letters are found, shown, moved and deleted."""
 
+from collections.abc import Callable
+
 import pytest
 
 from goqueue.cli.commands.dlq import DeadLetterFilter, _header, _place
@@ -28,11 +30,14 @@ def test_a_header_is_a_name_and_a_value():
             _header(text)
 
 
-def test_dead_letters_are_listed_shown_moved_and_purged(server: BrokerInThread):
+def test_dead_letters_are_listed_shown_moved_and_purged(
+    server: BrokerInThread, eventually: Callable[..., None]
+):
     server.create_topic("letters")
     server.publish("letters", "one", "two")
     for each in facts("queue", "receive", "letters", "-g", "letters-workers", "-n", 2):
         run("queue", "reject", each["receipt_handle"], "--reason", "broken", code=0)
+    eventually(lambda: facts("dlq", "list", "letters")["count"] == 2)
     listed = facts("dlq", "list", "letters")
     assert (listed["count"], listed["reasons"]) == (2, {"rejected": 2})
     places = run("dlq", "list", "letters", "--places", code=0).stdout.split()
