@@ -528,6 +528,8 @@ class Broker:
         if isinstance(record, SettingsChanged):
             self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))
         elif isinstance(record, PartitionChanged):
+            if record.partition == 0:  # the default of min.insync.replicas goes with its replicas
+                self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))
             self._change_role(metadata, record.topic_id, record.partition)
 
     def _note_data_removed(self, topic_id: TopicId) -> None:

@@ -75,6 +75,8 @@ class Cluster:
         self.has: dict[tuple[NodeId, Partition], int] = {}  # how many records, by disk
         self.committed: dict[Partition, int] = {}
         self.proposals: list[tuple[NodeId, NodeEpoch, IsrChange]] = []
+        self.joining: dict[Partition, set[NodeId]] = {}  # proposed: they must acknowledge, too
+        self.asks_unclean = False
 
     def do(self, decision: Decision[MetadataRecord, Any]) -> Any:
         for record in decision.records:
@@ -105,15 +107,16 @@ class Cluster:
         assert after.partition_epoch == before.partition_epoch + 1
         assert after.leader_epoch >= before.leader_epoch
         committed = self.committed.get(where, 0)
+        self.joining.pop(where, None)
         if record.unclean:
+            topic = self.metadata.topic_by_id(where[0])
+            assert self.asks_unclean or topic.settings.unclean_leader_election_enable
             self.committed[where] = committed = min(committed, self.records(after.leader, where))
             assert not after.elr
         if after.leader != NO_LEADER:
             assert self.records(after.leader, where) >= committed, (
                 "a leader lacks what is committed"
             )
-            for node_id in set(after.isr) - set(before.isr) - {after.leader}:
-                self.has[node_id, where] = self.records(after.leader, where)  # it has caught up
         for node_id in {*after.isr, *after.elr}:
             assert self.records(node_id, where) >= committed, "it is in sync, and lacks something"
 
@@ -158,9 +161,15 @@ class Cluster:
         least = self.metadata.topic_by_id(where[0]).settings.min_insync_replicas
         if state.leader == NO_LEADER or len(state.isr) < min(least, len(state.replicas)):
             return
-        self.committed[where] = self.committed.get(where, 0) + 1
-        for node_id in state.isr:
-            self.has[node_id, where] = self.committed[where]
+        committed, counted = (
+            self.committed.get(where, 0),
+            {*state.isr, *self.joining.get(where, ())},
+        )
+        if any(self.records(node_id, where) < committed for node_id in counted):
+            return  # one who joins has lost its disk since: nobody acknowledges in its place
+        self.committed[where] = committed + 1
+        for node_id in counted:
+            self.has[node_id, where] = committed + 1
 
     def propose(self, where: Partition, members: set[NodeId]) -> None:
         """On its way to the controller."""
@@ -168,11 +177,15 @@ class Cluster:
         if state.leader == NO_LEADER:
             return
         nodes = self.metadata.nodes
-        isr = [
-            IsrMember(each, nodes[each].epoch)
+        chosen = [
+            each
             for each in state.replicas
-            if (each in members or each == state.leader) and each in nodes
+            if each == state.leader or (each in members and nodes.live(each))
         ]
+        for node_id in set(chosen) - set(state.isr):
+            self.has[node_id, where] = self.records(state.leader, where)  # it has caught up
+            self.joining.setdefault(where, set()).add(node_id)
+        isr = [IsrMember(each, nodes[each].epoch) for each in chosen]
         change = IsrChange(
             topic_id=where[0],
             partition=where[1],
@@ -281,7 +294,11 @@ def take_at(cluster: Cluster, step: tuple[Any, ...]) -> None:
         case ("propose", _, members):
             cluster.propose(where, members)
         case ("elect", _, kind):
-            do(controller.elect_leader(metadata, *where, kind))
+            cluster.asks_unclean = kind == "unclean"
+            try:
+                do(controller.elect_leader(metadata, *where, kind))
+            finally:
+                cluster.asks_unclean = False
         case ("reassign", _, replicas):
             do(controller.reassign(metadata, *where, replicas))
         case ("cancel", _):
@@ -480,6 +497,7 @@ def test_an_unclean_leader_is_elected_only_on_demand_and_the_epoch_says_so():
     where = cluster.some(0)
     with pytest.raises(LeaderNotAvailable):
         controller.elect_leader(cluster.metadata, *where, "preferred")
+    cluster.asks_unclean = True
     cluster.do(controller.elect_leader(cluster.metadata, *where, "unclean"))
     state = cluster.state()
     assert (state.leader, state.isr, state.elr) == (order[0], order[:1], ())
@@ -661,6 +679,16 @@ def test_replicas_move_once_the_new_ones_are_in_sync():
     state = cluster.state()
     assert (state.replicas, state.adding, state.removing) == (ids(3, 2), (), ())
     assert (state.leader, state.isr) == (NodeId(3), ids(3, 2))
+
+
+def test_fewer_replicas_in_the_same_order_are_another_replication_factor():
+    cluster = cluster_of(3)
+    order = cluster.state().replicas
+    cluster.do(controller.fence_node(cluster.metadata, order[0]))
+    cluster.do(controller.reassign(cluster.metadata, *cluster.some(0), order[:1]))
+    assert (cluster.state().replicas, cluster.state().removing) == (order, order[1:])
+    assert cluster.metadata.topic("t1").replication_factor == 1
+    assert cluster.metadata.topic("t1").settings.min_insync_replicas == 1
 
 
 def test_a_reassignment_can_be_given_up():

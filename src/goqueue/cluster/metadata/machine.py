@@ -250,9 +250,9 @@ class Metadata:
         state = changed(self.partition(record.topic_id, record.partition), record)
         self._check_nodes(state)
         self._partitions.replace(record.topic_id, record.partition, state)
-        if record.partition == 0 and record.replicas is not None:
-            topic = self._topics.by_id[record.topic_id]
-            self._put_settings(topic, topic.overrides, _replication_factor((state,)))
+        topic, factor = self._topics.by_id[record.topic_id], _replication_factor((state,))
+        if record.partition == 0 and factor != topic.replication_factor:
+            self._put_settings(topic, topic.overrides, factor)
 
     def _put_settings(self, topic: Topic, overrides: Configs, replication_factor: int) -> None:
         self._topics.put(
