@@ -58,7 +58,7 @@ class Subscriptions:
         sources = None if known is None else self._still(known, found, group_id)
         if sources is None:
             sources = [each for topic in found for each in await self._of_topic(topic, group_id)]
-            if not sources:
+            if found and not sources:
                 self._services.partitions.bundle(found[0], 0).check_leader()
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()

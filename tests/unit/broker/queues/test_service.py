@@ -371,3 +371,13 @@ def test_a_receipt_of_a_forgotten_delivery_does_not_become_anothers(seed: int):
         world.run_until(lambda: bool(before))
         world.power_loss("a")
         world.run(second(world.environment("a")))
+
+
+def test_a_group_may_begin_in_no_topic():
+    """A share session does: its settings are there before it names its topics."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.queues.begin("workers", (), QueueSettings(start="latest"))
+        assert bench.queues.settings("workers").start == "latest"
+
+    play(scenario)
