@@ -16,17 +16,18 @@ from packaging.utils import canonicalize_name
 
 HIDES = """
 import sys
+from importlib.machinery import PathFinder
+
+NAMES = frozenset({names!r})
 
 
-class Hidden:
-    names = frozenset({names!r})
-
-    def find_spec(self, name, path=None, target=None):
-        if name in self.names:
-            raise ModuleNotFoundError(f"No module named {{name!r}}, not in goqueue[spark]")
+class Visible(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in NAMES else PathFinder.find_spec(name, path, target)
 
 
-sys.meta_path.insert(0, Hidden())
+sys.meta_path[:] = [Visible if each is PathFinder else each for each in sys.meta_path]
 """
 
 

@@ -25,6 +25,7 @@ def test_all_that_an_application_does_may_be_repeated():
         "version": 3,
         "run": 2,
         "members": [{"transactional_id": "t", "producer_id": 7, "epoch": 1}],
+        "contents": "",
     }
     calls: list[Call[Any]] = [
         decided,
