@@ -99,7 +99,7 @@ async def committed_offset(broker: Broker) -> int:
 
 
 async def listed_groups(broker: Broker) -> int:
-    return len(await broker.queue_groups.listed())
+    return len(await broker.queue_groups.list_groups())
 
 
 async def described_groups(broker: Broker) -> int:

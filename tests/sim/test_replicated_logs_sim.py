@@ -40,12 +40,12 @@ class Node:
     def sync(self) -> None:
         point = self.log.sync_point()
         self.log.run_sync(point)
-        self.log.synced(point)
+        self.log.note_synced(point)
 
     def checkpoint(self) -> None:
         point = self.log.checkpoint_point()
         self.log.run_checkpoint(point)
-        self.log.synced(point.sync)
+        self.log.note_synced(point.sync)
 
     def restart(self, disk: SimDisk) -> bool:
         """True when something is missing that was synced."""

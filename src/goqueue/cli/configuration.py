@@ -2,7 +2,7 @@
 
     defaults < TOML file < GOQUEUE_… variables < flags
 
-Each source is flattened to dotted paths (`kafka.listen`, `topics.settings.retention.ms`) and a
+Each source is flatten to dotted paths (`kafka.listen`, `topics.settings.retention.ms`) and a
 later one replaces an earlier one path by path.  Every value is checked on its own, so that all
 problems are found in one go, and keeps its origin, so that each is reported with its place.
 """
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.model.config import Config, flattened, problems_of
+from goqueue.model.config import Config, flatten, problems_of
 from goqueue.model.durations import parse_duration_ms
 
 ENVIRONMENT_PREFIX: Final = "GOQUEUE_"
@@ -161,7 +161,7 @@ def _is_known(path: str) -> bool:
 
 def _defaults() -> dict[str, Given]:
     tree = msgspec.to_builtins(Config())
-    return {path: Given(value, DEFAULT_ORIGIN) for path, value in flattened(tree)}
+    return {path: Given(value, DEFAULT_ORIGIN) for path, value in flatten(tree)}
 
 
 # --- the sources ----------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _from_file(file: Path, problems: list[str]) -> dict[str, Given]:
 def _from_tree(tree: Mapping[str, Any], origin: str, problems: list[str]) -> dict[str, Given]:
     where = "" if origin == DEFAULT_ORIGIN else f"{origin}: "
     found = {}
-    for path, value in flattened(tree):
+    for path, value in flatten(tree):
         if not _is_known(path):
             problems.append(f"{where}there is no setting {path!r}{_hint(path, setting_types())}")
         elif _is_scalar(value) or path in _lists():

@@ -30,7 +30,7 @@ class ContextFile(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=Tru
     current_context: str | None = None
     contexts: dict[str, ServerContext] = {}
 
-    def named(self, name: str) -> ServerContext:
+    def find(self, name: str) -> ServerContext:
         try:
             return self.contexts[name]
         except KeyError:

@@ -41,14 +41,14 @@ class UsageFailure(Failure):
         super().__init__(text, ExitCode.USAGE)
 
 
-def explained(error: Exception) -> Failure | None:
+def explain(error: Exception) -> Failure | None:
     """The failure to show for an error; None for one that is a bug, or not ours."""
     from goqueue.client import errors as client
     from goqueue.model.errors import GoQueueError
 
     match error:
         case ExceptionGroup(exceptions=[only]):  # a task group wraps what ended it
-            return explained(only)
+            return explain(only)
         case Failure():
             return error
         case client.NotFound():

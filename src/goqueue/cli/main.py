@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from goqueue.cli.failures import ExitCode, explained
+from goqueue.cli.failures import ExitCode, explain
 from goqueue.cli.session import Session
 from goqueue.cli.startup import use_plain_types
 
@@ -74,7 +74,7 @@ class CommandTable(TyperGroup):
             _abandon_stdout()
             raise typer.Exit(ExitCode.OK) from None
         except Exception as error:
-            failure = explained(error)
+            failure = explain(error)
             if failure is None:
                 raise
             typer.secho("error: ", fg="red", bold=True, nl=False, err=True)

@@ -158,7 +158,7 @@ def table(
         if all(is_short(row[index]) for row in rows):
             least[index] = width
     order = [headings.index(each) for each in drop]
-    chosen = fitted(widths, least, order, terminal_width())
+    chosen = fit_widths(widths, least, order, terminal_width())
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for index, width in chosen.items():
         made.add_column(
@@ -186,7 +186,7 @@ def terminal_width() -> int | None:
     return Console().width
 
 
-def fitted(
+def fit_widths(
     widths: Sequence[int], least: Sequence[int], drop: Sequence[int], room: int | None
 ) -> dict[int, int]:
     """The width of each column that is shown; `drop` are those to leave out, in this order."""

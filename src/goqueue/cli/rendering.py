@@ -114,7 +114,7 @@ def _show(data: bytes | None) -> str:
 
 
 def _template(text: str) -> Render:
-    text = unescaped(text)
+    text = unescape(text)
     wanted = _fields_of(text)
 
     def render(message: Received) -> bytes:
@@ -141,7 +141,7 @@ def _fields_of(text: str) -> set[str]:
     return names
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     r"""With `\n`, `\t`, `\r`, `\0` and `\\` as what they stand for."""
     head, *rest = text.split("\\")
     parts = [head]

@@ -56,7 +56,7 @@ class Session:
             return None, contexts.ServerContext()  # a key must not go to a server it is not for
         file = contexts.load()
         chosen = named or file.current_context
-        return chosen, file.named(chosen) if chosen else contexts.ServerContext()
+        return chosen, file.find(chosen) if chosen else contexts.ServerContext()
 
     def client(self) -> "Client":
         skip_httpx_command()

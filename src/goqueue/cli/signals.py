@@ -50,10 +50,10 @@ class Signals:
         self._loop.remove_signal_handler(signal.SIGHUP)
         self._forget_stopping()
 
-    async def stopped(self, node: Node) -> None:
+    async def wait_stop(self, node: Node) -> None:
         """Return when the listeners are to be closed; the next signal then ends the process."""
         await self._first.wait()
-        self._manager.stopping()
+        self._manager.notify_stopping()
         _log.info("stopping", reason=self._reason, connections=node.connections)
         if self._reason == signal.SIGTERM.name:
             await node.drain(self._second)
@@ -73,7 +73,7 @@ class Signals:
         if self.node is None or self._first.is_set():
             _log.warning("reload ignored: the server is starting or stopping")
             return
-        self._manager.reloading()
+        self._manager.notify_reloading()
         try:
             result = self.node.reload(self._read_config())
         except UsageFailure as failure:

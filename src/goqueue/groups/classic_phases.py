@@ -155,7 +155,7 @@ def _begin_generation(change: PendingChange) -> None:
     group = change.classic
     waiters.unsynced = set(group.members)
     change.set_timer(TimerKind.SYNC, group.rebalance_timeout_ms)
-    for parked in change.parked(Waiting.JOIN):
+    for parked in change.list_parked(Waiting.JOIN):
         member = group.members[parked.member_id]
         change.answer(parked, join_response(group, member))
         change.restart_session(member.member_id, member.session_timeout_ms)
@@ -195,7 +195,7 @@ def remove_members(change: PendingChange, member_ids: Iterable[str], why: GroupE
 
 
 def _reject_syncing(change: PendingChange, why: GroupError) -> None:
-    for parked in change.parked(Waiting.SYNC):
+    for parked in change.list_parked(Waiting.SYNC):
         change.answer(parked, why)
         member = change.classic.members[parked.member_id]
         change.restart_session(member.member_id, member.session_timeout_ms)

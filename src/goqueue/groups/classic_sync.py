@@ -82,7 +82,7 @@ def _sync_completing(change: PendingChange, request: SyncRequest) -> Synced | Pa
     given = {known: request.assignments.get(known, b"") for known in group.members}
     change.write(ClassicAssigned(change.group_id, given, change.now))
     group = change.classic
-    for parked in change.parked(Waiting.SYNC):
+    for parked in change.list_parked(Waiting.SYNC):
         change.answer(parked, _sync_response(group, parked.member_id))
         _restart_session(change, group.members[parked.member_id])
     _restart_session(change, group.members[member_id])

@@ -116,7 +116,7 @@ def end_transaction(change: PendingChange, marker: Marker) -> int:
 
     A second time nothing waits any more.
     """
-    pending = change.context.offsets.pending.ended_by(change.group_id, marker)
+    pending = change.context.offsets.pending.find_ended(change.group_id, marker)
     if not pending:
         return 0
     committed = tuple(

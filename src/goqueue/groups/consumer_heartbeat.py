@@ -83,7 +83,7 @@ def check_request(context: CoordinatorContext, request: HeartbeatRequest) -> Non
     if request.assignor:
         check_assignor(request.assignor)
     if request.subscribed_regex:
-        context.topics.matching(request.subscribed_regex)  # raises if it is none
+        context.topics.match(request.subscribed_regex)  # raises if it is none
     if request.member_epoch == JOIN_EPOCH:
         _check_join(context, request)
 

@@ -100,7 +100,7 @@ class PendingChange:
         """To read only: a question about a group that does not exist must not cost memory."""
         return self.context.parked_requests.peek_waiters(self.group_id)
 
-    def parked(self, waiting: Waiting) -> Iterator[ParkedRequest]:
+    def list_parked(self, waiting: Waiting) -> Iterator[ParkedRequest]:
         return self.context.parked_requests.waiting_in(self.group_id, waiting)
 
     def park(self, member_id: str, waiting: Waiting) -> Parked:

@@ -46,7 +46,7 @@ class PendingOffsets:
             for producer_id, pending in producers.items()
         }
 
-    def ended_by(self, group_id: GroupId, marker: Marker) -> list[CommittedOffset]:
+    def find_ended(self, group_id: GroupId, marker: Marker) -> list[CommittedOffset]:
         """The offsets whose transaction the marker ends."""
         found = (each.get(marker.producer_id) for each in self.of(group_id).values())
         return [each.offset for each in found if each and each.epoch <= marker.ended_epoch]

@@ -136,7 +136,7 @@ class ResolvedSubscriptions:
             return frozenset()
         if regex not in self._matches:
             try:
-                self._matches[regex] = frozenset(self._view.matching(regex))
+                self._matches[regex] = frozenset(self._view.match(regex))
             except InvalidRegularExpression:  # was checked at join; this view thinks otherwise
                 self._matches[regex] = frozenset()
         return self._matches[regex]

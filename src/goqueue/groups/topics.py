@@ -30,7 +30,7 @@ class TopicsView(Protocol):
 
     def find_by_id(self, topic_id: TopicId) -> TopicFacts | None: ...
 
-    def matching(self, regex: str) -> Sequence[TopicName]:
+    def match(self, regex: str) -> Sequence[TopicName]:
         """The names that `regex` matches as a whole; raises `InvalidRegularExpression`."""
 
 
@@ -47,7 +47,7 @@ class Topics:
     def find_by_id(self, topic_id: TopicId) -> TopicFacts | None:
         return self._by_id.get(topic_id)
 
-    def matching(self, regex: str) -> Sequence[TopicName]:
+    def match(self, regex: str) -> Sequence[TopicName]:
         pattern = compile_regex(regex)
         return [name for name in self._by_name if pattern.fullmatch(name)]
 

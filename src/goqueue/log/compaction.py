@@ -50,7 +50,7 @@ from goqueue.log.sieve import (
     Sieve,
     SupersededOffsets,
     Superseding,
-    emptied,
+    empty_batch,
     is_aborted_data,
 )
 from goqueue.log.swap import CLEANED, depart, remove_cleaned
@@ -275,7 +275,7 @@ def _rewrite(
             if kept is None:
                 if survey.may_drop(header) and not (is_last_segment and end == segment.size):
                     continue
-                kept = emptied(header)
+                kept = empty_batch(header)
             if isinstance(kept, bytearray):  # not the same bytes
                 header = batches.header_at(kept, 0)
             records_after += header.count

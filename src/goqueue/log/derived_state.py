@@ -24,7 +24,7 @@ def note_batch(
         return
     if not header.is_control:  # also what compaction emptied: it stayed for its sequence
         append_time = header.max_timestamp if header.uses_append_time else -1
-        producers.wrote(header, header.base_offset, header.last_offset, append_time, now)
+        producers.note_batch(header, header.base_offset, header.last_offset, append_time, now)
         return
     marker = markers.decode(data, header)
     if marker is not None:
@@ -39,7 +39,7 @@ def note_marker(
     now: Timestamp = NOT_SEEN,
 ) -> None:
     """Take a written marker into the producers' state and the abort index."""
-    ended = producers.ended(marker, header.base_offset, now)
+    ended = producers.end_transaction(marker, header.base_offset, now)
     if ended is not None and not marker.commits and aborted is not None:
         first_open = producers.first_open()
         stable = Offset(header.next_offset) if first_open is None else first_open

@@ -184,7 +184,7 @@ class _Inspection:
 def _segments(disk: Disk, directory: str, durable: SyncedMark | None) -> list[Segment]:
     names = [name.removesuffix(LOG) for name in disk.list_directory(directory) if LOG in name]
     bases = sorted(Offset(int(name)) for name in names if name.isdigit())
-    sealed = [Segment.found(disk, directory, base, after) for base, after in pairwise(bases)]
+    sealed = [Segment.open_sealed(disk, directory, base, after) for base, after in pairwise(bases)]
     active = [Segment(disk, directory, base) for base in bases[-1:]]
     for segment in active:
         if durable is not None and durable.segment == segment.base_offset:

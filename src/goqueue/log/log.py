@@ -170,7 +170,9 @@ class Log(ReadableLog):
         self._epochs_changed |= self.epochs.assign(epoch, first)
         appended = Appended(first, Offset(offset - 1), now if stamps_time else Timestamp(-1))
         if headers[0].has_producer:
-            self.producers.wrote(headers[0], first, appended.last_offset, appended.append_time, now)
+            self.producers.note_batch(
+                headers[0], first, appended.last_offset, appended.append_time, now
+            )
         return appended
 
     def _refuse_if_closed(self) -> None:
@@ -405,7 +407,7 @@ class Log(ReadableLog):
         if point.segments:
             self.mark.store(point.mark)
 
-    def synced(self, point: SyncPoint) -> None:
+    def note_synced(self, point: SyncPoint) -> None:
         """The point was run: everything before it is durable."""
         self.synced_offset = max(self.synced_offset, point.end_offset)
 

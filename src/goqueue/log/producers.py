@@ -154,7 +154,7 @@ class Producers:
 
     # --- taking in --------------------------------------------------------------------------------
 
-    def wrote(
+    def note_batch(
         self,
         header: BatchHeader,
         first: int,
@@ -213,7 +213,7 @@ class Producers:
             )
         marker.check_coordinator(producer.coordinator_epoch)
 
-    def ended(
+    def end_transaction(
         self, marker: Marker, offset: Offset, now: Timestamp = NOT_SEEN
     ) -> EndedTransaction | None:
         """A transaction's marker was written; gives the transaction when it wrote anything here."""

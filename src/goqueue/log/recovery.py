@@ -232,7 +232,7 @@ def _listed_segments(disk: Disk, directory: str, saved: Checkpoint | None) -> li
         first = Segment(disk, directory, saved.start_offset if saved else Offset(0))
         first.create()
         return [first]
-    sealed = [Segment.found(disk, directory, base, after) for base, after in pairwise(bases)]
+    sealed = [Segment.open_sealed(disk, directory, base, after) for base, after in pairwise(bases)]
     return [*sealed, Segment(disk, directory, bases[-1])]
 
 

@@ -135,7 +135,7 @@ class Segment:
         self._forget()
 
     @classmethod
-    def found(
+    def open_sealed(
         cls, disk: Disk, directory: str, base_offset: Offset, next_offset: Offset
     ) -> "Segment":
         """A sealed one, as it was left by an earlier process."""

@@ -59,7 +59,7 @@ class Superseding(Protocol):
     def add(self, data: Buffer, header: BatchHeader) -> None:
         """Note the batch's keys.  Batches come in the order of their offsets."""
 
-    def not_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]: ...
+    def drop_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]: ...
 
 
 class KeyOffsets:
@@ -88,7 +88,7 @@ class KeyOffsets:
                     key = blake2b(key, digest_size=DIGEST_BYTES).digest()
                 last[key] = base_offset + delta
 
-    def not_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]:
+    def drop_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]:
         last, kept = self._last.get, []
         for entry in entries:
             key = entry[1]
@@ -119,7 +119,7 @@ class SupersededOffsets:
     def add(self, data: Buffer, header: BatchHeader) -> None:
         """Nothing: all is known."""
 
-    def not_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]:
+    def drop_superseded(self, entries: list[KeyEntry], base_offset: int) -> list[KeyEntry]:
         relative = base_offset - self.first_offset
         return [entry for entry in entries if not self._has(relative + entry[0])]
 
@@ -169,7 +169,7 @@ class Sieve:
         return _rebuilt(header, block, kept, horizon)
 
     def _choose_kept(self, header: BatchHeader, entries: list[KeyEntry]) -> list[KeyEntry]:
-        kept = self._offsets.not_superseded(entries, header.base_offset)
+        kept = self._offsets.drop_superseded(entries, header.base_offset)
         if header.attributes & DELETE_HORIZON and header.base_timestamp <= self._now:
             return [entry for entry in kept if not _is_tombstone(entry)]
         return kept
@@ -191,7 +191,7 @@ def is_aborted_data(header: BatchHeader, is_aborted: IsAborted) -> bool:
     )
 
 
-def emptied(header: BatchHeader) -> bytearray:
+def empty_batch(header: BatchHeader) -> bytearray:
     """The batch without its records: it still tells its offsets, producer and sequence."""
     return batches.assemble(
         b"",

@@ -248,22 +248,22 @@ RELOADABLE: Final = frozenset(
 
 def differences(before: Config, after: Config) -> dict[str, Any]:
     """The settings of `after` that `before` has otherwise, by dotted path."""
-    old = dict(flattened(msgspec.to_builtins(before)))
-    new = dict(flattened(msgspec.to_builtins(after)))
+    old = dict(flatten(msgspec.to_builtins(before)))
+    new = dict(flatten(msgspec.to_builtins(after)))
     gone = dict.fromkeys(old.keys() - new.keys())  # of a table, topics.settings say
     return gone | {path: value for path, value in new.items() if old.get(path) != value}
 
 
-def flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a tree of settings by dotted path."""
     for name, value in tree.items():
         if isinstance(value, dict):
-            yield from flattened(value, f"{prefix}{name}.")
+            yield from flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def reloaded(before: Config, after: Config) -> Config:
+def reload(before: Config, after: Config) -> Config:
     """`before` with what a reload may change taken from `after`."""
     tree = msgspec.to_builtins(before)
     for path, value in differences(before, after).items():

@@ -75,7 +75,7 @@ class Turns:
         lane = min(lane for lane in lanes if self._left[lane] > 0)
         return lane, min(room, self._left[lane])
 
-    def served(self, lane: int, count: int, now: int, *, is_alone: bool = False) -> None:
+    def note_served(self, lane: int, count: int, now: int, *, is_alone: bool = False) -> None:
         if not is_alone:
             self._left[lane] -= count
         if count:

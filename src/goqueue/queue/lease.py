@@ -44,11 +44,11 @@ class LeaseBook:
         self.in_flight = 0
         self.consumers: dict[str, int] = {}
 
-    def took(self, consumer: str, count: int) -> None:
+    def add(self, consumer: str, count: int) -> None:
         self.in_flight += count
         self.consumers[consumer] = self.consumers.get(consumer, 0) + count
 
-    def gave(self, consumer: str, count: int) -> None:
+    def remove(self, consumer: str, count: int) -> None:
         self.in_flight -= count
         left = self.consumers[consumer] - count
         assert left >= 0

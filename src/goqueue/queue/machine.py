@@ -30,7 +30,7 @@ from goqueue.queue.group_table import GroupTable
 from goqueue.queue.lease import Lease
 from goqueue.queue.owners import is_ended
 from goqueue.queue.partition_state import DEAD, PartitionState
-from goqueue.queue.ranges import Ranges, each_offset, joined, ranges_of
+from goqueue.queue.ranges import Ranges, each_offset, join_ranges, ranges_of
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
     AckFloorMoved,
@@ -357,7 +357,7 @@ class QueueMachine:
             for claim in good:
                 outcomes[claim.places] = [settling.ACKED] * claim.size
             if good:
-                ranges = joined((claim.first, claim.last) for claim in good)
+                ranges = join_ranges((claim.first, claim.last) for claim in good)
                 records.append(Reserved(where, ranges, transactional_id))
         return Decision(records, None)
 
@@ -463,7 +463,7 @@ class QueueMachine:
 
     def _expire(self, state: PartitionState, now: Timestamp, count: int) -> list[QueueRecord]:
         settings = self.table.groups[state.where.group_id].settings
-        offsets = [offset for _, some in state.expired(now, count) for offset in some]
+        offsets = [offset for _, some in state.find_expired(now, count) for offset in some]
         error = "not acknowledged in time"
         return settling.fail(state, settings, now, offsets, "timed_out", error=error)[0]
 
@@ -678,7 +678,7 @@ def _ranges(offsets: Iterable[int]) -> Ranges:
 
 def _offsets(claims: list[Claim]) -> list[int]:
     """In order, and each once: a request may name a receipt twice."""
-    return list(each_offset(joined((claim.first, claim.last) for claim in claims)))
+    return list(each_offset(join_ranges((claim.first, claim.last) for claim in claims)))
 
 
 def _same(

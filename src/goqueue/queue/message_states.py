@@ -54,13 +54,13 @@ class MessageStates:
         for first, last, lease in zip(self._firsts, self._lasts, self._leases, strict=True):
             yield from ((offset, lease) for offset in range(first, last + 1))
 
-    def waiting(self) -> Iterator[tuple[int, int]]:
+    def iterate_waiting(self) -> Iterator[tuple[int, int]]:
         """What is in nobody's hands."""
         return (
             (offset, state) for offset, state in self._singles.items() if isinstance(state, int)
         )
 
-    def listed(self) -> tuple[list[int], Iterator[tuple[int, int, Lease]]]:
+    def copy_states(self) -> tuple[list[int], Iterator[tuple[int, int, Lease]]]:
         """Offsets that stand alone, and the runs, as they are now; there may be a million."""
         runs = zip(self._firsts[:], self._lasts[:], self._leases[:], strict=True)
         return list(self._singles), runs

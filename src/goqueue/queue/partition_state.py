@@ -32,7 +32,7 @@ from goqueue.queue.history import History
 from goqueue.queue.lanes import LANES, NORMAL
 from goqueue.queue.lease import Lease, LeaseBook
 from goqueue.queue.message_states import MessageStates, State, within
-from goqueue.queue.ranges import Range, Ranges, each_offset, joined, ranges_of
+from goqueue.queue.ranges import Range, Ranges, each_offset, join_ranges, ranges_of
 from goqueue.queue.records import (
     DeadMessage,
     Extended,
@@ -167,9 +167,11 @@ class PartitionState:
 
     @property
     def has_deadlines(self) -> bool:
-        return bool(self.leases) or any(state > READY for _, state in self.messages.waiting())
+        return bool(self.leases) or any(
+            state > READY for _, state in self.messages.iterate_waiting()
+        )
 
-    def expired(self, now: int, count: int) -> list[tuple[Lease, list[int]]]:
+    def find_expired(self, now: int, count: int) -> list[tuple[Lease, list[int]]]:
         """Leases that ran out by `now`, with what is still in flight, of about `count` messages."""
         found: dict[Lease, list[int]] = {}
         due: list[tuple[int, int, Lease]] = []
@@ -197,7 +199,7 @@ class PartitionState:
     def waiting_by_lane(self, now: int) -> list[int]:
         """Messages that wait for their retry or their key; for figures, so it takes its time."""
         counts = [0] * LANES
-        for offset, state in self.messages.waiting():
+        for offset, state in self.messages.iterate_waiting():
             if state == DEFERRED or state > now:
                 counts[self.lane(offset)] += 1
         return counts
@@ -205,7 +207,7 @@ class PartitionState:
     def ready_by_lane(self, now: int) -> list[int]:
         """Messages that came back or were passed over, and may go now; takes its time too."""
         counts = [0] * LANES
-        for offset, state in self.messages.waiting():
+        for offset, state in self.messages.iterate_waiting():
             if READY <= state <= now:
                 counts[self.lane(offset)] += 1
         return counts
@@ -292,7 +294,7 @@ class PartitionState:
         if not lease.remaining:
             return
         self.leases[lease] = None
-        self._book.took(lease.consumer, lease.remaining)
+        self._book.add(lease.consumer, lease.remaining)
         if lease.transactional_id:
             self.reserved.setdefault(lease.transactional_id, {})[lease] = None
         else:
@@ -411,7 +413,7 @@ class PartitionState:
 
     def reserved_ranges(self, transactional_id: str) -> Ranges:
         leases = self.reserved.get(transactional_id, {})
-        return joined(each for lease in leases for each in self.ranges_in_lease(lease))
+        return join_ranges(each for lease in leases for each in self.ranges_in_lease(lease))
 
     def mark_dead(self, record: MarkedDead) -> None:
         for message in record.dead:
@@ -464,7 +466,7 @@ class PartitionState:
         for lease in self.leases:
             if not lease.transactional_id:
                 self._postpone(lease, Timestamp(now + lease.visibility_ms))
-        for offset, visible_at in list(self.messages.waiting()):
+        for offset, visible_at in list(self.messages.iterate_waiting()):
             history = self.history.get(offset)
             if visible_at <= now or history is None:
                 continue
@@ -480,7 +482,7 @@ class PartitionState:
     def clear(self) -> None:
         """Nobody holds anything of it any more."""
         for lease in self.leases:
-            self._book.gave(lease.consumer, lease.remaining)
+            self._book.remove(lease.consumer, lease.remaining)
         self.leases.clear()
         self.reserved.clear()
         self.messages = MessageStates()  # a snapshot may still read the other one
@@ -533,7 +535,7 @@ class PartitionState:
             return
         self.in_flight[lane] -= count
         lease.remaining -= count
-        self._book.gave(lease.consumer, count)
+        self._book.remove(lease.consumer, count)
         if not lease.remaining:
             del self.leases[lease]
             if lease.transactional_id:

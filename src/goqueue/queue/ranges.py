@@ -23,7 +23,7 @@ def ranges_of(offsets: Iterable[int]) -> Ranges:
     return tuple(found)
 
 
-def joined(ranges: Iterable[Range]) -> Ranges:
+def join_ranges(ranges: Iterable[Range]) -> Ranges:
     """Ranges in any order, which may overlap, as one set of them."""
     found: list[Range] = []
     for first, last in sorted(ranges):

@@ -28,7 +28,7 @@ from goqueue.queue.lease import Lease
 from goqueue.queue.message_states import State, within
 from goqueue.queue.owners import read_owner
 from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.ranges import joined
+from goqueue.queue.ranges import join_ranges
 from goqueue.queue.receipts import Claim
 from goqueue.queue.records import (
     Cause,
@@ -145,7 +145,7 @@ def ack(state: PartitionState, claims: Iterable[Claim], outcomes: Outcomes) -> l
     for claim in claims:
         ranges.append((claim.first, claim.last))
         outcomes[claim.places] = [ACKED] * claim.size
-    return [Finished(state.where, joined(ranges))] if ranges else []
+    return [Finished(state.where, join_ranges(ranges))] if ranges else []
 
 
 def fail(

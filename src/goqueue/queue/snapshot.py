@@ -16,7 +16,7 @@ from goqueue.queue.history import History
 from goqueue.queue.lease import Lease, LeaseBook
 from goqueue.queue.message_states import State, within
 from goqueue.queue.partition_state import DEAD, DEFERRED, PartitionState
-from goqueue.queue.ranges import Range, Ranges, joined
+from goqueue.queue.ranges import Range, Ranges, join_ranges
 from goqueue.queue.records import (
     AckFloorMoved,
     DeadLettered,
@@ -133,7 +133,7 @@ class PartitionCopy:
     def __init__(self, queue: PartitionState) -> None:
         self._queue = queue
         self._messages = queue.messages  # a queue that is dropped takes another
-        self._singles, self._runs = queue.messages.listed()
+        self._singles, self._runs = queue.messages.copy_states()
         self._written = _Bits()  # or not to be
         self._part = _Part(queue)
         self._head = PartitionSnapshot(
@@ -175,7 +175,7 @@ class PartitionCopy:
         written = self._written
         if not written.has_any(first, last):
             return ((first, last),)
-        return joined(_singles(each for each in range(first, last + 1) if each not in written))
+        return join_ranges(_singles(each for each in range(first, last + 1) if each not in written))
 
     def records(self) -> Iterator[QueueRecord]:
         """To be read only once."""
@@ -267,7 +267,7 @@ class _Part:
         return MessagesSnapshot(
             where=self._queue.where,
             leases=tuple(
-                LeaseSnapshot(*terms, joined(ranges), owner)
+                LeaseSnapshot(*terms, join_ranges(ranges), owner)
                 for (terms, owner), ranges in self._leases.items()
             ),
             waiting=tuple(self._waiting),

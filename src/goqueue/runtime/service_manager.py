@@ -25,11 +25,11 @@ class ServiceManager:
     def ready(self) -> None:
         self._tell(f"READY=1\nMAINPID={os.getpid()}\nSTATUS=serving")
 
-    def reloading(self) -> None:
+    def notify_reloading(self) -> None:
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
 
-    def stopping(self) -> None:
+    def notify_stopping(self) -> None:
         self._tell("STOPPING=1\nSTATUS=stopping")
 
     async def run_watchdog(self) -> None:

@@ -16,7 +16,7 @@ import structlog
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
-from goqueue.model.config import RELOADABLE, Address, Config, differences, parse_address, reloaded
+from goqueue.model.config import RELOADABLE, Address, Config, differences, parse_address, reload
 from goqueue.runtime import Environment, real_environment
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
@@ -61,7 +61,7 @@ class Node:
         """Take over what can be changed while the server runs."""
         before = self.broker.config
         found = differences(before, config)
-        after = reloaded(before, config)
+        after = reload(before, config)
         self.broker.reconfigure(after)
         self._kafka.config = after.kafka
         self._server_log.access_log = after.access_log

@@ -34,7 +34,7 @@ class Deadlines:
             heapq.heappop(self._heap)
         return Timestamp(self._heap[0][0]) if self._heap else None
 
-    def due(self, now: Timestamp) -> list[str]:
+    def find_due(self, now: Timestamp) -> list[str]:
         """Whose time is up.  They stay: what is decided about them may not get written."""
         found: list[tuple[int, str]] = []
         while (soonest := self.soonest()) is not None and soonest <= now:

@@ -549,7 +549,7 @@ class TransactionMachine:
         A transaction that began in the future did so before the clock was set back: one that is
         further ahead than its time-out would last too long by that.
         """
-        due = self._deadlines.due(now)
+        due = self._deadlines.find_due(now)
         due += [
             transactional_id
             for transactional_id, transaction in self._ongoing.items()

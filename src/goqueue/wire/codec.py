@@ -107,7 +107,7 @@ def counted_entries() -> Iterator[None]:
         _reading.entries = float("-inf")
 
 
-def memoized(function: F) -> F:
+def memoize(function: F) -> F:
     """`functools.cache`, keeping the signature: mypy holds that a `type[Any]` cannot be hashed."""
     return cast(F, cache(function))
 
@@ -124,7 +124,7 @@ class FieldSchema(NamedTuple):
     default: Any
 
 
-@memoized
+@memoize
 def schema_of(cls: type[Any]) -> dict[str, FieldSchema]:
     """The fields of a schema class by name, in the order of the bytes."""
     hints = typing.get_type_hints(cls)
@@ -167,7 +167,7 @@ def _default(
     return _IMPLICIT_DEFAULTS[field.metadata["kafka_type"]]
 
 
-@memoized
+@memoize
 def defaults_of(cls: type[Any]) -> dict[str, Any]:
     """Every field's default: the protocol's own, or zero, empty or null."""
     return {name: field.default for name, field in schema_of(cls).items()}
@@ -176,7 +176,7 @@ def defaults_of(cls: type[Any]) -> dict[str, Any]:
 # --- reading ----------------------------------------------------------------------------------
 
 
-@memoized
+@memoize
 def entity_reader(layout: type[Any], shape: type[Any]) -> Reader:
     """A reader of `layout`'s bytes that gives an object of class `shape`."""
     flexible: bool = layout.__flexible__
@@ -343,7 +343,7 @@ def _nullable_instant(milliseconds: int) -> datetime | None:
 # --- writing ----------------------------------------------------------------------------------
 
 
-@memoized
+@memoize
 def entity_writer(layout: type[Any], shape: type[Any]) -> Writer:
     """A writer of `layout`'s bytes from an object of class `shape`."""
     flexible: bool = layout.__flexible__

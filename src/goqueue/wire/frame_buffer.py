@@ -75,7 +75,7 @@ class FrameBuffer:
         self._shared[: len(self._begun)] = self._begun
         return memoryview(self._shared)[len(self._begun) :]
 
-    def received(self, count: int) -> list[bytearray]:
+    def receive(self, count: int) -> list[bytearray]:
         """`count` bytes were written into `space()`: gives the frames that are whole now.
 
         After a length that cannot be, there is a `problem`, and nothing more is a frame.

@@ -15,16 +15,13 @@ by all versions.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from goqueue.wire import shapes
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.codec import defaults_of, schema_of
-
-Upgrade: TypeAlias = Callable[[Any, type[Any]], Any]  # (old request, newest class) -> newest
-Downgrade: TypeAlias = Callable[[Any, type[Any]], Any]  # (newest response, old class) -> old
 
 
 class Moved(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.cli.failures import ExitCode, Failure, UsageFailure, explained
+from goqueue.cli.failures import ExitCode, Failure, UsageFailure, explain
 from goqueue.client import errors as client
 from goqueue.model.errors import TopicNotFound
 
@@ -23,10 +23,10 @@ from goqueue.model.errors import TopicNotFound
     ids=lambda each: type(each).__name__ if isinstance(each, Exception) else "",
 )
 def test_an_error_has_its_exit_code(error: Exception, code: ExitCode):
-    found = explained(error)
+    found = explain(error)
     assert found is not None
     assert found.code == code
-    inside = explained(ExceptionGroup("tasks", [error]))
+    inside = explain(ExceptionGroup("tasks", [error]))
     assert inside is not None
     assert inside.code == code
 
@@ -40,12 +40,12 @@ def test_an_error_has_its_exit_code(error: Exception, code: ExitCode):
     ],
 )
 def test_a_bug_is_shown_as_one(error: Exception):
-    assert explained(error) is None
+    assert explain(error) is None
 
 
 def test_the_way_out_is_told():
-    unreachable = explained(client.ServerUnreachable("nobody"))
-    missing = explained(ModuleNotFoundError("no", name="pyarrow"))
+    unreachable = explain(client.ServerUnreachable("nobody"))
+    missing = explain(ModuleNotFoundError("no", name="pyarrow"))
     assert unreachable is not None
     assert missing is not None
     assert "goqueue server" in unreachable.text

@@ -4,7 +4,7 @@ import pytest
 
 from goqueue.cli import output
 from goqueue.cli.cells import Moment, Size, Span, State
-from goqueue.cli.output import fitted, show_table
+from goqueue.cli.output import fit_widths, show_table
 
 HEADINGS = ("TOPIC", "MESSAGES", "SIZE", "STATE", "NOTE")
 ROW = ("orders-of-all-shops-in-the-world", 31_197, Size(1_200_000_000), State("Stable"), "n" * 90)
@@ -61,7 +61,7 @@ def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]):
 
 
 def test_widths_are_as_wide_as_there_is_room():
-    assert fitted([5, 50], [5, 10], [], None) == {0: 5, 1: 50}
-    assert fitted([5, 50], [5, 10], [], 30) == {0: 5, 1: 30 - 5 - output.GAP}
-    assert fitted([5, 50], [5, 10], [1], 12) == {0: 5}
-    assert fitted([50, 50], [50, 50], [], 22) == {0: 10, 1: 10}
+    assert fit_widths([5, 50], [5, 10], [], None) == {0: 5, 1: 50}
+    assert fit_widths([5, 50], [5, 10], [], 30) == {0: 5, 1: 30 - 5 - output.GAP}
+    assert fit_widths([5, 50], [5, 10], [1], 12) == {0: 5}
+    assert fit_widths([50, 50], [50, 50], [], 22) == {0: 10, 1: 10}

@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.cli.failures import UsageFailure
-from goqueue.cli.rendering import heading, renderer, unescaped
+from goqueue.cli.rendering import heading, renderer, unescape
 from goqueue.client.http.messages import Received
 
 MESSAGE = Received("orders", 1, 42, 1_500, b"k\xff", b"v\x1b[31m", (("h", b"1"),))
@@ -59,7 +59,7 @@ def test_a_format_that_does_not_fit_its_field_is_a_usage_failure():
     ],
 )
 def test_escapes(text: str, expected: str):
-    assert unescaped(text) == expected
+    assert unescape(text) == expected
 
 
 def test_columns_show_control_characters_instead_of_obeying_them():

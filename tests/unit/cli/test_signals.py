@@ -59,8 +59,8 @@ async def test_an_interrupt_stops_without_a_drain():
     signals, manager = signals_with(node)
     with signals:
         await send(signal.SIGINT)
-        await signals.stopped(node)  # type: ignore[arg-type]
-    assert manager.told == ["stopping"]
+        await signals.wait_stop(node)  # type: ignore[arg-type]
+    assert manager.told == ["notify_stopping"]
     assert node.drained == []
 
 
@@ -69,7 +69,7 @@ async def test_a_server_that_is_told_to_end_drains_until_it_is_told_again():
     signals, _ = signals_with(node)
     with signals:
         await send(signal.SIGTERM)
-        stopping = asyncio.ensure_future(signals.stopped(node))  # type: ignore[arg-type]
+        stopping = asyncio.ensure_future(signals.wait_stop(node))  # type: ignore[arg-type]
         for _ in range(5):
             await asyncio.sleep(0)
         assert not stopping.done()
@@ -84,7 +84,7 @@ async def test_the_configuration_is_read_again():
     with signals:
         await send(signal.SIGHUP)
     assert node.reloaded == [config]
-    assert manager.told == ["reloading", "ready"]
+    assert manager.told == ["notify_reloading", "ready"]
 
 
 async def test_a_broken_configuration_leaves_the_server_as_it_is():
@@ -96,7 +96,7 @@ async def test_a_broken_configuration_leaves_the_server_as_it_is():
     with signals:
         await send(signal.SIGHUP)
     assert node.reloaded == []
-    assert manager.told == ["reloading", "ready"], "systemd waits for the second word"
+    assert manager.told == ["notify_reloading", "ready"], "systemd waits for the second word"
 
 
 @pytest.mark.parametrize("is_starting", [True, False], ids=["starting", "stopping"])

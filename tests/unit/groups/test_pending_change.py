@@ -103,7 +103,7 @@ def test_all_requests_of_a_member_are_answered_once(change: PendingChange):
     change.answer(ParkedRequest(GROUP, "nobody", Waiting.JOIN), WHY)
     assert list(change.wakeups) == [Wakeup(token, WHY) for token in tokens]
     assert change.decide(None).reply.wakeups == tuple(change.wakeups)
-    assert [each.member_id for each in change.parked(Waiting.JOIN)] == ["bob"]
+    assert [each.member_id for each in change.list_parked(Waiting.JOIN)] == ["bob"]
 
 
 def test_a_timer_counts_from_the_time_of_the_request(change: PendingChange):

@@ -64,7 +64,7 @@ def append_bytes(log: Log, data: bytearray) -> Offset:
 def commit(log: Log) -> None:
     point = log.sync_point()
     log.run_sync(point)
-    log.synced(point)
+    log.note_synced(point)
     log.high_watermark = log.end_offset
     log.producers.settle(log.high_watermark)
 

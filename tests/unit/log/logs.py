@@ -87,13 +87,13 @@ class Book:
     def sync(self) -> None:
         point = self.log.sync_point()
         self.log.run_sync(point)
-        self.log.synced(point)
+        self.log.note_synced(point)
         self.log.high_watermark = self.log.synced_offset
 
     def checkpoint(self) -> None:
         point = self.log.checkpoint_point()
         self.log.run_checkpoint(point)
-        self.log.synced(point.sync)
+        self.log.note_synced(point.sync)
         self.log.high_watermark = self.log.synced_offset
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Book:
     def remove_before(self, offset: int) -> None:
         removal = self.log.remove_before(Offset(offset))
         self.log.run_removal(removal)
-        self.log.synced(removal.checkpoint.sync)
+        self.log.note_synced(removal.checkpoint.sync)
 
     def batch_of(self, offset: int) -> tuple[Offset, Offset]:
         return next(batch for batch in self.batches if batch[0] <= offset <= batch[1])

@@ -72,12 +72,12 @@ class Restartable:
     def sync(self) -> None:
         point = self.log.sync_point()
         self.log.run_sync(point)
-        self.log.synced(point)
+        self.log.note_synced(point)
 
     def checkpoint(self) -> None:
         point = self.log.checkpoint_point()
         self.log.run_checkpoint(point)
-        self.log.synced(point.sync)
+        self.log.note_synced(point.sync)
 
     def restart(self, how: str) -> None:
         if how == "checkpoint":

@@ -211,7 +211,7 @@ def test_after_a_restart_a_producer_has_its_day_from_then_on():
 def test_a_clock_that_was_set_back_does_not_keep_producers_for_ever():
     producers = Producers()
     marker = Marker(7, 0, coordinator_epoch=0, commits=True)
-    producers.ended(marker, Offset(0), now=later(100 * EXPIRY_MS))
+    producers.end_transaction(marker, Offset(0), now=later(100 * EXPIRY_MS))
     assert producers.expire(later(0)) == 0
     assert producers.expire(later(EXPIRY_MS + 1)) == 1
 

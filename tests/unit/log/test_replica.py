@@ -39,13 +39,13 @@ def written(disk: SimDisk, count: int) -> Log:
 def sync(log: Log) -> None:
     point = log.sync_point()
     log.run_sync(point)
-    log.synced(point)
+    log.note_synced(point)
 
 
 def save(log: Log) -> None:
     point = log.checkpoint_point()
     log.run_checkpoint(point)
-    log.synced(point.sync)
+    log.note_synced(point.sync)
 
 
 def test_a_replica_does_not_take_its_end_for_committed():

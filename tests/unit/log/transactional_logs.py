@@ -56,6 +56,6 @@ def show_all(log: Log) -> None:
     """All that is written becomes durable and visible."""
     point = log.sync_point()
     log.run_sync(point)
-    log.synced(point)
+    log.note_synced(point)
     log.high_watermark = log.end_offset
     log.producers.settle(log.high_watermark)

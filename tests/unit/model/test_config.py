@@ -3,7 +3,7 @@
 import msgspec
 
 from goqueue.cli.configuration import setting_types
-from goqueue.model.config import RELOADABLE, Config, KafkaConfig, differences, reloaded
+from goqueue.model.config import RELOADABLE, Config, KafkaConfig, differences, reload
 
 
 def test_settings_that_differ_are_named_by_their_path():
@@ -15,7 +15,7 @@ def test_a_reload_takes_over_what_it_may_and_nothing_else():
     wanted = Config(
         node_id=9, log_level="debug", kafka=KafkaConfig(listen="127.0.0.1:1", connections_max=7)
     )
-    after = reloaded(Config(), wanted)
+    after = reload(Config(), wanted)
     assert differences(Config(), after) == {"log_level": "debug", "kafka.connections_max": 7}
 
 

@@ -16,8 +16,8 @@ from tests.unit.queue.harness import GROUP, TOPIC
 def test_a_consumer_has_room_up_to_its_own_limit_and_the_groups(ann: int, bob: int, expected: int):
     settings = QueueSettings(max_in_flight_consumer=3, max_in_flight_group=5)
     group = QueueGroup(GROUP, lambda _: settings)
-    group.book.took("ann", ann)
-    group.book.took("bob", bob)
+    group.book.add("ann", ann)
+    group.book.add("bob", bob)
     assert group.room("ann") == expected
 
 

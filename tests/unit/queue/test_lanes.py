@@ -27,13 +27,13 @@ def serve(
         count = min(backlog[lane], 1, request - sum(served))
         backlog[lane] -= count
         served[lane] += count
-        turns.served(lane, count, now)
+        turns.note_served(lane, count, now)
     room = request - sum(served)
     while lanes and room:
         is_alone = len(lanes) == 1
         lane, share = turns.turn(lanes, room)
         count = min(share, backlog[lane])
-        turns.served(lane, count, now, is_alone=is_alone)
+        turns.note_served(lane, count, now, is_alone=is_alone)
         backlog[lane] -= count
         served[lane] += count
         room -= count

@@ -21,18 +21,18 @@ def test_a_lease_remembers_the_time_that_was_given():
 def test_what_was_taken_and_given_back_leaves_nothing(taken: list[tuple[str, int]]):
     book = LeaseBook()
     for consumer, count in taken:
-        book.took(consumer, count)
+        book.add(consumer, count)
     assert book.in_flight == sum(book.consumers.values()) == sum(count for _, count in taken)
     for consumer, count in reversed(taken):
-        book.gave(consumer, count)
+        book.remove(consumer, count)
         assert book.in_flight == sum(book.consumers.values())
     assert book.consumers == {}
 
 
 def test_a_consumer_that_holds_some_stays():
     book = LeaseBook()
-    book.took("ann", 3)
-    book.gave("ann", 2)
+    book.add("ann", 3)
+    book.remove("ann", 2)
     assert book.consumers == {"ann": 1}
     with pytest.raises(AssertionError):
-        book.gave("ann", 2)
+        book.remove("ann", 2)

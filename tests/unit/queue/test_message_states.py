@@ -41,7 +41,7 @@ def test_held_is_a_dictionary_that_knows_ranges(done, asked):
     assert (len(held), bool(held)) == (len(plain), bool(plain))
     assert [held.get(offset) for offset in range(END)] == [plain.get(o) for o in range(END)]
     assert [offset in held for offset in range(END)] == [o in plain for o in range(END)]
-    assert dict(held.waiting()) == {o: s for o, s in plain.items() if isinstance(s, int)}
+    assert dict(held.iterate_waiting()) == {o: s for o, s in plain.items() if isinstance(s, int)}
     pieces = held.pieces(first, last)
     assert held_offsets(pieces) == {o: s for o, s in plain.items() if first <= o <= last}
     assert pieces == sorted(pieces, key=lambda piece: piece[0])

@@ -41,7 +41,7 @@ def test_the_watchdog_of_another_process_is_not_fed(manager: socket.socket):
 
 
 def test_a_reload_carries_the_time_of_its_signal(manager: socket.socket):
-    ServiceManager({"NOTIFY_SOCKET": manager.getsockname()}).reloading()
+    ServiceManager({"NOTIFY_SOCKET": manager.getsockname()}).notify_reloading()
     first, second = manager.recv(100).decode().splitlines()
     assert first == "RELOADING=1"
     assert int(second.removeprefix("MONOTONIC_USEC=")) > 0

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from goqueue.wire.apis import VERSIONS, ApiKey
-from goqueue.wire.codec import FieldSchema, memoized, schema_of
+from goqueue.wire.codec import FieldSchema, memoize, schema_of
 
 BY_HAND = (ApiKey.PRODUCE, ApiKey.FETCH)
 EVERY_VERSION = [
@@ -41,7 +41,7 @@ def kio_decode(cls: type[Any], raw: bytes) -> Any:
     return entity
 
 
-@memoized
+@memoize
 def entities(cls: type[Any]) -> st.SearchStrategy[Any]:
     """Any object of a schema class."""
     fields = {name: _values(field) for name, field in schema_of(cls).items()}

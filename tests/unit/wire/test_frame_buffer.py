@@ -42,7 +42,7 @@ def feed(buffer: FrameBuffer, packet: bytes) -> list[bytes]:
         count = min(len(space), len(packet))
         assert count > 0, "there must be room for what comes next"
         space[:count] = packet[:count]
-        found += map(bytes, buffer.received(count))
+        found += map(bytes, buffer.receive(count))
         packet = packet[count:]
     return found
 
@@ -106,6 +106,6 @@ def test_frames_can_be_written_to():
     buffer = FrameBuffer(FRAME_BYTES_MAX)
     stream = stream_of([b"abc"])
     buffer.space()[: len(stream)] = stream
-    (frame,) = buffer.received(len(stream))
+    (frame,) = buffer.receive(len(stream))
     frame[0] = ord("x")
     assert frame == b"xbc"

@@ -103,7 +103,7 @@ class NodeConnection(asyncio.BufferedProtocol):
         return self._frames.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        for frame in self._frames.received(nbytes):
+        for frame in self._frames.receive(nbytes):
             self._receive(frame)
         if self._frames.problem is not None:
             self.abort(str(self._frames.problem))

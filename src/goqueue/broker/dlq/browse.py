@@ -74,7 +74,7 @@ class DeadLetters:
             total += box.count(partition.log.start_offset, partition.log.stable_offset)
         return total
 
-    async def taken(self, topic: str) -> list[tuple[int, Offset, Ranges]]:
+    async def list_taken(self, topic: str) -> list[tuple[int, Offset, Ranges]]:
         """Of each partition: the offset below which all were taken out, and what was above it."""
         found: list[tuple[int, Offset, Ranges]] = []
         async with Barrier(self._queues):

@@ -45,7 +45,6 @@ from goqueue.queue import GroupTable, QueueMachine, QueueRegistry
 from goqueue.runtime import Disk
 from goqueue.txn import TransactionMachine
 
-INTERNAL_TOPICS: Final = (METADATA_TOPIC, GROUPS_TOPIC, TRANSACTIONS_TOPIC, LEDGERS_TOPIC)
 PRODUCER_IDS_SKIPPED: Final = 1_000 * PRODUCER_ID_BLOCK  # none of them may be given out again
 
 # What it means when records of a log are lost.

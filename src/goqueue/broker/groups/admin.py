@@ -82,7 +82,9 @@ class GroupAdmin:
 
     # --- who has what -----------------------------------------------------------------------------
 
-    def assigned(self, group: GroupDescription, member: MemberDescription) -> list[TopicPartition]:
+    def list_assigned(
+        self, group: GroupDescription, member: MemberDescription
+    ) -> list[TopicPartition]:
         """The partitions of a member, of either protocol."""
         if group.group_type == "consumer":
             return self._names.to_names(member.assigned)
@@ -96,13 +98,13 @@ class GroupAdmin:
             TopicPartition(topic, index) for topic, some in assigned.items() for index in some
         )
 
-    def revoking(self, member: MemberDescription) -> list[TopicPartition]:
+    def list_revoking(self, member: MemberDescription) -> list[TopicPartition]:
         return self._names.to_names(member.revoking)
 
     def target(self, member: MemberDescription) -> list[TopicPartition]:
         return self._names.to_names(member.target)
 
-    def subscribed(self, group: GroupDescription, member: MemberDescription) -> list[str]:
+    def list_subscribed(self, group: GroupDescription, member: MemberDescription) -> list[str]:
         """The topics a member names; those that a pattern of its finds are not among them."""
         if group.group_type == "consumer":
             return list(member.subscribed_names)
@@ -116,11 +118,16 @@ class GroupAdmin:
     async def committed(self, group_id: GroupId) -> tuple[GroupDescription, Committed]:
         """The group, and its offsets by topic and partition, in order; raises `GroupNotFound`."""
         return await self._services.groups.host.read(
-            lambda machine: (machine.describe(group_id).reply.reply, _committed(machine, group_id))
+            lambda machine: (
+                machine.describe(group_id).reply.reply,
+                _sort_offsets(machine, group_id),
+            )
         )
 
-    async def _committed(self, group_id: GroupId) -> Committed:
-        return await self._services.groups.host.read(lambda machine: _committed(machine, group_id))
+    async def _read_offsets(self, group_id: GroupId) -> Committed:
+        return await self._services.groups.host.read(
+            lambda machine: _sort_offsets(machine, group_id)
+        )
 
     # --- lag --------------------------------------------------------------------------------------
 
@@ -130,7 +137,7 @@ class GroupAdmin:
         owners = {
             topic_partition: member
             for member in group.members
-            for topic_partition in self.assigned(group, member)
+            for topic_partition in self.list_assigned(group, member)
         }
         partitions = [
             topic_partition
@@ -233,7 +240,7 @@ class GroupAdmin:
     async def reset(self, request: Reset) -> list[OffsetMove]:
         """Move the group's offsets; with `dry_run` only say where to."""
         _check_value(request)
-        committed = await self._committed(request.group_id)
+        committed = await self._read_offsets(request.group_id)
         partitions = await self._partitions_to_reset(request, committed)
         if not request.dry_run:
             await self._check_empty(request.group_id)
@@ -290,7 +297,7 @@ class GroupAdmin:
         return Offset(min(max(wanted, start), end))
 
 
-def _committed(machine: GroupMachine, group_id: GroupId) -> Committed:
+def _sort_offsets(machine: GroupMachine, group_id: GroupId) -> Committed:
     (fetched,) = machine.fetch([FetchRequest(group_id=group_id)]).reply.reply
     return {
         TopicPartition(topic, index): offset

@@ -242,7 +242,7 @@ class Groups:
             waiter.wake()
 
     @contextlib.contextmanager
-    def watched(self, group_id: GroupId, member_id: str, waiter: Waiter) -> Iterator[None]:
+    def watching(self, group_id: GroupId, member_id: str, waiter: Waiter) -> Iterator[None]:
         """Whoever watches in the block does not after it."""
         try:
             yield

@@ -210,7 +210,7 @@ class GroupMembers:
         session, long_poll = poll.session, poll.long_poll
         assert long_poll is not None
         has_time = True
-        with long_poll, self._groups.watched(session.group_id, session.member_id, long_poll):
+        with long_poll, self._groups.watching(session.group_id, session.member_id, long_poll):
             while True:
                 async with session.lock:
                     session.check_poll(poll.number)

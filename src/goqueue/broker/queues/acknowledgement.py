@@ -83,7 +83,7 @@ def decide(
             )
 
 
-def told(table: GroupTable, claims: Claims, outcomes: Outcomes) -> list[SettleOutcome]:
+def to_outcomes(table: GroupTable, claims: Claims, outcomes: Outcomes) -> list[SettleOutcome]:
     """The outcomes as callers hear them, once they are applied."""
     results: list[SettleOutcome | None] = [
         outcome if isinstance(outcome, GoQueueError) else None for outcome in outcomes

@@ -82,7 +82,7 @@ class QueueGroups:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def listed(
+    async def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
         """Groups of both modes, of these states and types if any are given; by name."""

@@ -173,12 +173,12 @@ class Dispatcher:
         for lane in turns.begin(lanes, now, settings.starvation_ms):
             if not budget.is_spent:
                 count = await self._serve_lane(lane, 1, offering, selections, budget)
-                turns.served(lane, count, now)
+                turns.note_served(lane, count, now)
         while lanes and not budget.is_spent:
             is_alone = len(lanes) == 1
             lane, share = turns.turn(lanes, budget.count)
             count = await self._serve_lane(lane, share, offering, selections, budget)
-            turns.served(lane, count, now, is_alone=is_alone)
+            turns.note_served(lane, count, now, is_alone=is_alone)
             if count < share:
                 lanes.discard(lane)
         for buffer, selection in selections.items():

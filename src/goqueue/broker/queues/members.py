@@ -108,7 +108,7 @@ class QueueMembers:
                 group_id, member_id, failed=False, deliveries_max=limit
             )
 
-    def disconnected(self, connection: str) -> None:
+    def disconnect(self, connection: str) -> None:
         """Its sessions are over: others get what those members hold, and no failure is counted."""
         for group_id, member_id in self.sessions.close_all(connection):
             limit = self.deliveries_max(group_id)

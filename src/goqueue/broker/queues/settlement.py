@@ -16,7 +16,7 @@ from goqueue.broker.queues.acknowledgement import (
     Release,
     check,
     decide,
-    told,
+    to_outcomes,
 )
 from goqueue.broker.queues.dispatchers import Dispatchers
 from goqueue.broker.queues.ledgers import Ledger, Waiting, wait_durable
@@ -131,7 +131,7 @@ class Settlement:
     async def _settle(self, claims: Claims, count: int, ending: Ending) -> list[SettleOutcome]:
         check(ending)
         outcomes, waiting = self.settle_now(claims, count, ending)
-        results = told(self._state.table, claims, outcomes)
+        results = to_outcomes(self._state.table, claims, outcomes)
         await wait_durable(waiting)
         return results
 

@@ -78,7 +78,7 @@ async def group_stats(
     for state in list(group.states.values()):
         reader = await sources.reader_of(state)
         if reader is not None:
-            rates = sources.delivered(state).a_second
+            rates = sources.delivery_rates(state).a_second
             stats = await _partition_stats(state, reader, now, rates)
             partitions.append(replace(stats, dead_problem=dead_problem(state)))
     book = group.book

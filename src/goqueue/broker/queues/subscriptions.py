@@ -194,7 +194,7 @@ class Subscriptions:
             self._look_at_rates(self._clock.instant())
             dispatchers.evict_idle()
 
-    def delivered(self, state: PartitionState) -> Rates:
+    def delivery_rates(self, state: PartitionState) -> Rates:
         return self._delivered.get(state) or Rates()
 
     def _look_at_rates(self, now: int) -> None:

@@ -391,7 +391,7 @@ class Partition:
             self.log.fail(str(error) if error else "the disk was closed")
         else:
             sync = point.sync if isinstance(point, CheckpointPoint) else point
-            self.log.synced(sync)
+            self.log.note_synced(sync)
             self._on_flush(self, took, None)
             if self._has_followers and self._replicas is not None:
                 self._replicas.note_own_sync(int(took * 1e9), _instant())

@@ -54,7 +54,7 @@ def get_contexts() -> None:
 def use_context(name: Name) -> None:
     """Make this context the current one."""
     file = contexts.load()
-    file.named(name)
+    file.find(name)
     contexts.save(msgspec.structs.replace(file, current_context=name))
     typer.echo(f"now using {name!r}", err=True)
 

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from goqueue.cli.command import command
-from goqueue.cli.commands.queue import shortened
+from goqueue.cli.commands.queue import shorten
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.confirming import Force, confirm
 from goqueue.cli.failures import UsageFailure
@@ -93,8 +93,8 @@ def list_dead_letters(
             lambda each: f"{each.partition}/{each.offset}",
             (Moment, "died_at"),
             lambda each: each.reason or "-",
-            lambda each: shortened(each.error.encode()),
-            *("attempts", "group", (shortened, "key"), (shortened, "value")),
+            lambda each: shorten(each.error.encode()),
+            *("attempts", "group", (shorten, "key"), (shorten, "value")),
         ),
         drop=("KEY", "GROUP", "ATTEMPTS", "DIED"),
         whole=("PLACE",),
@@ -128,8 +128,8 @@ def show_dead_letter(
         ("first delivery", Moment(found.first_delivery)),
         ("last delivery", Moment(found.last_delivery)),
         ("died", Moment(found.died_at)),
-        *((f"header {name}", shortened(value)) for name, value in found.headers),
-        ("key", shortened(found.key)),
+        *((f"header {name}", shorten(value)) for name, value in found.headers),
+        ("key", shorten(found.key)),
         ("value", (found.value or b"").decode(errors="backslashreplace")),
     ]
     show_facts(_as_json(found), facts)

@@ -191,7 +191,7 @@ class Destination(msgspec.Struct, frozen=True):
     ] = None
     shift: Annotated[int | None, option("By N messages forward, or back: --shift=-10.")] = None
 
-    def chosen(self) -> "tuple[ResetTo, int | None]":
+    def choose(self) -> "tuple[ResetTo, int | None]":
         told: dict[ResetTo, int | None] = {
             "earliest": self.to_earliest or None,
             "latest": self.to_latest or None,
@@ -221,7 +221,7 @@ def reset_offsets(
     force: Force = False,
 ) -> None:
     """Reset the offsets of a group.  It must have no active members."""
-    to, value = destination.chosen()
+    to, value = destination.choose()
     if not dry_run and not force:
         refuse_without_terminal("move offsets")
 

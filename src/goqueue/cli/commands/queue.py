@@ -114,12 +114,12 @@ def _row(message: "Delivery | Waiting", attempts: int) -> tuple[object, ...]:
         message.offset,
         attempts,
         message.priority,
-        shortened(message.key),
-        shortened(message.value),
+        shorten(message.key),
+        shorten(message.value),
     )
 
 
-def shortened(data: bytes | None) -> str:
+def shorten(data: bytes | None) -> str:
     """On one line of a table; control characters are shown, not obeyed."""
     if data is None:
         return "-"

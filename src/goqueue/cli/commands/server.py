@@ -175,5 +175,5 @@ async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
             print(node.ready_line(), flush=True)
             manager.ready()
             watchdog = tasks.create_task(manager.run_watchdog())
-            await signals.stopped(node)
+            await signals.wait_stop(node)
             watchdog.cancel()

@@ -248,7 +248,7 @@ class AsyncClient:
 
     async def join(self, reading: MemberReading[MessageT]) -> None:
         """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
-        reading.joined(await self.send(reading.join_call()))
+        reading.note_joined(await self.send(reading.join_call()))
 
     async def poll(
         self, reading: MemberReading[MessageT], *, limit: int | None = None, wait_ms: int = 0

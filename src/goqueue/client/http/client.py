@@ -246,7 +246,7 @@ class Client:
 
     def join(self, reading: MemberReading[MessageT]) -> None:
         """Become a member: `reading = GroupReading("group", ["topic"])`, or `QueueReading(…)`."""
-        reading.joined(self.send(reading.join_call()))
+        reading.note_joined(self.send(reading.join_call()))
 
     def poll(
         self, reading: MemberReading[MessageT], *, limit: int | None = None, wait_ms: int = 0

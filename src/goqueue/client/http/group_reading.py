@@ -47,7 +47,7 @@ class MemberReading(Generic[MessageT]):
     def join_call(self) -> Call[MembershipBody]:
         return groups.join_group(self.group, self.member_id, self._topics, self._settings)
 
-    def joined(self, membership: MembershipBody) -> None:
+    def note_joined(self, membership: MembershipBody) -> None:
         self.member_id = membership.member_id
         self.stands(membership)
         if self._seen is not None:

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.client.kafka.caller import Caller, by_topic
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.errors import KafkaRefused, checked
+from goqueue.client.kafka.errors import KafkaRefused, check_code
 from goqueue.client.kafka.results import TopicLayout
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
@@ -50,13 +50,13 @@ class AdminVerbs(Caller):
 
         def read(response: Any) -> None:
             (result,) = response.topics
-            checked(result.error_code, f"topic {name!r}", result.error_message)
+            check_code(result.error_code, f"topic {name!r}", result.error_message)
 
         self._call(ApiKey.CREATE_TOPICS, read, is_repeatable=False, topics=[topic])
 
     def delete_topic(self, name: str) -> None:
         def read(response: Any) -> None:
-            checked(response.responses[0].error_code, f"topic {name!r}")
+            check_code(response.responses[0].error_code, f"topic {name!r}")
 
         self._call(ApiKey.DELETE_TOPICS, read, is_repeatable=False, topic_names=[name])
         self._cluster.forget()
@@ -66,7 +66,7 @@ class AdminVerbs(Caller):
 
         def read(response: Any) -> None:
             (result,) = response.results
-            checked(result.error_code, f"partitions of {topic!r}", result.error_message)
+            check_code(result.error_code, f"partitions of {topic!r}", result.error_message)
 
         topics = [{"name": topic, "count": total, "assignments": None}]
         self._call(ApiKey.CREATE_PARTITIONS, read, is_repeatable=False, topics=topics)
@@ -83,7 +83,9 @@ class AdminVerbs(Caller):
                 request = build_request(ApiKey.DELETE_RECORDS, topics=topics)
                 answer = self._cluster.ask_for(node, ApiKey.DELETE_RECORDS, request, deadline)
                 for result in (each for topic in answer.topics for each in topic.partitions):
-                    checked(result.error_code, f"deleting from partition {result.partition_index}")
+                    check_code(
+                        result.error_code, f"deleting from partition {result.partition_index}"
+                    )
 
         self._retry(attempt)
 
@@ -142,7 +144,7 @@ def _resource(kind: ResourceKind, name: str, keys: list[str] | None = None) -> d
 
 def _settings(response: Any, kind: ResourceKind, name: str) -> dict[str, str | None]:
     (result,) = response.results
-    checked(result.error_code, f"settings of {kind} {name!r}", result.error_message)
+    check_code(result.error_code, f"settings of {kind} {name!r}", result.error_message)
     return {entry.name: entry.value for entry in result.configs}
 
 
@@ -157,7 +159,7 @@ def _deletion(
 
 
 def _sizes(response: Any) -> dict[TopicPartition, int]:
-    checked(response.error_code, "sizes of logs")
+    check_code(response.error_code, "sizes of logs")
     return {
         TopicPartition(topic.name, each.partition_index): each.partition_size
         for directory in response.results

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.client.errors import BadAnswer, ClientError, ServerUnreachable
 from goqueue.client.kafka.connection import Connection
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.errors import KafkaRefused, checked
+from goqueue.client.kafka.errors import KafkaRefused, check_code
 from goqueue.client.kafka.results import Node, TopicLayout
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
@@ -124,7 +124,7 @@ class Cluster:
         for topic in response.topics:
             if skips_missing and topic.error_code is ErrorCode.unknown_topic_or_partition:
                 continue
-            checked(topic.error_code, f"topic {topic.name!r}")
+            check_code(topic.error_code, f"topic {topic.name!r}")
             found[topic.name] = _layout(topic, nodes)
         self._layouts.update(found)
         return found
@@ -168,7 +168,7 @@ class Cluster:
         request = build_request(ApiKey.FIND_COORDINATOR, key_type=key_type, coordinator_keys=[key])
         response = self.ask_for(None, ApiKey.FIND_COORDINATOR, request, deadline)
         (found,) = response.coordinators
-        checked(found.error_code, f"coordinator of {key!r}", found.error_message)
+        check_code(found.error_code, f"coordinator of {key!r}", found.error_message)
         node = self._coordinators[key_type, key] = Node(found.host, found.port)
         return node
 

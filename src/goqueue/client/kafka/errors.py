@@ -58,7 +58,7 @@ def is_retriable(error: ClientError, *, repeats_unanswered: bool) -> bool:
             return False
 
 
-def checked(code: ErrorCode, doing: str, message: str | None = None) -> None:
+def check_code(code: ErrorCode, doing: str, message: str | None = None) -> None:
     """Raises `KafkaRefused` unless all is well."""
     if code is not ErrorCode.none:
         raise KafkaRefused(doing, code, message)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goqueue.client.kafka.caller import GROUP, Caller, by_topic
-from goqueue.client.kafka.errors import checked
+from goqueue.client.kafka.errors import check_code
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
 
@@ -17,7 +17,7 @@ class GroupVerbs(Caller):
             for topic in response.topics:
                 for partition in topic.partitions:
                     where = TopicPartition(topic.name, partition.partition_index)
-                    checked(partition.error_code, f"offset of {where} in group {group!r}")
+                    check_code(partition.error_code, f"offset of {where} in group {group!r}")
 
         topics = [
             {
@@ -41,7 +41,7 @@ class GroupVerbs(Caller):
 
         def read(response: Any) -> dict[TopicPartition, int]:
             (found,) = response.groups
-            checked(found.error_code, f"offsets of group {group!r}")
+            check_code(found.error_code, f"offsets of group {group!r}")
             return {
                 TopicPartition(topic.name, partition.partition_index): partition.committed_offset
                 for topic in found.topics

@@ -16,7 +16,7 @@ from goqueue.client.errors import BadAnswer, ClientError
 from goqueue.client.kafka.caller import Caller, by_topic, raise_worst
 from goqueue.client.kafka.connection import Connection
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.errors import KafkaRefused, checked, is_retriable
+from goqueue.client.kafka.errors import KafkaRefused, check_code, is_retriable
 from goqueue.client.kafka.results import Fetched, Node, OffsetFound
 from goqueue.model.batch import HEADER_BYTES, LENGTH_OVERHEAD
 from goqueue.model.ids import TopicName, TopicPartition
@@ -97,7 +97,7 @@ class ReadingVerbs(Caller):
 
         def attempt(deadline: Deadline) -> Fetched:
             (node,) = self._cluster.leaders([request.where], deadline)
-            return request.fetched(self._cluster.ask(node, ApiKey.FETCH, body, deadline))
+            return request.decode(self._cluster.ask(node, ApiKey.FETCH, body, deadline))
 
         return self._retry(attempt, extra_s=request.wait_ms / 1000)
 
@@ -152,7 +152,7 @@ class ReadingVerbs(Caller):
         if ahead is None:
             return self._fetch(request)
         try:
-            return request.fetched(ahead.receive(Deadline(self._timeout_s)))
+            return request.decode(ahead.receive(Deadline(self._timeout_s)))
         except ClientError as error:
             self._cluster.drop(ahead)
             if not is_retriable(error, repeats_unanswered=True):
@@ -199,14 +199,14 @@ class PartitionFetch(msgspec.Struct, frozen=True):
         )
         return encode_body(ApiKey.FETCH, request)
 
-    def fetched(self, body: memoryview) -> Fetched:
+    def decode(self, body: memoryview) -> Fetched:
         """Raises `KafkaRefused` or `BadAnswer`."""
         doing = f"fetch of {self.where} from offset {self.offset}"
         try:
             code, partitions = decode_fetched(body)
-            checked(ErrorCode(code), doing)
+            check_code(ErrorCode(code), doing)
             (found,) = partitions
-            checked(ErrorCode(found.error_code), doing)
+            check_code(ErrorCode(found.error_code), doing)
         except (MalformedRequest, ValueError) as error:  # a code or a count that is nobody's
             raise BadAnswer(f"{doing}: {error}") from error
         return Fetched(

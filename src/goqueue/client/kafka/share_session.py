@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.client.kafka.caller import raise_worst
 from goqueue.client.kafka.cluster import Cluster
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.errors import KafkaRefused, checked
+from goqueue.client.kafka.errors import KafkaRefused, check_code
 from goqueue.client.kafka.results import Node
 from goqueue.model.batch import decode_all
 from goqueue.model.ids import TopicName, TopicPartition
@@ -134,7 +134,7 @@ class ShareSession:
             **fields,
         )
         response = self._cluster.ask_for(self._node, api_key, request, deadline)
-        checked(response.error_code, f"group {self._worker.group!r}", response.error_message)
+        check_code(response.error_code, f"group {self._worker.group!r}", response.error_message)
         self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
         return response
 

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.client.errors import BadAnswer
 from goqueue.client.kafka.caller import TRANSACTION, Caller, raise_worst
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.errors import KafkaRefused, checked
+from goqueue.client.kafka.errors import KafkaRefused, check_code
 from goqueue.client.kafka.results import Node, Produced, ProducerId
 from goqueue.model.batch import header_in_part
 from goqueue.model.ids import TopicPartition
@@ -31,7 +31,7 @@ class WritingVerbs(Caller):
         """A new producer; of a transactional id, one that fences all before it."""
 
         def read(response: Any) -> ProducerId:
-            checked(response.error_code, f"producer {transactional_id!r}")
+            check_code(response.error_code, f"producer {transactional_id!r}")
             return ProducerId(response.producer_id, response.producer_epoch)
 
         return self._call(

@@ -59,7 +59,7 @@ class ConnectionOwner(Protocol):
         self, connection: "KafkaConnection", header: RequestHeader, slot: ReplySlot, /
     ) -> None: ...
     def observe(self, api_key: int, seconds: float, /) -> None: ...
-    def received(
+    def note_received(
         self, connection: "KafkaConnection", size: int, now: float, /, *, made_progress: bool
     ) -> None: ...
     def unsent(self, connection: "KafkaConnection", size: int, now: float, /) -> None: ...
@@ -116,7 +116,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         now = self.last_active = asyncio.get_running_loop().time()
-        frames = self._frames.received(nbytes)
+        frames = self._frames.receive(nbytes)
         partial_bytes = self._frames.held_bytes
         if not partial_bytes:
             self._begun_at = None
@@ -196,7 +196,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         held = self._waiting_bytes + self._frames.held_bytes
         self._is_counted = held > UNCOUNTED_BYTES
         held = held if self._is_counted else 0
-        self._listener.received(self, held, now, made_progress=made_progress)
+        self._listener.note_received(self, held, now, made_progress=made_progress)
 
     async def _handle(self, frame: bytearray) -> None:
         header = parse_header(memoryview(frame))

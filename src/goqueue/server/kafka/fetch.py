@@ -10,7 +10,7 @@ from goqueue.log.aborted import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.ids import Offset
 from goqueue.server.kafka.errors import kafka_code, leader_of
-from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, requested
+from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, list_requested
 from goqueue.wire.fetch import (
     AbortedTransaction,
     FetchPartitionResponse,
@@ -49,7 +49,7 @@ async def handle_fetch(
             each.partition_max_bytes,
             each.current_leader_epoch,
         )
-        for (topic, index), each in requested(request, session)
+        for (topic, index), each in list_requested(request, session)
     )
     topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
     for found in await fetch(broker, wanted, limits):

@@ -111,7 +111,7 @@ class FetchSessions:
                 return session_id
 
 
-def requested(
+def list_requested(
     request: FetchRequest, session: FetchSession | None
 ) -> Iterable[tuple[Key, FetchPartition]]:
     """Every partition that the fetch is about, once, in the order in which to read them.

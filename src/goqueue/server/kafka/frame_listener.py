@@ -159,7 +159,7 @@ class FrameListener:
 
     # --- what connections hold --------------------------------------------------------------------
 
-    def received(
+    def note_received(
         self, connection: KafkaConnection, size: int, now: float, *, made_progress: bool = False
     ) -> None:
         """Note what it holds of requests; close whoever holds too much of what all may hold."""

@@ -34,7 +34,9 @@ def authorized_operations(*, asked: bool) -> int:
 
 
 async def handle_list_groups(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
-    found = await context.broker.queue_groups.listed(request.states_filter, request.types_filter)
+    found = await context.broker.queue_groups.list_groups(
+        request.states_filter, request.types_filter
+    )
     return build(
         ListGroupsResponse,
         groups=tuple(

@@ -71,7 +71,7 @@ class KafkaListener(FrameListener):
         return f"This is GoQueue's Kafka port; {where}"
 
     def connection_ended(self, connection: KafkaConnection) -> None:
-        self._broker.queue_members.disconnected(connection.peer)
+        self._broker.queue_members.disconnect(connection.peer)
 
     def _fetch_bytes_max(self) -> int:
         """Of a fetch response: less when clients are slow to read what they were sent."""

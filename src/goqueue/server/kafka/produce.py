@@ -87,7 +87,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 if isinstance(error, TransactionError):
                     reply.wait_for(broker.transactions.host.uncommitted(), results)
             else:
-                reply.wrote(results, item.index, partition, appended, admitted)
+                reply.note_written(results, item.index, partition, appended, admitted)
     reply.release()
 
 
@@ -221,7 +221,7 @@ class _Reply:
         self._slot = slot
         self._outstanding = 1  # the request itself, until `release`
 
-    def wrote(
+    def note_written(
         self,
         results: list[ProducePartitionResponse],
         index: int,

@@ -50,7 +50,7 @@ from goqueue.model.errors import GoQueueError, InvalidRequest, PartitionNotFound
 from goqueue.model.ids import GroupId, TopicPartition
 from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.queue import Where
-from goqueue.queue.ranges import joined
+from goqueue.queue.ranges import join_ranges
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_names import named_group
@@ -314,7 +314,7 @@ def _endings(
             case 0:
                 claims = broker.queues.settlement.leased(where, first, last, member.member_id)
                 leased = ((claim.first, claim.last) for some in claims.values() for claim in some)
-                yield from ((*each, Ack()) for each in joined(leased))
+                yield from ((*each, Ack()) for each in join_ranges(leased))
             case 1:
                 yield first, last, Ack()
             case 2:

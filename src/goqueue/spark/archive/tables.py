@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.spark.archive.columns import DLQ_SUFFIX, PREFIX, date_and_time, is_decoded
+from goqueue.spark.archive.columns import PREFIX, date_and_time, is_decoded
 from goqueue.spark.lake import LakeError, LakeTable, open_table
 from goqueue.spark.lake.table import LakeFile
 
@@ -22,10 +22,6 @@ class ArchiveTable(msgspec.Struct, frozen=True):
     def column(self, name: str) -> str:
         """What a column of records is called here."""
         return PREFIX + name if self.is_decoded else name
-
-    @property
-    def is_dlq(self) -> bool:
-        return self.name.endswith(DLQ_SUFFIX) and "reason" in self.schema.names
 
     def files_between(self, first: str | None, last: str | None) -> list[LakeFile]:
         """Files of the days from `first` to `last`, written as YYYY-MM-DD."""

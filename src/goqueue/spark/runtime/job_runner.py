@@ -55,7 +55,7 @@ class Runner:
         """
         watched = [WatchedQuery(each) for each in queries]
         while True:
-            standings = [each.standing() for each in watched]
+            standings = [each.progress() for each in watched]
             self._tell(standings)
             failed = next((each for each in watched if each.failure is not None), None)
             if failed is not None:
@@ -73,7 +73,7 @@ class Runner:
             thread.start()
         for thread in threads:
             thread.join(self._stop_seconds)
-        standings = [each.standing() for each in watched]
+        standings = [each.progress() for each in watched]
         self._tell(standings)
         return standings
 

@@ -76,7 +76,7 @@ class QuickStart:
         self._written = self._folder / f"classes.{os.getpid()}.jsa"
         return [quiet, "-Xlog:disable", f"-XX:ArchiveClassesAtExit={self._written}"]
 
-    def started(self, class_path: str) -> None:
+    def note_started(self, class_path: str) -> None:
         """The JVM that `java_options` were for is there, with this class path."""
         if self._written is not None:
             self._written.with_suffix(".path").write_text(class_path, encoding="utf-8")

@@ -66,7 +66,7 @@ def build(
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
         if quick is not None:
-            quick.started(_class_path(spark))
+            quick.note_started(_class_path(spark))
     spark.sparkContext.setLogLevel(log_level)
     if SUBMITTED in os.environ:
         _register(spark)

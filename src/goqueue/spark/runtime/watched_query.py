@@ -20,7 +20,7 @@ class WatchedQuery:
         self._meter = Meter(self.name)
         self._state: State = "starting"
 
-    def standing(self) -> Progress:
+    def progress(self) -> Progress:
         """How far it is now."""
         if not self._has_ended:
             try:

@@ -98,7 +98,7 @@ class SimQuorum:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def changed(self) -> None:
+    async def wait_change(self) -> None:
         await self._changed.wait()
 
 
@@ -180,14 +180,14 @@ class SimConsensusLog:
         while True:
             await asyncio.sleep(self._quorum.random.uniform(*TRAVEL_SECONDS))
             if self._quorum.is_cut(self._node):
-                await self._quorum.changed()
+                await self._quorum.wait_change()
                 continue
             seen = self._quorum.seen_from(position)
             for each in seen:
                 position = each.index if isinstance(each, Snapshot) else each.next
                 yield each
             if not seen:
-                await self._quorum.changed()
+                await self._quorum.wait_change()
 
     async def store_snapshot(self, term: Term, at: Index, slices: Iterable[Sequence[bytes]]) -> int:
         self._check_term(term)

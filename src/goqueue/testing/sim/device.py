@@ -85,7 +85,7 @@ class Node:
         self.changes.clear()
 
     def after_power_loss(self, loss: "PowerLoss") -> "Node":
-        kept = loss.kept(self.changes)
+        kept = loss.count_kept(self.changes)
         survivor = Node(bytearray(self.content))
         survivor.lost = self.lost
         for change in reversed(self.changes[kept + 1 :]):
@@ -176,7 +176,7 @@ class PowerLoss:
         self.holes = holes
         self._cut = randomness.randint(0, last_number) if in_order else None
 
-    def kept(self, changes: Sequence[Change | EntryChange]) -> int:
+    def count_kept(self, changes: Sequence[Change | EntryChange]) -> int:
         """How many of a file's changes reached the device."""
         if self._cut is not None:
             return sum(change.number <= self._cut for change in changes)
@@ -186,7 +186,7 @@ class PowerLoss:
         """Whether the device was at this change when the power went."""
         return self._cut is None or change.number == self._cut + 1
 
-    def happened(self, changes: Sequence[EntryChange]) -> list[EntryChange]:
+    def find_kept(self, changes: Sequence[EntryChange]) -> list[EntryChange]:
         """Those that reached the device: in each directory a prefix."""
         if self._cut is not None:
             return [change for change in changes if change.number <= self._cut]
@@ -307,7 +307,7 @@ class Device:
     def after_power_loss(self, seed: int | str, *, in_order: bool, holes: bool) -> "Device":
         loss = PowerLoss(random.Random(seed), self._last_number, in_order=in_order, holes=holes)
         survivors: dict[Directory, dict[str, Node | Directory]] = {}
-        for change in loss.happened(self.entry_changes):
+        for change in loss.find_kept(self.entry_changes):
             for directory, name, node in change.assignments:
                 entries = survivors.setdefault(directory, dict(directory.synced))
                 _assign(entries, name, node)

@@ -1,10 +1,9 @@
-"""The broker's own logs, replayed and mended while the server is stopped."""
+"""The broker's own logs, replayed and repaired while the server is stopped."""
 
 from uuid import UUID
 
 from goqueue.broker.broker import GROUPS_TOPIC, METADATA_TOPIC
 from goqueue.broker.doctor.internal_logs import (
-    INTERNAL_TOPICS,
     MEANING,
     PRODUCER_IDS_SKIPPED,
     adopt,
@@ -52,8 +51,7 @@ def orphan(topic: str = "lost", topic_id: TopicId | None = ID, partitions: int =
 
 
 def test_every_internal_log_has_a_place_and_a_meaning():
-    assert set(MEANING) == set(INTERNAL_TOPICS)
-    for topic in INTERNAL_TOPICS:
+    for topic in MEANING:
         assert internal_place(topic).log == f"logs/{topic}/0"
     place = ledger_place("orders", 3)
     assert place.snapshots.startswith(f"{place.log}/"), "a ledger's snapshots go with its log"
@@ -62,7 +60,7 @@ def test_every_internal_log_has_a_place_and_a_meaning():
 def test_sound_logs_are_replayed_to_what_the_broker_knew():
     disk = stopped()
     found = replay_all(disk, CONFIG)
-    assert set(found) == set(INTERNAL_TOPICS)
+    assert set(found) == set(MEANING)
     assert all(each.is_sound and not each.warnings for each in found.values())
     assert {"t0", "t1", "t2"} <= {str(topic.name) for topic in metadata_in(found).topics.values()}
     assert replay_ledger(disk, "/data", TopicName("t1"), 0) is None

@@ -132,7 +132,7 @@ def test_nobody_is_served_after_the_coordinator_resigned_until_it_has_a_seat_aga
             lambda: groups.commit(committing(2)),
             lambda: groups.fetch([FetchRequest(group_id=GROUP)]),
             lambda: groups.describe(GROUP),
-            broker.queue_groups.listed,
+            broker.queue_groups.list_groups,
         )
         for verb in verbs:
             with pytest.raises(NotCoordinator):

@@ -204,11 +204,11 @@ async def test_who_begins_to_watch_hears_what_happened_just_before(groups: Group
     first = await groups.join()
     watch = partial(groups.broker.groups.watch, GROUP, first.member_id, is_waiting=False)
     before = LongPoll(groups.broker.environment.clock, 10)
-    with groups.broker.groups.watched(GROUP, first.member_id, before):
+    with groups.broker.groups.watching(GROUP, first.member_id, before):
         watch(before)
         assert not await before.wait()
     await groups.join()
     after = LongPoll(groups.broker.environment.clock, 60_000)
-    with groups.broker.groups.watched(GROUP, first.member_id, after):
+    with groups.broker.groups.watching(GROUP, first.member_id, after):
         watch(after)
         assert await after.wait()

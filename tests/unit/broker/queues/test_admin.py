@@ -42,13 +42,13 @@ def test_groups_are_listed_by_name_and_chosen_by_state_and_type():
         await bench.broker.queue_members.join(
             JoinAsWorker(group_id=GroupId("z-members"), topics=(TopicName("jobs"),))
         )
-        listed = await groups.listed()
+        listed = await groups.list_groups()
         assert [each.group_id for each in listed] == ["a-reader", "workers", "z-members"]
-        share = await groups.listed(types=["SHARE"])
+        share = await groups.list_groups(types=["SHARE"])
         assert [each.group_id for each in share] == ["workers", "z-members"]
-        empty = await groups.listed(states=["empty"])
+        empty = await groups.list_groups(states=["empty"])
         assert [each.group_id for each in empty] == ["a-reader"]
-        assert await groups.listed(states=["empty"], types=["share"]) == ()
+        assert await groups.list_groups(states=["empty"], types=["share"]) == ()
 
     play(scenario)
 

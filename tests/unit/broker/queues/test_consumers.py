@@ -11,7 +11,7 @@ from tests.unit.broker.queue_world import Bench, numbered, play
 def test_consumers_at_work_are_seen_although_they_never_joined():
     async def scenario(bench: Bench) -> None:
         async def seen() -> tuple[str, list[str]]:
-            (group,) = await bench.broker.queue_groups.listed()
+            (group,) = await bench.broker.queue_groups.list_groups()
             found = await bench.broker.queue_groups.describe(GroupId("workers"))
             assert (group.state, group.member_count) == (found.state, len(found.workers))
             assert all(worker.topics == ("jobs",) for worker in found.workers)

@@ -35,7 +35,7 @@ async def publish_to_each(bench: Bench, partitions: int, *each: bytes) -> None:
 
 
 async def groups_of(bench: Bench) -> list[str]:
-    return [each.group_id for each in await bench.broker.queue_groups.listed()]
+    return [each.group_id for each in await bench.broker.queue_groups.list_groups()]
 
 
 def test_a_partition_has_a_ledger_once_a_group_begins_in_it():
@@ -137,13 +137,13 @@ def test_a_deleted_group_is_gone_from_every_ledger_also_after_a_restart():
             await bench.receive(max_messages=4)
             await bench.receive(group="others", max_messages=4)
             await bench.broker.queue_groups.delete(GROUP)
-            assert [each.group_id for each in await bench.broker.queue_groups.listed()] == [
+            assert [each.group_id for each in await bench.broker.queue_groups.list_groups()] == [
                 "others"
             ]
 
     async def after(environment: Environment) -> None:
         async with running(environment) as bench:
-            assert [each.group_id for each in await bench.broker.queue_groups.listed()] == [
+            assert [each.group_id for each in await bench.broker.queue_groups.list_groups()] == [
                 "others"
             ]
             assert {group for each in bench.queues.ledgers for group in each.ahead.states} == {

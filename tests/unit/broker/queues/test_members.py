@@ -328,10 +328,10 @@ def test_a_group_is_listed_described_and_deleted_in_its_mode():
         await bench.publish("jobs", b"a")
         await bench.ack(await poll(bench, "ann"))
         await bench.sleep(2)  # the floor is committed
-        (listing,) = await groups.listed()
+        (listing,) = await groups.list_groups()
         assert (listing.group_type, listing.state, listing.member_count) == ("share", "Stable", 2)
-        assert await groups.listed(types=["consumer"]) == ()
-        assert await groups.listed(states=["Empty"]) == ()
+        assert await groups.list_groups(types=["consumer"]) == ()
+        assert await groups.list_groups(states=["Empty"]) == ()
         assert [each.protocol for each in (await groups.describe(GROUP)).workers] == [
             "http",
             "share",
@@ -339,10 +339,10 @@ def test_a_group_is_listed_described_and_deleted_in_its_mode():
         with pytest.raises(GroupNotEmpty):
             await groups.delete(GROUP)
         await bench.sleep(40)
-        assert [each.state for each in await groups.listed()] == ["Empty"]
+        assert [each.state for each in await groups.list_groups()] == ["Empty"]
         await groups.delete(GROUP)
         await bench.sleep(3)
-        assert await groups.listed() == ()
+        assert await groups.list_groups() == ()
         with pytest.raises(GroupNotFound):
             await groups.delete(GROUP)
         assert values(await bench.receive()) == [b"a"]  # a new group, from the beginning

@@ -37,6 +37,6 @@ def test_who_peeks_leaves_no_trace():
         groups = bench.queues.groups
         assert "strangers" not in groups
         assert "others" not in groups
-        assert await bench.broker.queue_groups.listed() == ()
+        assert await bench.broker.queue_groups.list_groups() == ()
 
     play(scenario, partitions=2)

@@ -27,7 +27,7 @@ from tests.unit.cli.invocation import facts, run
     ],
 )
 def test_a_destination_is_a_word_and_a_value(destination: Destination, chosen: object):
-    assert destination.chosen() == chosen
+    assert destination.choose() == chosen
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_destination_is_a_word_and_a_value(destination: Destination, chosen: o
 )
 def test_a_destination_is_given_once(destination: Destination):
     with pytest.raises(UsageFailure, match="give one of"):
-        destination.chosen()
+        destination.choose()
 
 
 def test_partitions_are_shown_by_topic():

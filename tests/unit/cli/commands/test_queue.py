@@ -4,7 +4,7 @@ import getpass
 
 import pytest
 
-from goqueue.cli.commands.queue import VALUE_SHOWN_MAX, _setting, _value, consumer_name, shortened
+from goqueue.cli.commands.queue import VALUE_SHOWN_MAX, _setting, _value, consumer_name, shorten
 from goqueue.embedding import BrokerInThread
 from tests.unit.cli.invocation import facts, run
 
@@ -23,7 +23,7 @@ from tests.unit.cli.invocation import facts, run
     ],
 )
 def test_a_value_is_shown_on_one_line_and_obeyed_by_no_terminal(data: bytes | None, text: str):
-    assert shortened(data) == text
+    assert shorten(data) == text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.client.errors import BadAnswer, ClientError, NoAnswer, ServerUnreachable
-from goqueue.client.kafka.errors import KafkaRefused, checked, is_retriable
+from goqueue.client.kafka.errors import KafkaRefused, check_code, is_retriable
 
 
 def test_a_refusal_says_what_was_done_and_the_brokers_words():
@@ -34,6 +34,6 @@ def test_asking_again_must_help_and_must_not_do_it_twice(
 
 
 def test_a_code_of_success_is_no_refusal():
-    checked(ErrorCode.none, "topic 't'")
+    check_code(ErrorCode.none, "topic 't'")
     with pytest.raises(KafkaRefused, match=r"topic 't': invalid_request \(42\): so"):
-        checked(ErrorCode.invalid_request, "topic 't'", "so")
+        check_code(ErrorCode.invalid_request, "topic 't'", "so")

@@ -8,7 +8,7 @@ from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import Offset
 from goqueue.runtime import RealRandom
 from goqueue.server.kafka import fetch_sessions
-from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, requested
+from goqueue.server.kafka.fetch_sessions import FetchSession, FetchSessions, list_requested
 from goqueue.wire.fetch import (
     FetchPartition,
     FetchRequest,
@@ -56,7 +56,7 @@ def opened(sessions: FetchSessions, *partitions: FetchPartition) -> FetchSession
 
 
 def offsets(session: FetchSession) -> dict[int, int]:
-    found = requested(request(session.session_id, 1), session)
+    found = list_requested(request(session.session_id, 1), session)
     return {index: wanted.fetch_offset for (_, index), wanted in found}
 
 
@@ -85,7 +85,7 @@ def test_a_fetch_without_a_session_leaves_nothing_behind(sessions: FetchSessions
     asked = request(0, NO_SESSION, wants(0), wants(1))
     session, error = sessions.resolve(asked)
     assert (session, error, len(sessions)) == (None, ErrorCode.none, 0)
-    assert [index for (_, index), _ in requested(asked, session)] == [0, 1]
+    assert [index for (_, index), _ in list_requested(asked, session)] == [0, 1]
 
 
 def test_a_session_is_opened_with_an_id_of_its_own(sessions: FetchSessions):

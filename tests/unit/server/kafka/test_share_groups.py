@@ -206,7 +206,7 @@ async def test_the_end_of_the_connection_gives_back_what_a_member_that_left_hold
     await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
     await Fetcher(broker, topic, "ann", peer="127.0.0.1:40001").fetch()
     await heartbeat(broker, "ann", -1)
-    broker.queue_members.disconnected("127.0.0.1:40001")
+    broker.queue_members.disconnect("127.0.0.1:40001")
     assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
 
 
@@ -282,13 +282,13 @@ async def test_what_members_that_are_cut_off_held_counts_as_delivered(broker, to
     await broker.queues.configure(GROUP, settings)
     await publish(broker, [b"a"])
     await Fetcher(broker, topic, "ann").fetch()
-    broker.queue_members.disconnected(PEER)
+    broker.queue_members.disconnect(PEER)
     bob = Fetcher(broker, topic, "bob")
     assert ranges(await bob.fetch()) == [(0, 0, 2)]
     await bob.fetch(share_session_epoch=-1, topics=())
     cleo = Fetcher(broker, topic, "cleo")
     assert ranges(await cleo.fetch()) == [(0, 0, 3)]
-    broker.queue_members.disconnected(PEER)
+    broker.queue_members.disconnect(PEER)
     assert ranges(await Fetcher(broker, topic, "dan").fetch()) == []
     await dead_letters(broker, 1)
 
@@ -465,7 +465,7 @@ async def test_a_group_of_http_consumers_at_work_is_stable(broker, topic):
 async def test_a_group_stays_until_it_is_deleted_also_without_offsets(broker, topic):
     await publish(broker, [b"a"])
     await Fetcher(broker, topic, "ann").fetch()
-    broker.queue_members.disconnected(PEER)
+    broker.queue_members.disconnect(PEER)
     await broker.queues.finish()  # the floors are committed offsets
     orders = build(deleting.DeleteShareGroupOffsetsRequestTopic, topic_name="orders")
     deleted = await ask(broker, ApiKey.DELETE_SHARE_GROUP_OFFSETS, group_id=GROUP, topics=(orders,))
@@ -543,8 +543,8 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     ann, bob = Fetcher(broker, topic, "ann"), Fetcher(broker, topic, "bob", peer="127.0.0.1:40001")
     await ann.fetch(max_records=2)
     await bob.fetch(max_records=1)
-    broker.queue_members.disconnected("127.0.0.1:4")  # nobody's
-    broker.queue_members.disconnected(PEER)
+    broker.queue_members.disconnect("127.0.0.1:4")  # nobody's
+    broker.queue_members.disconnect(PEER)
     held = broker.queues.in_flight(GROUP)
     assert [(each.consumer, each.offset) for each in held] == [("bob", 2)]
     state = broker.queues.groups[GROUP].states["orders", 0]
@@ -552,9 +552,9 @@ async def test_a_broken_connection_lets_go_of_what_its_sessions_hold(broker, top
     assert (await ann.fetch()).error_code is ErrorCode.share_session_not_found
     bob.peer = PEER  # it has connected again, and goes on
     await bob.fetch(max_records=1)
-    broker.queue_members.disconnected("127.0.0.1:40001")
+    broker.queue_members.disconnect("127.0.0.1:40001")
     assert len(broker.queues.in_flight(GROUP)) == 2
-    broker.queue_members.disconnected(PEER)
+    broker.queue_members.disconnect(PEER)
     assert broker.queues.in_flight(GROUP) == []
 
 

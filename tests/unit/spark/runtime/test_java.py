@@ -147,7 +147,7 @@ def test_an_archive_that_is_not_whole_is_not_used(make_quick, tmp_path):
     _, _, path = archive_option(quick).partition("=")
     open(path, "wb").close()  # its class path was never written down: that JVM did not start
     assert "ArchiveClassesAtExit" in archive_option(make_quick())
-    quick.started("a.jar")
+    quick.note_started("a.jar")
     (tmp_path / "jdk" / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     assert "ArchiveClassesAtExit" in archive_option(make_quick())
     assert os.path.exists(path), "somebody may still be writing it"

@@ -44,7 +44,7 @@ def is_compressible(content_type: bytes) -> bool:
     return _KINDS.match(content_type) is not None
 
 
-async def compressed(body: bytes) -> bytes:
+async def compress(body: bytes) -> bytes:
     if len(body) < IN_THREAD_BYTES:
         return gzip.compress(body, LEVEL)
     return await asyncio.to_thread(gzip.compress, body, LEVEL)

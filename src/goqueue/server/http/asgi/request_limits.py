@@ -20,7 +20,7 @@ from goqueue.server.http.asgi.compression import (
     COMPRESSED_BYTES_MIN,
     Inflater,
     accepts_gzip,
-    compressed,
+    compress,
     is_compressible,
     may_compress,
 )
@@ -231,7 +231,7 @@ class _Passing:
             headers.append((b"vary", b"accept-encoding"))
             if accepts_gzip(self._headers):
                 headers.append((b"content-encoding", b"gzip"))
-                body = await compressed(body)
+                body = await compress(body)
         length = b"content-length", b"%d" % len(body)
         if b"content-length" in given:
             headers[headers.index((b"content-length", given[b"content-length"]))] = length

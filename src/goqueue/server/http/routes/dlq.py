@@ -147,7 +147,7 @@ async def list_taken_ranges(broker: TheBroker, queues: TheQueues, topic: TopicPa
     broker.topic(name)
     taken = [
         TakenPartition(partition, floor, list(ranges))
-        for partition, floor, ranges in await queues.dead_letters.taken(name)
+        for partition, floor, ranges in await queues.dead_letters.list_taken(name)
     ]
     return TakenBody(name, dead_letter_topic(name), taken)
 

@@ -59,7 +59,7 @@ async def list_groups(
     ] = None,
 ) -> GroupList:
     """All groups that have members or committed offsets, by name."""
-    found = await broker.queue_groups.listed(
+    found = await broker.queue_groups.list_groups(
         () if in_state is None else (in_state,), () if of_type is None else (of_type,)
     )
     behind = [each for each in found if after is None or each.group_id > after]
@@ -109,10 +109,10 @@ def _member(
         protocol=member.member_type if member.reader is None else "http",
         generation=member.member_epoch,
         state=member.state.capitalize() or group.state,
-        topics=overview.subscribed(group, member),
+        topics=overview.list_subscribed(group, member),
         topics_regex=member.subscribed_regex,
-        partitions=overview.assigned(group, member),
-        revoking=overview.revoking(member),
+        partitions=overview.list_assigned(group, member),
+        revoking=overview.list_revoking(member),
         target=overview.target(member),
     )
 

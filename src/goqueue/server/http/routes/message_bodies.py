@@ -77,7 +77,8 @@ def decode_request(body: bytes) -> list[OutgoingMessage]:
         text = not_json(str(error)) if body else empty_body(["messages"])
         raise InvalidRequest(text) from error
     return [
-        outgoing(message, place, request.encoding) for place, message in enumerate(request.messages)
+        to_outgoing(message, place, request.encoding)
+        for place, message in enumerate(request.messages)
     ]
 
 
@@ -101,7 +102,7 @@ def _plain_messages(body: bytes) -> list[OutgoingMessage] | None:
         return None  # the other way says what is wrong, if anything is
 
 
-def outgoing(message: MessageInput, place: int, encoding: Encoding) -> OutgoingMessage:
+def to_outgoing(message: MessageInput, place: int, encoding: Encoding) -> OutgoingMessage:
     try:
         if (message.encoding or encoding) == "base64":
             return _outgoing_base64(message)

@@ -22,7 +22,7 @@ from goqueue.model.names import topic_name
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
 from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes
-from goqueue.server.http.routes.message_bodies import outgoing
+from goqueue.server.http.routes.message_bodies import to_outgoing
 from goqueue.server.http.routes.transactions import MEANINGS, who
 from goqueue.txn import ProducerIdentity
 
@@ -76,7 +76,7 @@ async def publish_many_in_transaction(
     Nothing here recognises a repetition: when no answer came, abort the transaction.
     """
     messages = [
-        outgoing(_input(message), place, data.encoding)
+        to_outgoing(_input(message), place, data.encoding)
         for place, message in enumerate(data.messages)
     ]
     published = await transaction_messages.publish_many(
