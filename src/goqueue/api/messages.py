@@ -30,7 +30,7 @@ class MessageInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
     """critical, high, normal, low, background, or 0 to 4; kept as header `gq-priority`."""
     ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
-    """How long queues hand it out, as `30s` or in milliseconds; kept as header `gq-ttl-ms`."""
+    """How long queues deliver it, as `30s` or in milliseconds; kept as header `gq-ttl-ms`."""
     encoding: Encoding | None = None
     """Of key, value and header values; absent: the request's."""
     delay: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

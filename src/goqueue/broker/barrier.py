@@ -1,8 +1,10 @@
-"""What a verb of several steps answers or refuses is committed: the long form of `read`.
+"""Holds the answer of an operation until everything that it has read is committed.
 
-async with barrier:          a verb looks at machines that run ahead of their logs,
-    …                        as often as it likes
-    return found             leaves the block when all of that is committed
+It is `MachineHost.read` for operations of several steps:
+
+    async with barrier:      reads machines, which run ahead of their logs, as often as needed;
+        …                    the block ends when all that was decided before is committed,
+        return found         also if the operation refuses
 """
 
 import functools

@@ -1,8 +1,8 @@
 """What the host of a machine needs of its log: the one interface between the two.
 
 A journal is a log of values, and the snapshots that stand for its beginning.  On one node it is a
-partition and a directory (`goqueue.broker.storage.partition_journal`).  A log that several nodes
-agree upon can take its place, and neither a machine nor its host will know.
+partition and a directory (`goqueue.broker.storage.partition_journal`).  A consensus log
+can take its place without a change to machines and their host.
 """
 
 import asyncio

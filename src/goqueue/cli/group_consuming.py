@@ -82,7 +82,7 @@ class _Member:
         return shown
 
     def leave(self) -> None:
-        """What was not shown comes again, to whoever reads next."""
+        """What was not shown is read again, by the next reader."""
         from goqueue.client.errors import ClientError
 
         try:

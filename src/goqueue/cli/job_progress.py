@@ -1,4 +1,4 @@
-"""How far Spark jobs are: a table that is drawn anew at a terminal, lines for programs."""
+"""Progress of Spark jobs: a table that is redrawn at a terminal, lines for programs."""
 
 import contextlib
 import sys

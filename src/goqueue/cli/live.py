@@ -1,4 +1,4 @@
-"""A view that is drawn anew until ctrl-c: in place at a terminal, one after the other elsewhere."""
+"""A view that is redrawn until ctrl-c: in place at a terminal, one after the other elsewhere."""
 
 import sys
 import time

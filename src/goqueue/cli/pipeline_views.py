@@ -51,7 +51,7 @@ def _view(kind: str, view: "View", note: str) -> str:
 
 def _target(target: "Target", *, explain: bool) -> str:
     resumes = (
-        "begins anew"
+        "starts over"
         if target.batches_done is None
         else f"goes on after {target.batches_done} batches"
     )

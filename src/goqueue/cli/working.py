@@ -139,7 +139,7 @@ class Worker:
         except Refused as error:
             self._tell(f"{name}: {error}")
             return
-        then = "is a dead letter now" if settled.action == "dead" else "comes again"
+        then = "is a dead letter now" if settled.action == "dead" else "will be redelivered"
         self._tell(f"{name}: attempt {delivery.attempt} failed ({problem}), {then}")
 
     async def _keep(self, client: AsyncClient, delivery: Delivery) -> None:

@@ -8,7 +8,7 @@
                                     reconcile: a member's next step to its target
                                     member_assignment: where a member is on its way there
     conversion, classic_in_consumer: both protocols in one group     deadlines: timers that are due
-    share, share_heartbeat: members that work topics off as queues
+    share, share_heartbeat: members of queue groups
     offsets, commits: positions     descriptions, settings: for administrators
 
 `pending_change`, `context`, `parked_requests` and `timers` are what all protocols share; `records`

@@ -1,4 +1,4 @@
-"""Who should have which partitions: the server-side assignors.
+"""The server-side assignors: which member should own which partitions.
 
 All are pure functions of the members, their subscriptions, what they had, and the topics; equal
 input gives equal output on every node.

@@ -1,4 +1,4 @@
-"""Even shares when members want different topics.
+"""Even shares of partitions when members subscribe to different topics.
 
 Members and topics are small numbers here.  A member may own partitions of the topics it wishes.
 `level` moves partitions along paths until no path leads from a member to one with at least two

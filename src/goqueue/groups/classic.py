@@ -8,8 +8,8 @@
 
 PreparingRebalance waits until every member has joined again; those that do not are dropped.
 CompletingRebalance has a new generation and a leader, and waits for the leader's assignment.
-A generation fences: whoever speaks with another one is out of date.  A group that is deleted is
-simply not there ("Dead" to those who ask).
+Requests with another generation are refused.  A deleted group does not exist ("Dead" in a
+description).
 
 This module is the state alone; `classic_join` and `classic_sync` are what members ask of it.
 """

@@ -209,7 +209,7 @@ def _replace(
     change.restart_session(new_member_id, new.session_timeout_ms)
     answer = join_response(change.classic, new, skip_assignment=was_leader)
     if was_leader and not request.skips_assignment:
-        # An old client that hears it leads would divide anew and be refused: let it follow.
+        # An old client that is told that it leads would assign again and be refused: let it follow.
         return msgspec.structs.replace(
             answer, leader=old.member_id, members=(), skip_assignment=False
         )

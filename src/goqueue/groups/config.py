@@ -8,7 +8,7 @@ __all__ = ["AssignmentPace", "GroupsConfig"]
 
 
 class AssignmentPace(msgspec.Struct, frozen=True):
-    """How often the partitions of a large consumer group are divided anew."""
+    """How often the partitions of a large consumer group are assigned again."""
 
     large_group_members: int = 200
     """From this size on a group's target is computed at most once an interval."""

@@ -71,7 +71,7 @@ def _missed_revocation(group: ConsumerGroup, member_id: str) -> bool:
 
 
 def restart_timers(change: PendingChange) -> None:
-    """Begin the sessions and phases of the group anew, as after a restart."""
+    """Restart the sessions and phases of the group, as after a restart of the broker."""
     change.check_offsets_later()
     if isinstance(change.group, ClassicGroup):
         _restart_classic(change, change.group)

@@ -278,7 +278,7 @@ class GroupMachine:
         if self.has_members(group_id):
             raise GroupModeConflict(
                 f"the members of group {group_id!r} read its topics as streams: take another group"
-                " to work them off as queues, or stop those members first"
+                " to consume them as queues, or stop those members first"
             )
 
     def _refuse_queue(self, group_id: GroupId) -> None:
@@ -286,7 +286,7 @@ class GroupMachine:
         group = self._context.shares.get(group_id)
         if group is not None and group.members:
             raise GroupModeConflict(
-                f"group {group_id!r} works its topics off as queues, with {len(group.members)}"
+                f"group {group_id!r} consumes its topics as queues, with {len(group.members)}"
                 " members: take another group to read them as streams, or stop those members first"
             )
 
@@ -524,7 +524,7 @@ class GroupMachine:
         return decision
 
     def _wake(self, now: Timestamp) -> None:
-        """Make memory and log agree: timers begin anew after a restart or a failed write."""
+        """Make memory and log agree: timers start again after a restart or a failed write."""
         if self._unapplied:
             self._discard_unwritten(now)
         if self._is_awake:
@@ -541,7 +541,7 @@ class GroupMachine:
     def _discard_unwritten(self, now: Timestamp) -> None:
         """The last decision was not written, but what is in memory only has followed it already.
 
-        So that is begun anew, as after a restart; parked requests are told to ask again.
+        So it is built again, as after a restart; parked requests are told to retry.
         """
         tokens = self._context.forget()
         tokens.extend(wakeup.token for wakeup in self._last.wakeups)

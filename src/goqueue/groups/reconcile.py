@@ -99,5 +99,5 @@ def check_epoch(
     )
     if not answer_was_lost:
         raise FencedMemberEpoch(
-            f"member {member_id!r} speaks with epoch {epoch}, it is at {current.epoch}"
+            f"member {member_id!r} sent epoch {epoch}, its epoch is {current.epoch}"
         )

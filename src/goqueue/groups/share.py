@@ -1,14 +1,15 @@
-"""A group whose members work topics off as queues: share consumers (KIP-932), workers over HTTP.
+"""A group whose members consume topics as queues: share consumers (KIP-932), workers over HTTP.
 
     join (epoch 0) ──▶ member ── heartbeat ──▶ member ── leave (epoch -1), or silence ──▶ gone
 
 Every member is assigned all partitions of its topics: the queue divides the messages.  So there is
 nothing to agree on, and a heartbeat that changes nothing writes nothing.  The group's epoch counts
-how often a member came, changed or went.  A member has heard of some epoch since it joined, and its
-heartbeats say which: one from before it joined is of its former self, and refused.
+how often a member joined, changed or left.  Heartbeats carry the epoch that the member last saw.
+An epoch from before it joined belongs to an earlier membership with the same id, and is refused.
 
-A consumer of a queue need not be a member: a member is a consumer whose death is noticed.  What it
-holds is the queue's; whoever hosts the machine gives it back when the machine says who is lost.
+A consumer of a queue need not be a member.  The difference: if a member stops responding, its
+messages are redelivered at once.  The queue keeps its leases; the host of the machine releases them
+when the machine says which members were lost.
 """
 
 from goqueue.groups.records import (

@@ -1,6 +1,6 @@
 """How often groups rebalance, why, how long it takes and how much moves.
 
-Kept in memory only, for metrics: the shell reads them, a restart begins anew.
+Kept in memory only, for metrics: the host reads them, a restart resets them.
 """
 
 import bisect

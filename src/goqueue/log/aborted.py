@@ -17,7 +17,7 @@ Entries are numbered from the log's first one ever, so that a checkpoint's count
 not the front of the file was dropped since.
 
 Every entry is verified when the log is opened; a file with a damaged one, or in the format of
-version 1, which had no checksums, is made anew from the log (`recovery.py`).  An entry that turns
+version 1, which had no checksums, is rebuilt from the log (`recovery.py`).  An entry that turns
 out to be damaged later is refused: a wrong one would show aborted records, or hide committed ones.
 """
 
@@ -34,7 +34,7 @@ from goqueue.model.ids import Offset
 from goqueue.runtime import Disk, File
 
 FILE: Final = "aborted"
-DEAD_ENTRIES_MAX: Final = 1024  # below the log's start before the file is written anew
+DEAD_ENTRIES_MAX: Final = 1024  # below the log's start before the file is rewritten
 BLOCK_ENTRIES: Final = 128  # read at once
 VERIFIED_ENTRIES: Final = 16_384  # read at once when the log is opened
 
@@ -150,7 +150,7 @@ class AbortIndex:
         try:
             dead = self._first_ending_at(start)
         except CorruptData:
-            return  # it is made anew when the log is next opened
+            return  # it is rebuilt when the log is next opened
         if dead < DEAD_ENTRIES_MAX:
             return
         kept = self._file.read(HEAD_BYTES + dead * _ENTRY_BYTES, self._held * _ENTRY_BYTES)
@@ -209,7 +209,7 @@ class AbortIndex:
             ):
                 raise CorruptData(
                     f"{self._path}: entry {index + at // _ENTRY_BYTES} is damaged; restart the"
-                    " server, which makes the file anew from the log"
+                    " server, which rebuilds the file from the log"
                 )
             producer_id, first, marker, stable = _COVERED.unpack_from(data, at)
             found.append(AbortedRange(producer_id, Offset(first), Offset(marker), Offset(stable)))

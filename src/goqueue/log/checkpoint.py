@@ -1,4 +1,4 @@
-"""What recovery may believe without looking: a log's start, and a tail known to be sound.
+"""What recovery may trust without reading: a log's start, and a tail known to be sound.
 
 Everything up to `tail` was synced, indexes included, before the checkpoint was written.  After a
 crash only what lies behind it is verified; after a clean stop nothing lies behind it.

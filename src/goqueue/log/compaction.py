@@ -6,7 +6,7 @@
                            the clean part                  or undecided
 
 One run reads the dirty part and notes the last offset of each key, as many keys as the memory
-given holds; then it writes all sealed segments up to there anew, without what is superseded.
+given holds; then it rewrites all sealed segments up to there, without what is superseded.
 What `sieve.py` says of one batch, this file does to a log; `swap.py` has how files are exchanged.
 What follows the last key that fitted is copied unchanged, and `Log.cleaned_offset` says where the
 next run goes on, so a log of any size is compacted in bounded memory.
@@ -101,7 +101,7 @@ class _Survey(msgspec.Struct):
     """What a run knows of the log before it writes."""
 
     offsets: Superseding
-    segments: tuple[Segment, ...]  # to be written anew
+    segments: tuple[Segment, ...]  # to be rewritten
     end_offset: Offset  # the keys of everything dirty below are in `offsets`
     producers: dict[int, Offset] | None  # to the base offset of their last data; None: too many
 

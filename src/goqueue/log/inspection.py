@@ -1,7 +1,7 @@
-"""Looking through a log of a stopped server, batch by batch, without changing anything.
+"""Inspecting a log of a stopped server, batch by batch, without changing anything.
 
 Every batch is read and its checksum verified; so are the small files beside the segments.  What
-recovery would mend by itself (an index, a checkpoint, a torn end behind it) is a warning; batches
+recovery would repair by itself (an index, a checkpoint, a torn end behind it) is a warning; batches
 that are damaged are not.  Blocking.
 """
 
@@ -178,7 +178,7 @@ class _Inspection:
                 for place in range(index.count):
                     index.entry(place)
             except CorruptData as error:
-                self._report.warnings.append(f"{error}: the server makes the index anew")
+                self._report.warnings.append(f"{error}: the server rebuilds the index")
 
 
 def _segments(disk: Disk, directory: str, durable: SyncedMark | None) -> list[Segment]:
@@ -204,7 +204,7 @@ def _check_aborted(disk: Disk, directory: str, report: LogReport) -> None:
     try:
         AbortIndex(disk, directory).between(Offset(0), END)
     except CorruptData as error:
-        report.warnings.append(f"{error}: the server makes the abort index anew")
+        report.warnings.append(f"{error}: the server rebuilds the abort index")
 
 
 def _check_replica(disk: Disk, directory: str, report: LogReport) -> None:
@@ -213,12 +213,12 @@ def _check_replica(disk: Disk, directory: str, report: LogReport) -> None:
         if file.load() is not None and file.load_watermark() is None:
             raise CorruptData(f"{file.path}: the high watermark is damaged")
     except CorruptData as error:
-        report.warnings.append(f"{error}: the server makes it anew, from the checkpoint")
+        report.warnings.append(f"{error}: the server rebuilds it from the checkpoint")
 
 
 def _epochs(disk: Disk, directory: str, report: LogReport) -> LeaderEpochs:
     try:
         return LeaderEpochs(epoch_file.load(disk, directory))
     except CorruptData as error:
-        report.warnings.append(f"{error}: the server makes it anew")
+        report.warnings.append(f"{error}: the server rebuilds it")
         return LeaderEpochs([])

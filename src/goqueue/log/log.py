@@ -5,7 +5,7 @@
       deleted before  transactions    visible to        survives     written,
                       decided below   readers below     power loss   in memory
 
-Only the owner's thread (the event loop) changes a log.  Blocking work is handed out as a *point*
+Only the owner's thread (the event loop) changes a log.  Blocking work is described by a *point*
 (`SyncPoint`, `CheckpointPoint`, `Removal`): taken on the loop, run in the background, reported
 back on the loop.  Reads may run in either place.
 """
@@ -213,7 +213,7 @@ class Log(ReadableLog):
         return offset
 
     def _index_failed(self, error: GoQueueError) -> StorageFailed:
-        """Without its entry the aborted records would show; recovery writes it anew."""
+        """Without its entry the aborted records would show; recovery writes it again."""
         self.fail(f"abort index: {error}")
         return StorageFailed(f"{self.directory}: abort index: {error}")
 
@@ -609,7 +609,7 @@ class Log(ReadableLog):
     def go_back_to(
         self, saved: Checkpoint, segments: Sequence[Segment], producers: Producers
     ) -> tuple[Segment, ...]:
-        """Be the log that `saved` speaks of, in these segments; gives those that are no more.
+        """Become the log that `saved` describes, in these segments; gives those that are removed.
 
         For `truncation.py`, which has made that durable.
         """

@@ -1,5 +1,5 @@
-"""What a log knows of its producers: enough to refuse a repeat, a gap and a zombie, and to say
-which transactions are open.
+"""What a log knows of its producers: enough to refuse repeats, gaps and fenced producers, and to
+say which transactions are open.
 
 For each producer id: its newest epoch, its last five batches, and where its open transaction
 began.  All of it follows from the batches in the log, in their order: recovery begins with the

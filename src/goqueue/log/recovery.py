@@ -1,7 +1,7 @@
-"""Opening a log: believe the checkpoint, verify what lies behind it, cut a torn end.
+"""Opening a log: trust the checkpoint, verify what comes after it, cut a torn end.
 
 Sealed segments before the checkpoint's are not even opened.  From the checkpoint on every batch
-is read, its checksum verified, and the indexes are written anew.  A batch that is not sound is one
+is read, its checksum verified, and the indexes are rewritten.  A batch that is not sound is one
 of two things:
 
     below what was synced    damage.  It was acknowledged, and so was what follows: it stays where
@@ -13,8 +13,9 @@ How far the log was synced is known from the checkpoint and from the mark in `sy
 while there is no checkpoint, everything counts as synced that sound batches follow.  When the end
 of what was synced is gone, a new segment begins where it was: no offset is given out twice.
 
-One of several replicas is honest instead: others have what it lost.  It is cut where the damage
-begins, says so (`Recovery.lost`), and fetches the rest again.  What is cut is kept in `*.log.lost`.
+One of several replicas need not keep damage: others have what it lost.  Its log is cut where the
+damage begins, `Recovery.lost` says so, and it fetches the rest again.  What is cut is kept in
+`*.log.lost`.
 
 **What an earlier process left in memory** is written again and synced before it is served.  It may
 be what a failed sync left: the kernel shows such bytes and no longer writes them.  Nothing below
@@ -73,7 +74,7 @@ class Recovery(msgspec.Struct):
 
     @property
     def is_changed(self) -> bool:
-        """Whether the log's checkpoint does not speak of what was found."""
+        """Whether the log's checkpoint does not describe what was found."""
         return bool(self.verified_bytes or self.cut_bytes or self.lost)
 
     def add(self, other: "Recovery") -> None:
@@ -136,7 +137,7 @@ def open_log(
     if knowledge.epochs.entries != stored_epochs:
         log.note_epochs_changed()
     if report.lost is not None:
-        mark.clear()  # or it would speak of the lost records for ever
+        mark.clear()  # or it would name the lost records for ever
     mark.close()
     if state.is_new or report.is_changed or len(touched) > 1:
         log.settle(touched)
@@ -150,7 +151,7 @@ def _check_replica(file: ReplicaFile, replica: Replica, report: Recovery) -> Rep
     try:
         found = file.load()
     except CorruptData as error:
-        report.problems.append(f"{error}: it is made anew")
+        report.problems.append(f"{error}: it is rebuilt")
         return None
     if found is None:
         report.is_new_replica = True
@@ -188,7 +189,7 @@ def _keep_replica(
 def _before_loss(
     saved: Checkpoint, segments: Sequence[Segment], aborted: AbortIndex
 ) -> Checkpoint | None:
-    """What may be believed of a checkpoint that speaks of records which are gone.
+    """What may be believed of a checkpoint that covers records which are gone.
 
     The newest state of before, where a segment starts that is still there; None without one.
     """
@@ -309,7 +310,7 @@ def _verify_tail(
                     break
                 before.next_offset = segment.base_offset
             taken_in.note_gap(before.next_offset, segment.base_offset)
-            with contextlib.suppress(DiskFull):  # who misses an index entry makes it anew
+            with contextlib.suppress(DiskFull):  # a reader that misses an index entry rebuilds it
                 before.seal()
             taken_in.note_segment(segment.base_offset)
         start = _restored_size(segment, saved)
@@ -405,7 +406,7 @@ class _TakenIn:
             self._known_end = believed.tail.next_offset
             # Batches tell the rest; a leader may have noted an epoch and written nothing in it.
             knowledge.epochs.cut_end(self._known_end)
-        self._raised: EpochStart | None = None  # a new epoch, until the next batch bears it out
+        self._raised: EpochStart | None = None  # a new epoch, until the next batch confirms it
         self._epochs = knowledge.epochs
         self._aborted = knowledge.aborted
 
@@ -460,7 +461,7 @@ def _restore_aborted(aborted: AbortIndex, saved: Checkpoint | None, report: Reco
         return False
     if aborted.restore(saved.aborted_entries):
         return True
-    report.problems.append(f"{aborted.file.path}: damaged or old, made anew from the whole log")
+    report.problems.append(f"{aborted.file.path}: damaged or old, rebuilt from the whole log")
     return False
 
 

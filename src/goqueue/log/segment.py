@@ -203,7 +203,7 @@ class Segment:
                 self._note_time()
 
     def note_header(self, header: BatchHeader, position: int, interval_bytes: int) -> None:
-        """As `note`, of a batch that bears its offsets and timestamps already."""
+        """As `note`, of a batch that has its offsets and timestamps already."""
         self.note(
             base_offset=header.base_offset,
             last_offset=header.last_offset,

@@ -15,7 +15,7 @@ is passed on as the same bytes.
 first met them, so that a reader who is not further behind than that sees every deletion.  Kafka
 writes the moment of removal, the *delete horizon*, where the base timestamp was, and says so in
 attribute bit 6 (KIP-534).  Every reader computes timestamps as base plus delta, so all deltas of
-that batch are encoded anew; that is done on the varints alone, so keys, values and headers pass
+that batch are re-encoded; that is done on the varints alone, so keys, values and headers pass
 untouched, and once only: later rounds find bit 6 set and copy records as before.  With append
 time, deltas mean nothing and stay.
 

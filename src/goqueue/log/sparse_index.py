@@ -46,7 +46,7 @@ TIME_INDEX: Final = IndexKind(b"T", struct.Struct(">qI"))
 
 
 class MemoryFile:
-    """A `File` of an index that was made anew from its segment; never on disk."""
+    """A `File` of an index that was rebuilt from its segment; never on disk."""
 
     def __init__(self, path: str) -> None:
         self.path = path

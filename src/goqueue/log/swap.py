@@ -86,7 +86,7 @@ def announce(
 
 
 def _withdraw(disk: Disk, directory: str) -> None:
-    """Make sure that no opening finds the manifest: the files it names will be written anew."""
+    """Make sure that no opening finds the manifest: the files it names will be written again."""
     try:
         disk.remove(f"{directory}/{MANIFEST}")
         disk.sync_directory(directory)

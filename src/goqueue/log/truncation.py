@@ -14,7 +14,7 @@ so nothing is derived again after a crash, and no mixture of before and after ca
                   (`Checkpoint.earlier`), and what follows from the batches between.  One segment at
                   most is read, as long as nothing below the high watermark is cut
     watermark     records below it are committed: to cut them takes a caller that says `unclean`
-    mark          `synced` may speak of more than is left, and it is not synced itself: it is
+    mark          `synced` may name more than is left, and it is not synced itself: it is
                   removed before the last checkpoint, and not believed before that
 
 Steps 1 and 3 block, step 2 is the loop's.  Nobody may write to the log between them, or compact it.
@@ -78,7 +78,7 @@ def announce_reset(
     has_records = log.start_offset < log.end_offset
     if start < log.high_watermark and has_records and not unclean:
         raise OffsetOutOfRange(
-            f"{log.directory} does not begin anew at offset {start}: records below"
+            f"{log.directory} cannot start over at offset {start}: records below"
             f" {log.high_watermark} are committed"
         )
     checkpoint = Checkpoint(

@@ -1,8 +1,8 @@
-"""Handing messages out: what was chosen becomes a decision.
+"""Delivering messages: a selection of messages becomes a decision.
 
-Choosing means reading the log, which takes time; deciding takes none.  So a choice (`Selection`) is
-looked at once more when it is decided: what came back to somebody else's hands meanwhile is left
-out, and all of it is void when the ack floor was moved by decree.
+Selecting means reading the log, which takes time; deciding takes none.  So a `Selection` is checked
+again when it is decided: messages that were delivered to another consumer meanwhile are left out,
+and all of it is void if an operator moved the ack floor.
 """
 
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
@@ -88,9 +88,9 @@ class Selection:
 def decide_lease(
     selection: Selection, lease_id: int, consumer: str, now: Timestamp, deadline: Timestamp
 ) -> list[QueueRecord]:
-    """The records that make a choice so; the choice is mended first."""
+    """The records for a selection, after what is out of date was removed from it."""
     state = selection.state
-    _mend(selection, now)
+    _refresh(selection, now)
     records: list[QueueRecord] = []
     done = list(selection.gone)
     if selection.outdated and selection.drops:
@@ -117,7 +117,7 @@ def decide_lease(
     return records
 
 
-def _mend(selection: Selection, now: Timestamp) -> None:
+def _refresh(selection: Selection, now: Timestamp) -> None:
     """Leave out what is not ready any more."""
     state = selection.state
     lost = {offset for offset in selection.again if not state.is_ready(offset, now)}

@@ -1,4 +1,4 @@
-"""What a consumer is handed: single messages, and runs of a batch that nobody need look at.
+"""What a consumer receives: single messages, and runs of a batch whose records need no check.
 
 A run keeps the records as they were decoded, so that a thousand messages cost a few objects until
 somebody wants them one by one.

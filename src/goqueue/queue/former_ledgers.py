@@ -1,7 +1,7 @@
-"""Ledgers out of the log of before, which was that of all partitions together.
+"""Builds ledgers from the former queue log, which all partitions shared.
 
-One number counted the deliveries of all partitions then.  So each ledger begins with the highest,
-and a receipt of before is as good as it was: no delivery after the split can have its number.
+That log numbered the deliveries of all partitions together.  So each ledger starts with the highest
+number, and receipts from before stay valid: no delivery after the split can have their number.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One group that works topics off as queues."""
+"""One queue group: its settings, members and totals."""
 
 from collections.abc import Callable
 

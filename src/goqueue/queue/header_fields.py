@@ -1,4 +1,4 @@
-"""What record headers say to a queue: time to live, the key of the order, whose turn it is."""
+"""Record headers that queues read: time to live, ordering key, fairness, priority."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What is remembered of a message that came back; of others there is nothing to remember."""
+"""The delivery history of a message that was returned to the queue; others have none."""
 
 from goqueue.model.ids import Timestamp
 from goqueue.queue.records import HistorySnapshot

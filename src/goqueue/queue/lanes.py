@@ -35,7 +35,7 @@ def lane_of(value: bytes | None) -> int:
 class Turns:
     """Whose turn it is among the lanes of one group.
 
-    Not durable: after a restart a round begins anew, from which no share can be seen to suffer.
+    Not durable: a restart begins a new round, which does not change the shares noticeably.
     """
 
     def __init__(self, weights: Sequence[int] = WEIGHTS, *, is_strict: bool = False) -> None:

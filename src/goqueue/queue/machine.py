@@ -75,7 +75,7 @@ Ending = Callable[[QueueGroup, PartitionState, list[Claim], Outcomes], Records]
 class Due(msgspec.Struct, frozen=True):
     """What a deadline brought."""
 
-    groups: frozenset[GroupId]  # that have something to hand out now
+    groups: frozenset[GroupId]  # that have something to deliver now
     has_dead: bool
 
 
@@ -172,7 +172,7 @@ class QueueMachine:
         return Decision((record,), floors)
 
     def forget_group(self, group_id: GroupId) -> Decision[QueueRecord, None]:
-        """The group begins anew in the partition, if it ever does."""
+        """The group starts over in the partition, if it ever does."""
         is_known = group_id in self.states
         return Decision((PartitionsForgotten(group_id, self.topic),) if is_known else (), None)
 
@@ -218,7 +218,7 @@ class QueueMachine:
             found = settling.release(state, now, offsets, deliveries_max=limit)[0]
         return Decision(found, len(offsets))
 
-    # --- handing out ------------------------------------------------------------------------------
+    # --- delivering -------------------------------------------------------------------------------
 
     def lease(
         self, now: Timestamp, consumer: str, selection: Selection, deadline: Timestamp
@@ -502,7 +502,7 @@ class QueueMachine:
                 group = self.table.group_of(where.group_id)
                 state = PartitionState(where, topic_id, floor, group.book)
                 state.adopted_at = adopted_at
-                state.fence = self.next_lease_id  # whatever was handed out before is not its own
+                state.fence = self.next_lease_id  # earlier deliveries are not its own
                 self._put(state)
             case PartitionSnapshot(where=where):
                 self._put(snapshot.restore(record, self.table.group_of(where.group_id).book))

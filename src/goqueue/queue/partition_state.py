@@ -73,9 +73,7 @@ class PartitionState:
         self.adopted_at = (
             NO_TIMESTAMP  # the newest offset commit by others that moved the ack floor
         )
-        self.moves = (
-            0  # how often the ack floor was moved by decree: what was planned before is void
-        )
+        self.moves = 0  # how often an operator moved the ack floor: selections from before are void
         self.cursors = [floor] * LANES  # invariant: all of a lane below its cursor was delivered
         self.messages = MessageStates()
         self.lanes: dict[int, int] = {}  # of what is not finished, unless normal

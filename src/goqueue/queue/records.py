@@ -224,7 +224,7 @@ class LogShortened(msgspec.Struct, frozen=True, tag="shortened"):
 
 
 class PartitionsForgotten(msgspec.Struct, frozen=True, tag="ledgers_forgotten"):
-    """The group begins anew in this topic, if it ever does."""
+    """The group starts over in this topic, if it ever does."""
 
     group_id: GroupId
     topic: TopicName
@@ -267,7 +267,7 @@ class DeadLettersRemoved(msgspec.Struct, frozen=True, tag="taken"):
 
 
 class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
-    """The broker was away: each consumer gets its whole time anew."""
+    """The broker was down: each lease starts again with its whole visibility time-out."""
 
     at: Timestamp
 

@@ -3,7 +3,7 @@
 Until each partition had a ledger of its own, this was the log of all partitions, too.  Such a log
 is read once: `apply` builds a ledger for each partition that it tells of, the host writes them
 where they belong, and `split` says so.  A crash before that finds the log as it was, and begins
-again; from then on the log's old records have no say.
+again; after that the old records of the log are ignored.
 """
 
 from collections.abc import Generator

@@ -1,12 +1,12 @@
-"""How a delivery ends: ack, nack, reject, extend, release, or its time runs out.
+"""How a delivery ends: ack, nack, reject, release or time-out; and how it is extended.
 
 A receipt stands for one delivery.  It is good while that delivery's lease holds the message:
 
     the lease holds it                           good
     the same, and it waits for a transaction     refused: the transaction's end decides
-    another lease holds it, or none does yet     expired: it was taken away
+    another lease holds it, or none does yet     expired: it was returned to the queue
     nothing holds it: it is finished             a repeated ack succeeds again; all else: expired
-    it never was in anybody's hands              unknown
+    it was never delivered                       unknown
 
 Three counts end a message.  `max_failures`: consumers nacked it.  `max_timeouts`: no answer came,
 for the visibility time-out passed or the consumer died; since a consumer may hold messages that it

@@ -1,4 +1,4 @@
-"""What `/readyz` looks at beside the listeners.
+"""What `/readyz` checks besides the listeners.
 
 A check that fails makes the server not ready when nothing can be written through it: the disk has
 no room, or one of its own logs is read-only (without `__groups` no offset is committed).  A

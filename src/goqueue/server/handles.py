@@ -1,4 +1,4 @@
-"""What the process's file handles suffice for: files of logs, connections, and a few others."""
+"""Divides the file handles of the process among log files, connections and the rest."""
 
 from typing import Final
 

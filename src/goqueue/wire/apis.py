@@ -1,4 +1,4 @@
-"""The APIs this codebase can speak, and in which versions.
+"""The APIs of this codebase, and their versions.
 
 The ranges are those which Apache Kafka 4.x serves, as far as `kio` knows them.  `flexible_from` is
 the first version with compact lengths and tagged fields (KIP-482); it also decides the version of

@@ -101,7 +101,7 @@ class MetadataFollow(NodeRequest[MetadataPart], frozen=True):
     """What is committed from `start` on; waits for a while when there is nothing.
 
     A snapshot may take several answers: `snapshot` is the index of the one that is being read, and
-    `skip` how many of its values are known.  Whoever gets another one begins anew.
+    `skip` how many of its values are known.  A receiver that gets another one starts over.
     """
 
     api = NodeApi.METADATA_FOLLOW

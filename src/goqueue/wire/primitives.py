@@ -87,7 +87,7 @@ def read_nullable_string(data: Data, at: int, *, flexible: bool) -> tuple[str | 
 
 
 def read_nullable_bytes(data: Data, at: int, *, flexible: bool) -> tuple[Data | None, int]:
-    """A slice of `data`: no copy when that is a memoryview.  Null and empty are told apart."""
+    """A slice of `data`: no copy when that is a memoryview.  Null and empty are different."""
     if flexible:
         size, at = read_uvarint(data, at)
         size -= 1

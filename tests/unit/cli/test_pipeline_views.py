@@ -57,7 +57,7 @@ def target(batches_done: int | None) -> Target:
 
 @pytest.mark.usefixtures("people")
 @pytest.mark.parametrize(
-    ("batches_done", "told"), [(None, "begins anew"), (7, "goes on after 7 batches")]
+    ("batches_done", "told"), [(None, "starts over"), (7, "goes on after 7 batches")]
 )
 def test_a_plan_says_where_each_sink_goes_on(
     batches_done: int | None, told: str, capsys: pytest.CaptureFixture[str]

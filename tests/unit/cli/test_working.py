@@ -99,7 +99,7 @@ async def test_a_command_that_fails_nacks_with_what_it_said():
     worker = await work(client, "echo broken >&2; exit 3", tell=told.append)
     assert client.nacked == ["exit 3: broken", "exit 3: broken"]
     assert (worker.acked, worker.failed) == (0, 2)
-    assert told[0].endswith("comes again")
+    assert told[0].endswith("will be redelivered")
     assert told[1].endswith("is a dead letter now")
 
 

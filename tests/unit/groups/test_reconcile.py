@@ -72,7 +72,7 @@ def test_an_epoch_is_the_members_own_or_that_of_an_answer_that_was_lost(
     if passes:
         check_epoch(at, epoch, owned, "ann")
     else:
-        with pytest.raises(FencedMemberEpoch, match="it is at 5"):
+        with pytest.raises(FencedMemberEpoch, match="its epoch is 5"):
             check_epoch(at, epoch, owned, "ann")
 
 

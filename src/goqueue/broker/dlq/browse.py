@@ -1,8 +1,8 @@
-"""Dead letters: looking at them, driving them back to where they came from, purging.
+"""Dead letters: browsing, redriving and purging.
 
-They lie in the topic `{topic}.dlq`, like any message; `writer.py` puts them there.  One that
-was driven back or purged is noted as taken and not shown again, though a reader of that topic may
-still see it until retention, or a purge of everything, removes it.
+They are messages of the topic `{topic}.dlq`; `writer.py` puts them there.  One that was redriven or
+purged is recorded as taken and not shown again.  Consumers of that topic may still see it until
+retention, or a purge of everything, removes it.
 """
 
 import itertools
@@ -113,9 +113,9 @@ class DeadLetters:
     ) -> int:
         """Put them back as they were: to the source, or to topic `target`; gives how many.
 
-        At most `rate` a second; `progress` hears how many are done.  Each arrives once, also when
-        the broker dies in between: it is finished after the next start then.  Those that die again
-        meanwhile stay where they are.
+        At most `rate` a second; `progress` is called with how many are done.  Each is moved once,
+        also when the broker crashes in between: the next start finishes it.  Messages that are
+        dead-lettered again meanwhile stay where they are.
         """
         moved = 0
         some: list[DeadLetter] = []
@@ -130,7 +130,7 @@ class DeadLetters:
         return moved + await self._move(some, target, rate, moved, progress)
 
     async def purge(self, topic: str, *, which: DeadLetterFilter | None = None) -> int:
-        """Take them out for good; gives how many."""
+        """Delete them; gives how many."""
         count = 0
         if which is not None and which != DeadLetterFilter():
             messages = await self.browse(topic, which=which, limit=2**62)

@@ -1,12 +1,12 @@
-"""Dead letters go to another topic, each once, whatever happens in between.
+"""Moves dead letters to another topic, each exactly once, also across crashes.
 
-    LettersMoving, durable ──> append to the target, durable ──> LettersTaken
-                                     ^
-                                     └── after a crash: is the batch there already?
+    RedriveStarted, durable ──> append to the target, durable ──> DeadLettersRemoved
+                                      ^
+                                      └── after a crash: is the batch there already?
 
-Each move is one batch, written by a producer id and epoch that no other batch has; so a look at the
-headers behind where the target ended when it was decided tells whether it is there.  The messages
-themselves bear no trace of it.  One task does it all: who asked may go away meanwhile.
+Each move is one batch, with a producer id and epoch that no other batch has.  So after a crash the
+headers after the target's end at the time of the decision tell whether the batch was written.  The
+messages themselves are not changed.  One task does all moves: the caller may go away meanwhile.
 """
 
 import asyncio

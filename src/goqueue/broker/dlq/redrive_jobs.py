@@ -1,7 +1,7 @@
-"""Redrives that go on by themselves, and how far each is.
+"""Redrives in the background, and the progress of each.
 
-They are a convenience of one process: after a restart what was decided is finished (`redrive.py`),
-the rest stays where it is, and nobody remembers who asked.
+They are kept in memory only: after a restart the moves that were decided are finished
+(`redrive.py`), other dead letters stay where they are, and the job is forgotten.
 """
 
 import asyncio

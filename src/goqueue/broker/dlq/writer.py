@@ -1,4 +1,4 @@
-"""Dead messages go to `{topic}.dlq`, each once, whatever happens in between.
+"""Writes dead messages to `{topic}.dlq`, each exactly once, also across crashes.
 
     MarkedDead ── DeadLettersPlanned, durable ──> append, durable ──> DeadLettered
                        ^                             │

@@ -1,9 +1,9 @@
-"""A stopped data directory, examined from end to end and, if asked, mended.
+"""Examines the data directory of a stopped server and, if asked, repairs it.
 
-What the server mends by itself is a warning.  A problem is what it cannot: a log of its own that
-is damaged (`repair` mends it), a topic's file that is damaged (`repair` writes it anew), data of a
-topic that no record names (`repair` makes the topic again), and damaged messages, which only a
-backup brings back.  Nothing is deleted.  Blocking.
+Damage that the server repairs by itself is a warning.  A problem is what it cannot repair: a
+damaged internal log (`repair` repairs it), a damaged file of a topic (`repair` rewrites it), data
+of a topic that no record names (`repair` creates the topic again), and damaged messages, which only
+a backup brings back.  Nothing is deleted.  Blocking.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,16 +73,16 @@ def examine(
     config: Config,
     now: Timestamp,
     *,
-    mend: bool = False,
+    repairs: bool = False,
     aside: str = "",
     cluster_id: str = "",
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Examination:
-    """With `mend`, damaged files go below `aside`, and a lost cluster id becomes `cluster_id`.
+    """With `repairs`, damaged files go below `aside`, and a lost cluster id becomes `cluster_id`.
 
     The caller holds the directory's lock.
     """
-    work = _Examiner(disk, config, now, mend, aside, cluster_id, on_bytes)
+    work = _Examiner(disk, config, now, repairs, aside, cluster_id, on_bytes)
     work.look_at_node_file()
     work.look_at_internal_logs()
     work.look_at_topics()
@@ -95,7 +95,7 @@ class _Examiner:
         disk: Disk,
         config: Config,
         now: Timestamp,
-        mend: bool,
+        repairs: bool,
         aside: str,
         cluster_id: str,
         on_bytes: Callable[[int], None],
@@ -105,7 +105,7 @@ class _Examiner:
         self._config = config
         self._data_dir = config.data_dir
         self._now = now
-        self._mend = mend
+        self._repairs = repairs
         self._aside = aside
         self._cluster_id = cluster_id
         self._on_bytes = on_bytes
@@ -130,10 +130,10 @@ class _Examiner:
         try:
             node = node_file.load(self._disk, self._data_dir)
         except CorruptData as error:
-            if self._mend:
+            if self._repairs:
                 self._disk.make_directory(self._aside)
                 self._disk.rename(path, f"{self._aside}/{node_file.FILE}")
-            status: Status = "repaired" if self._mend else "problem"
+            status: Status = "repaired" if self._repairs else "problem"
             self._tell(status, "directory", node_file.FILE, str(error))
             return
         if node is not None:
@@ -161,7 +161,7 @@ class _Examiner:
             self._tell_internal(replayed)
             if topic == METADATA_TOPIC:
                 self._look_at_orphans(replayed, orphans)
-            elif self._mend and not replayed.is_sound:
+            elif self._repairs and not replayed.is_sound:
                 repair(self._disk, self._data_dir, replayed, self._aside)
 
     def _tell_internal(self, found: Replayed) -> None:
@@ -175,7 +175,7 @@ class _Examiner:
         name = found.place.name
         for text in found.warnings:
             self._tell("warning", check, name, text)
-        status: Status = "repaired" if self._mend else "problem"
+        status: Status = "repaired" if self._repairs else "problem"
         for each in found.lost:
             self._tell(status, check, name, f"{_describe_loss(each)}; lost: {found.place.meaning}")
         if found.refused:
@@ -184,8 +184,8 @@ class _Examiner:
             self._tell(status, check, name, text)
 
     def _look_at_orphans(self, found: Replayed, orphans: list[Orphan]) -> None:
-        adopted = adopt(self._metadata, orphans, self._now) if self._mend else []
-        if self._mend and (adopted or not found.is_sound):
+        adopted = adopt(self._metadata, orphans, self._now) if self._repairs else []
+        if self._repairs and (adopted or not found.is_sound):
             skip_producer_ids(self._disk, self._data_dir, self._metadata)
             for record in controller.name_cluster(self._metadata, self._cluster_id).records:
                 self._metadata.apply(record)
@@ -220,14 +220,14 @@ class _Examiner:
             problem = str(error)
         if not problem or topic is None:
             return
-        if self._mend:
+        if self._repairs:
             path = f"{directory}/{TOPIC_FILE}"
             if self._disk.exists(path):
                 kept = f"{self._aside}/logs/{name}/{TOPIC_FILE}"
                 self._disk.make_directory(kept.rpartition("/")[0])
                 self._disk.rename(path, kept)
             framed.store(self._disk, path, TOPIC_KIND, TOPIC_VERSION, topic.topic_id)
-            self._tell("repaired", "topic", name, f"{problem}: written anew from the metadata")
+            self._tell("repaired", "topic", name, f"{problem}: rewritten from the metadata")
         else:
             self._tell("problem", "topic", name, f"{problem}: this topic's data is not served")
 
@@ -260,7 +260,7 @@ class _Examiner:
             self._count(found.report)
             self._tell_damage("ledger", found)
             sound += found.is_sound
-            if self._mend and not found.is_sound:
+            if self._repairs and not found.is_sound:
                 repair(self._disk, self._data_dir, found, self._aside)
         if sound:
             self._tell("ok", "ledger", name, _format_count(sound, "sound ledger"))

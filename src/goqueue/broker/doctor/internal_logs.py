@@ -1,9 +1,9 @@
-"""The broker's own logs, looked through and mended while the server is stopped.
+"""Inspects and repairs the broker's own logs while the server is stopped.
 
-A log and its snapshots stand for a machine's state.  The server starts when it can replay every
-record behind the newest sound snapshot.  Where a batch of those is damaged, `repair` replays what
-is sound before and behind it, writes the state down as a new snapshot, and begins a new log at the
-old one's end, so that no offset is used twice.  The damaged files are moved to `damaged/`, whole.
+A log and its snapshots hold the state of a machine.  The server starts if it can replay every
+record after the newest sound snapshot.  If a batch of those is damaged, `repair` replays the sound
+ones before and after it, writes the state as a new snapshot, and begins a new log at the old one's
+end, so that no offset is used twice.  The damaged files are moved to `damaged/`, complete.
 
     logs/__ledgers/0            -> damaged/{time}/logs/__ledgers/0
     snapshots/__ledgers         -> damaged/{time}/snapshots/__ledgers
@@ -230,11 +230,11 @@ def _snapshot(disk: Disk, path: str, offset: Offset) -> SnapshotFile:
     return SnapshotFile(path, offset, records)
 
 
-# --- mending --------------------------------------------------------------------------------------
+# --- repairing ------------------------------------------------------------------------------------
 
 
 def repair(disk: Disk, data_dir: str, found: Replayed, aside: str) -> None:
-    """Write the state down anew; the damaged files are kept below `aside`."""
+    """Write the state as a new snapshot; the damaged files are kept below `aside`."""
     end = found.end_offset
     records = _state(found)
     fresh, place = f"{data_dir}/repaired", found.place

@@ -1,6 +1,6 @@
-"""What is set for groups: texts by Kafka's names in the metadata, and ready for use here.
+"""Settings of groups: stored as text under Kafka's names in the metadata, and decoded here.
 
-    share.*, goqueue.*   how a group works its topics off as queues: `QueueSettings`
+    share.*, goqueue.*   settings of a queue group: `QueueSettings`
     consumer.*           sessions and heartbeats of the consumer protocol: `GroupSettings`
 
 Settings may be there before the group is: its first member decides which of them count.

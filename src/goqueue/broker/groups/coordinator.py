@@ -70,7 +70,7 @@ class Groups:
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
-        # Members that work topics off as queues were silent for too long.
+        # Members of queue groups timed out.
         self.on_members_lost: Callable[[Iterable[LostMember]], None] = _nobody_minds
 
     def attach(self, host: MachineHost[GroupMachine]) -> None:

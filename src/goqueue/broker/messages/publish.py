@@ -1,8 +1,8 @@
 """Publishing and reading messages: the verbs for listeners whose callers think in records.
 
-Kafka clients send and fetch whole batches and pass this module by; HTTP and gRPC come through
-here.  Publishing makes one batch a partition and request, so a thousand messages cost a few
-appends and one shared commit.
+Kafka clients send and fetch whole batches and do not use this module; HTTP does.  Publishing makes
+one batch for each partition of a request, so a thousand messages cost a few appends and one shared
+commit.
 
     publish   explicit partition, else Kafka's hash of the key, else one partition drawn for the
               whole request, the next one for the next request; answers in the request's order

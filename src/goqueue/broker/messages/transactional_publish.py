@@ -1,4 +1,4 @@
-"""Publishing messages in a transaction, for callers who do not speak Kafka's protocol.
+"""Publishing messages in a transaction, for callers that do not use Kafka's protocol.
 
 A single message may carry a sequence: 0 for the producer's first to a partition in its epoch, then
 one more each time.  A repetition is then answered with the first one's offset and not written

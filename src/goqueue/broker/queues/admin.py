@@ -1,8 +1,8 @@
-"""Groups in queue mode as operators see them, whichever way their members came.
+"""Queue groups as operators see them, whichever protocol their members use.
 
-A group with members is in their mode.  One without is in queue mode when it has begun to work a
-topic off as a queue, until it is deleted.  How far it is stands in the offsets of a group of
-streams of the same name, which is not shown beside it.
+The members of a group decide its mode.  A group without members is a queue group from its first
+receive until it is deleted.  Its ack floors are also committed as offsets of a consumer group of
+the same name, which is not listed.
 """
 
 import contextlib
@@ -176,7 +176,7 @@ class QueueGroups:
         return is_known or group_id in self._services.groups.share_groups()
 
     async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
-        """Let the group begin anew in the topic; whether it had begun.  Not one with members."""
+        """Let a group without members start over in the topic; gives whether it had begun."""
         await self.describe(group_id)
         await self.refuse_members(group_id)
         if group_id not in self._queues.groups:

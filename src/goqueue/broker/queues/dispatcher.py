@@ -40,7 +40,7 @@ class Dispatcher:
     def __init__(self, clock: Clock, group: QueueGroup) -> None:
         self.group = group
         self.crowded = 0  # consumers that wait until they hold less
-        self.news = 0  # how often somebody told that there may be more to hand out
+        self.news = 0  # how often somebody told that there may be more to deliver
         self.consumers = Consumers()
         self.used_at = clock.instant()
         self._clock = clock
@@ -217,7 +217,7 @@ class Dispatcher:
     ) -> Served | None:
         """A decision for each ledger; None when the choice is void: choose again.
 
-        A ledger that cannot be written keeps its messages; the others' are handed out.
+        A ledger that cannot be written keeps its messages; the others' are delivered.
         """
         if any(each.moves != each.state.moves for each in selections.values() if each.moves_on):
             return None

@@ -1,5 +1,5 @@
-"""The dispatchers of all groups, for whoever brings them news: a group is made one when it is asked
-for first, and a new one when it was deleted and has begun again."""
+"""The dispatchers of all queue groups.  A group gets one when it is first used, and a new one when
+it was deleted and is used again."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,10 +1,10 @@
-"""The one log of all partitions becomes a ledger for each; once, when such a data directory starts.
+"""Splits the former queue log of all partitions into a ledger for each; once, at the first start.
 
     read the log ──> write each ledger, durably ──> `LedgersSplit`, durably ──> a snapshot
           ^                     │
-          └─────────────────────┘ a crash: what was written is removed, and written anew
+          └─────────────────────┘ a crash: what was written is removed, and written again
 
-The record is the moment: before it only the old log counts, after it only the ledgers.
+The record is the commit point: before it only the old log counts, after it only the ledgers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

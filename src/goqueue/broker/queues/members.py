@@ -1,12 +1,12 @@
-"""Members of groups that work topics off as queues: share consumers, and workers over HTTP.
+"""Members of queue groups: share consumers, and workers over HTTP.
 
     worker   join ──▶ poll ──▶ ack … ──▶ leave: what it holds goes to others, no failure
                                    └───▶ silence: the same, and its deliveries timed out
     share    heartbeats, with fetches and acknowledgements in a share session
 
-Who is a member, and until when it is believed, is in the group machine (`groups/share.py`); what
-members hold is in the queues, and this returns it when a member is gone.  After a crash between
-the two the visibility time-out returns it.
+Members and their session time-outs are in the group machine (`groups/share.py`); their leases are
+in the queue ledgers.  When a member is gone, this module releases its leases.  After a crash
+between the two, the visibility time-out releases them.
 
 A closing share consumer sends its last acknowledgements and its leave at the same time, on two
 connections.  So a leave ends the membership only: the share session and the leases stay until the
@@ -48,7 +48,7 @@ _log = structlog.get_logger("goqueue.queues")
 class JoinAsWorker(msgspec.Struct, frozen=True, kw_only=True):
     group_id: GroupId
     topics: tuple[TopicName, ...]
-    member_id: str = ""  # of a member that comes again; empty: a new one
+    member_id: str = ""  # of a member that rejoins; empty: a new one
     client_id: str = ""
     client_host: str = ""
     session_timeout_ms: int | None = None

@@ -1,9 +1,9 @@
-"""A queue group's ack floors and its committed offsets are one thing.
+"""Keeps a queue group's ack floors and its committed offsets equal.
 
     ack floor moves ──(within a second, and at the end)──> offset commit, so that lag tools see it
     somebody else's offset commit ──(before the next receive)──> the ack floor moves there
 
-Our own commits bear a mark, so that the two are told apart.  A commit is adopted once: the
+Our own commits are marked, to distinguish them from those of others.  A commit is adopted once: the
 state remembers its time.
 """
 

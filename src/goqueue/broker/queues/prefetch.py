@@ -138,7 +138,7 @@ class PrefetchBuffer:
         return self.reader.index.end >= self.reader.limit
 
     def offers(self, now: int) -> set[int]:
-        """The lanes that may have something to hand out."""
+        """The lanes that may have something to deliver."""
         lanes = self.state.ready_lanes(now)
         normal, limit = self.lanes[NORMAL], min(self.reader.limit, self.reader.index.end)
         if normal.position < limit or normal.tidy():

@@ -1,4 +1,4 @@
-"""How fast each lane fills and empties: looked at every second, smoothed over about ten."""
+"""How fast each lane fills and empties: measured every second, smoothed over about ten."""
 
 import math
 from collections.abc import Sequence

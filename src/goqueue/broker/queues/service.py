@@ -236,7 +236,7 @@ class Queues:
     # --- groups -----------------------------------------------------------------------------------
 
     async def configure(self, group: str, settings: QueueSettings) -> QueueSettings:
-        """Set how the group works its topics off, from now on; it need not be there."""
+        """Set how the group consumes its topics, from now on; it need not exist."""
         group_id = _group_id(group)
         self.check(settings)
         await self._configs.set_queue_settings(group_id, settings)
@@ -269,7 +269,7 @@ class Queues:
         await self._configs.unset_queue_settings(group_id)
 
     async def _forget_states(self, group_id: GroupId) -> None:
-        """In one step, so that nobody begins anew meanwhile; a crash may leave some of it."""
+        """In one step, so that no group starts over meanwhile; a crash may leave some of it."""
         states = [
             ledger.submit_now(lambda machine: machine.forget_group(group_id))
             for ledger in self._state.ledgers_of(group_id)
@@ -280,7 +280,7 @@ class Queues:
                 await committed
 
     async def forget_partitions(self, group: str, topic: str) -> list[int]:
-        """Let the group begin anew in a topic; gives the partitions it had begun in."""
+        """Let the group start over in a topic; gives the partitions it had begun in."""
         group_id = _group_id(group)
         ledgers = self._state.ledgers_of(self._state.group(group_id).group_id, topic)
         found = sorted(ledger.ahead.partition for ledger in ledgers)
@@ -288,7 +288,7 @@ class Queues:
         return found
 
     async def move_ack_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Finish everything below `offset`; back: everything from there on comes again."""
+        """Finish everything below `offset`; backwards: everything from there on is redelivered."""
         group_id = _group_id(group)
         self._services.partitions.bundle(self._services.topic(topic), partition).check_leader()
         sources = await self._subscriptions.find([topic], group_id)
@@ -324,7 +324,7 @@ class Queues:
     async def nack(
         self, receipts: Sequence[str], *, delay_ms: int | None = None, reason: str = ""
     ) -> list[SettleOutcome]:
-        """The deliveries failed: come again after `delay_ms`, or the group's backoff, or die."""
+        """The deliveries failed: redeliver after `delay_ms` or the backoff, or dead-letter."""
         return await self.settlement.settle(receipts, Nack(delay_ms, reason))
 
     async def reject(self, receipts: Sequence[str], *, reason: str) -> list[SettleOutcome]:

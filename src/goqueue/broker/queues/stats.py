@@ -1,4 +1,4 @@
-"""Figures of queues, for people and dashboards.  They take their time: nobody busy asks."""
+"""Statistics of queues, for people and dashboards.  They may take some time."""
 
 import itertools
 from collections.abc import Callable

@@ -2,10 +2,10 @@
 
     epoch   0   open a session with the partitions of this request
            >0   changes only; the epoch must be the next in turn
-           -1   the last word: the session ends
+           -1   the session ends
 
-A session belongs to a member of a group and to the connection it last spoke on: when that breaks,
-the session is over, and what the member holds goes to others.  It does not end when the member
+A session belongs to a member of a group and to the connection of its last request: when that
+breaks, the session ends, and the member's messages are released.  It does not end when the member
 leaves its group, for the last acknowledgements may come after that.  A client whose session is not
 found opens another.
 """

@@ -6,7 +6,7 @@ its old segments are removed and compacted in the background, one log at a time.
     logs/{topic}/topic              which topic the directory belongs to, by its id
     logs/{topic}/{partition}/…      see `goqueue.log`
     logs/{topic}/{partition}/ledger/…   the partition's queue ledger, a log of its own; with a topic
-                                    that no queue group works off there is none
+                                    that no queue group consumes there is none
     deleted/{topic id}/             on its way out; removed in the background and at start-up
     orphaned/{topic}.{topic id}/    see `orphans.py`; never removed
 

@@ -1,4 +1,4 @@
-"""`goqueue doctor`: examine a running server, or a stopped one's data directory, and mend it."""
+"""`goqueue doctor`: examine a running server, or a stopped one's data directory, and repair it."""
 
 import os
 import sys
@@ -87,7 +87,7 @@ def _examine(config: "Config", *, repair: bool) -> dict[str, Any]:
                 disk,
                 config,
                 Timestamp(time.time_ns() // 1_000_000),
-                mend=repair,
+                repairs=repair,
                 aside=aside,
                 cluster_id=base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("="),
                 on_bytes=on_bytes,
@@ -215,12 +215,12 @@ def _in_a_cell(finding: dict[str, str]) -> str:
 def _summary(found: dict[str, Any]) -> str:
     what = {
         "ok": "nothing is wrong",
-        "repaired": "mended: the server can be started",
+        "repaired": "repaired: the server can be started",
         "warning": "nothing that keeps the server from working",
         "problem": "there are problems",
     }[found["status"]]
     if found.get("damaged_files"):
         what += f"; damaged files are in {found['damaged_files']}"
     elif found["status"] == "problem" and "data_dir" in found:
-        what += "; --repair mends the server's own logs, a backup brings messages back"
+        what += "; --repair repairs the server's own logs, a backup brings messages back"
     return what

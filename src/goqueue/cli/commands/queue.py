@@ -1,4 +1,4 @@
-"""`goqueue queue`: work topics off message by message, and see who holds what."""
+"""`goqueue queue`: receive and settle messages, and see who holds which."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final

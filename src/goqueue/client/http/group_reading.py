@@ -93,16 +93,18 @@ class GroupReading(MemberReading[Received]):
 
 
 class QueueReading(MemberReading[Delivery]):
-    """Works messages off, which it shares with the group's other members; ack each.
+    """A member of a queue group: it receives single messages, and acks each of them.
 
-    When it dies, or is silent for longer than its session, others get what it holds.
+    If it sends nothing for longer than its session, its messages are redelivered.
     """
 
     _answer: type[Any] = QueuePollBody
 
     def __init__(self, group: str, topics: Sequence[str], **settings: Any) -> None:
         super().__init__(group, topics, mode="queue", **settings)
-        self._seen = None  # an answer that is lost comes again when its messages' time is over
+        self._seen = (
+            None  # messages of a lost answer are redelivered after their visibility time-out
+        )
 
     def take(self, answer: QueuePollBody) -> list[Delivery]:
         self.stands(answer)

@@ -39,7 +39,7 @@ class Message(msgspec.Struct, frozen=True):
     priority: str | int | None = None
     """In queues: critical, high, normal, low, background, or 0 to 4."""
     ttl_ms: int | None = None
-    """How long queues hand it out; None: as the group says."""
+    """How long queues deliver it; None: as the group says."""
 
     @property
     def size_bytes(self) -> int:

@@ -41,7 +41,7 @@ class Delivery(Received, frozen=True, kw_only=True):
 
 
 class Waiting(Received, frozen=True, kw_only=True):
-    """A message that would be handed out next."""
+    """A message that would be delivered next."""
 
     attempts: int = 0
     """Number of deliveries so far."""

@@ -1,7 +1,7 @@
 """Whether to send a request again, and when.  A decision over plain data; the clients carry it out.
 
 A request is repeated only when that cannot do the same thing twice: nothing was sent, or the
-server said that it did nothing and when to come again, or doing it twice is the same as once.
+server said that it did nothing and when to retry, or doing it twice is the same as once.
 A publish that may have happened is never repeated: its caller is told (`NoAnswer`).
 
 All tries together take no longer than the client's time-out; only `follow` goes on beyond it.

@@ -23,7 +23,7 @@ from goqueue.client.http.queue_results import Receipt, receipts_of
 class TransactionalProducer:
     """One producer under its transactional id; for one thread.  Starting another fences it.
 
-    It is started with its first transaction, and anew after an error whose effect is not known.
+    It is started with its first transaction, and again after an error whose effect is not known.
     Once it is fenced, every further transaction is refused.
     """
 

@@ -4,7 +4,7 @@
         fetched = client.fetch("orders", 0, offset=0)
 
 It moves whole record batches and leaves what is in them to its callers.  One thread uses it at a
-time.  `QueueWorker` works a queue off in the same way.
+time.  `QueueWorker` consumes a queue in the same way.
 
 What talks to brokers comes with the protocol's classes when it is first named; results do not.
 """

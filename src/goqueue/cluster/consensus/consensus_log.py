@@ -48,7 +48,7 @@ class Entries(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """What stands for all entries below `index`; whoever gets one starts anew with it."""
+    """What stands for all entries below `index`; a follower that gets one starts over with it."""
 
     index: Index
     values: Sequence[bytes]

@@ -1,4 +1,4 @@
-"""What HTTP callers are told when something goes wrong: one table, one body.
+"""Errors over HTTP: one table of status codes, one body.
 
     {"error": {"code": "topic_not_found", "message": "there is no topic 'x'", "details": {…}}}
 

@@ -1,4 +1,4 @@
-"""What the caller may do: all there is, until there are permissions.
+"""Operations that the caller may do: all of them, since there are no permissions yet.
 
 The protocol has a bit for each operation.  The sets are Apache Kafka's without an authorizer; tools
 grey out what is not in them.

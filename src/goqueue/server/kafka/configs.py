@@ -1,7 +1,8 @@
-"""DescribeConfigs, ListConfigResources, AlterConfigs, IncrementalAlterConfigs: all that is set.
+"""DescribeConfigs, ListConfigResources, AlterConfigs, IncrementalAlterConfigs: settings of
+topics, groups and the server.
 
-Those of topics and groups can be changed at any time.  The server's are read at its start and can
-only be looked at here.
+Settings of topics and groups can be changed at any time.  The server's settings are read at its
+start and are read-only here.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""What Kafka clients are told: one code for each of our errors; a test holds it complete."""
+"""Errors to Kafka clients: one code for each of our errors; a test checks that none is missing."""
 
 from kio.schema.errors import ErrorCode
 

@@ -1,7 +1,6 @@
 """A listener for frames: accepts connections, bounds what they hold, reaps the dead.
 
-What the frames say is the business of those who inherit from it: the Kafka listener, and the
-listener for the other nodes of a cluster.
+Subclasses handle the frames: the Kafka listener, and the listener for the other nodes of a cluster.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Names of groups and of who speaks for them, as Kafka has them."""
+"""Names of groups and of their members, checked as Kafka does."""
 
 from goqueue.groups.errors import InvalidGroupId
 from goqueue.model.ids import GroupId

@@ -1,4 +1,4 @@
-"""What all connections may cost together, and one request in time, beside what one may hold.
+"""Limits for all connections together, and the time that one request may take to arrive.
 
 A connection holds bytes: of requests that are not whole or not handled yet, and of replies that its
 peer has not read.  A bound for each of them is no bound for thousands.  So the bytes of all are

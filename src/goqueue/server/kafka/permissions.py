@@ -1,4 +1,4 @@
-"""Permissions, passwords and quotas, of which there are none yet: said as Apache Kafka says it."""
+"""Permissions, passwords and quotas: there are none, as in Apache Kafka without an authorizer."""
 
 from collections import Counter
 

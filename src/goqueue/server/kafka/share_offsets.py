@@ -1,7 +1,7 @@
-"""DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets: how far a share group
-is, moving it, and letting it begin anew.
+"""DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets: the start
+offsets of a share group: show, set and delete them.
 
-A share group's start offset in a partition is its floor: it is done with everything below.
+A share group's start offset in a partition is its ack floor: all messages below it are settled.
 """
 
 from collections.abc import Iterable, Iterator

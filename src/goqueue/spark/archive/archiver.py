@@ -58,7 +58,7 @@ class ArchiveSettings(msgspec.Struct, frozen=True, kw_only=True):
 class TopicFacts(msgspec.Struct, frozen=True):
     """What a broker says about a topic."""
 
-    id: str  # marks bear it: a topic that is deleted and made again begins anew
+    id: str  # part of the marks: a topic that is deleted and created again starts over
     partitions: int
 
 

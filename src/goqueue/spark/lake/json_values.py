@@ -7,7 +7,7 @@ a row is bad depends on that row and the schema only, never on its neighbours: a
 the same rows sorts them in the same way.
 
 Fields that the schema lacks are not lost: they are reported in `found`, and the caller grows the
-schema and comes again.
+schema and decodes again.
 """
 
 from collections.abc import Iterator, Sequence

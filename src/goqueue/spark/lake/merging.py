@@ -55,7 +55,7 @@ def _fill(files: Iterable[LakeFile], target_bytes: int) -> Iterator[list[LakeFil
 
 
 def merge(placement: Placement, group: Group, settings: WriteSettings | None = None) -> Merged:
-    """Write the rows of a group's files anew; gives what to replace, which may be nothing."""
+    """Rewrite the rows of a group's files; gives what to replace, which may be nothing."""
     by_schema: dict[Any, list[LakeFile]] = {}
     for file in group.files:
         schema = pq.read_schema(Path(placement.root, file.path))

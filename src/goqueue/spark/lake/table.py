@@ -61,7 +61,7 @@ class DataFile(LakeFile, frozen=True, kw_only=True):
 
 
 class LakeTable(Protocol):
-    """A table in one format.  An object holds no state of it: each call looks anew."""
+    """A table in one format.  An object holds no state of it: each call reads it again."""
 
     @property
     def location(self) -> str:

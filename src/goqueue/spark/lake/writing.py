@@ -27,7 +27,7 @@ FILE_BYTES_MAX: Final = 256 << 20
 OPEN_FILES_MAX: Final = 32
 DAY_US: Final = 86_400_000_000
 
-# A dictionary pays where few values come again and again; offsets and times grow in small steps.
+# A dictionary pays where few values repeat; offsets and times grow in small steps.
 DICTIONARY_COLUMNS: Final = frozenset({"topic", "partition", "timestampType", "reason"})
 DELTA_COLUMNS: Final = frozenset({"offset", "timestamp"})
 PREFIX: Final = "record_"  # of the record's own columns in a table of decoded values

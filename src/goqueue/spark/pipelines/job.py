@@ -43,7 +43,7 @@ class PipelineJob:
         return describe(self._spark, self._pipeline, self.plan(), self._places)
 
     def start(self, show: Show, *, once: bool = False) -> list[Query]:
-        """`once`: work off what is there and end, whatever the file says."""
+        """`once`: process what is there and end, whatever the file says."""
         planned = self.plan()
         with self._client() as client:
             make_topics(client, self._pipeline)

@@ -146,7 +146,7 @@ Sink = TopicSink | ArchiveSink | FileSink | ConsoleSink
 
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""  # checked behind: a file without a name has other problems to show as well
-    """Needed: its checkpoints and its consumer group bear it."""
+    """Needed: its checkpoints and its consumer group are named after it."""
     sources: dict[str, Source]
     sinks: dict[str, Sink]
     steps: dict[str, Step] = {}
@@ -155,9 +155,9 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     """The broker's Kafka listener, as HOST:PORT."""
     checkpoints: str = "checkpoints"
     """Folder, or URL of one that all of Spark's machines see.  How far each sink is lies there:
-    without it a pipeline begins anew, and writes everything again."""
+    without it a pipeline starts over, and writes everything again."""
     trigger: str | None = None
-    """`available-now`: work off what is there, and end.  `10s`: a micro-batch every ten seconds.
+    """`available-now`: process what is there, and end.  `10s`: a micro-batch every ten seconds.
     Without it: the next micro-batch begins when the last one ends."""
     settings: dict[str, Scalar] = {}
     """Spark's own, as `spark.sql.shuffle.partitions: 4`."""

@@ -51,7 +51,7 @@ class Starter:
         self._show = show
 
     def start(self, plan: Plan, *, once: bool) -> list[Query]:
-        """`once`: work off what is there and end, whatever the file says."""
+        """`once`: process what is there and end, whatever the file says."""
         queries: list[Query] = []
         for each in plan.sinks:
             queries.append(RestartingQuery(partial(self._start, each, once=once)))

@@ -4,7 +4,7 @@
                                   to="orders-again", choice=Choice(where="price > 100")))
 
 Messages keep their keys, headers, partitions, order and times.  The rows of a window of offsets are
-one transaction, and version `k` of the application that bears the replay's name (`txnAppId`,
+one transaction, and version `k` of the application with the replay's name (`txnAppId`,
 `txnVersion`): started again after a crash, with the same options, it goes on behind the last one.
 """
 

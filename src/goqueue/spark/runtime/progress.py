@@ -22,7 +22,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     rows: int = 0
     """Read since this run began."""
     rows_per_second: float = 0.0
-    """Of the newest micro-batches: how fast they are worked off."""
+    """How fast the newest micro-batches were processed."""
     lag: int | None = None
     """Messages that are there and not yet read; None when the source does not tell."""
     batch: int | None = None

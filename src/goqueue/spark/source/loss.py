@@ -4,7 +4,7 @@ from goqueue.client.errors import ClientError
 from goqueue.model.ids import TopicPartition
 
 ADVICE = (
-    "set failOnDataLoss=false to go on with what is there, or begin anew with another checkpoint;"
+    "set failOnDataLoss=false to go on with what is there, or start over with another checkpoint;"
     " to keep records for longer, raise retention.ms and retention.bytes of the topic"
 )
 

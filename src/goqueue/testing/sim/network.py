@@ -425,7 +425,7 @@ class SimFabric:
                 self.cut(host, other)
 
     def heal(self, one: str | None = None, other: str | None = None) -> None:
-        """Mend the wire between two hosts, all wires of one, or all there are."""
+        """Restore the wire between two hosts, all wires of one, or all there are."""
         named = {name for name in (one, other) if name is not None}
         self._cuts = {pair for pair in self._cuts if not named <= set(pair)}
         self._wake_all()

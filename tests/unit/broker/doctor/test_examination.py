@@ -82,14 +82,14 @@ def node_file_of(data: Path) -> NodeFile:
     return found
 
 
-def examined(data: Path, *, mend: bool = False) -> Examination:
+def examined(data: Path, *, repairs: bool = False) -> Examination:
     disk = real_environment().disk
     try:
         return examine(
             disk,
             Config(data_dir=str(data)),
             Timestamp(1_750_000_000_000),
-            mend=mend,
+            repairs=repairs,
             aside=f"{data}/damaged/now",
             cluster_id="named-anew",
         )
@@ -130,7 +130,7 @@ async def test_a_damaged_internal_log_is_mended_and_what_is_lost_is_named(
     problems = [each for each in found.findings if each.status == "problem"]
     assert {each.subject for each in problems} == {log}
     assert ") cannot be read" in problems[0].text
-    mended = examined(data, mend=True)
+    mended = examined(data, repairs=True)
     assert not mended.has_problems
     assert any(each.status == "repaired" and each.subject == log for each in mended.findings)
     kept = data / "damaged" / "now" / before.relative_to(data)
@@ -148,7 +148,7 @@ async def test_a_damaged_internal_log_is_mended_and_what_is_lost_is_named(
 
 async def test_records_behind_the_damage_count_too(data: Path):
     flip(only_log(data, "__groups"), 0.5)
-    examined(data, mend=True)
+    examined(data, repairs=True)
     async with broker(data) as started:
         (fetched,) = await started.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
         committed = fetched.offsets[TopicPartition(TopicName("t0"), 0)]
@@ -167,7 +167,7 @@ async def test_damage_behind_the_checkpoint_of_a_killed_server_is_mended_too(
             await started.transactions.init(f"more-{number}", timeout_ms=60_000)
         killed = Path(shutil.copytree(data, tmp_path / "killed"))
     flip(only_log(killed, log), 0.8)
-    assert not examined(killed, mend=True).has_problems
+    assert not examined(killed, repairs=True).has_problems
     async with broker(killed) as started:
         assert len(await read(started, "t0")) == COUNT
 
@@ -178,7 +178,7 @@ async def test_topics_come_back_when_the_metadata_is_gone(data: Path):
     with pytest.raises(CorruptData, match="goqueue doctor"):
         async with broker(data):
             pass
-    mended = examined(data, mend=True)
+    mended = examined(data, repairs=True)
     assert any("a topic again" in each.text for each in mended.findings)
     async with broker(data) as started:
         assert len(await read(started, "t0")) == COUNT
@@ -189,7 +189,7 @@ async def test_cluster_is_named_when_nothing_knows_its_name(data: Path):
     shutil.rmtree(data / "logs" / "__metadata")
     shutil.rmtree(data / "snapshots", ignore_errors=True)
     (data / "node.meta").unlink()
-    examined(data, mend=True)
+    examined(data, repairs=True)
     async with broker(data) as started:
         assert started.cluster_id == "named-anew"
 
@@ -200,7 +200,7 @@ async def test_damaged_node_file_is_put_aside(data: Path):
     with pytest.raises(CorruptData, match="goqueue doctor"):
         async with broker(data):
             pass
-    assert not examined(data, mend=True).has_problems
+    assert not examined(data, repairs=True).has_problems
     async with broker(data) as started:
         assert len(await read(started, "t0")) == COUNT
 
@@ -212,7 +212,7 @@ def test_topics_are_not_compared_with_metadata_that_is_in_etcd(data: Path):
     disk = real_environment().disk
     node_file.store(disk, str(data), node)
     disk.close()
-    found = examined(data, mend=True)
+    found = examined(data, repairs=True)
     assert not found.has_problems
     assert any("in etcd" in each.text for each in found.findings)
     assert not (data / "logs" / "__metadata").exists()
@@ -242,7 +242,7 @@ async def test_a_damaged_ledger_is_mended_and_what_is_lost_is_named(data: Path):
     (problem,) = (each for each in found.findings if each.status == "problem")
     assert problem.subject == "t0-0 (ledger)"
     assert "those messages are delivered again" in problem.text
-    mended = examined(data, mend=True)
+    mended = examined(data, repairs=True)
     assert not mended.has_problems
     assert not examined(data).has_problems
     async with broker(data) as started:
@@ -256,7 +256,7 @@ def test_damaged_messages_are_a_problem_that_repair_leaves_alone(data: Path):
     file = only_log(data, "t0")
     flip(file)
     before = file.read_bytes()
-    found = examined(data, mend=True)
+    found = examined(data, repairs=True)
     (problem,) = (each for each in found.findings if each.status == "problem")
     assert problem.subject == "t0-0"
     assert "seek to offset" in problem.text
@@ -266,7 +266,7 @@ def test_damaged_messages_are_a_problem_that_repair_leaves_alone(data: Path):
 async def test_the_file_that_says_whose_a_directory_is_is_written_anew(data: Path):
     flip(data / "logs" / "t0" / "topic")
     assert examined(data).has_problems
-    assert not examined(data, mend=True).has_problems
+    assert not examined(data, repairs=True).has_problems
     async with broker(data) as started:
         assert len(await read(started, "t0")) == COUNT
 

@@ -52,4 +52,4 @@ def run(
 def _check_complete(running: "Runner", *, is_endless: bool) -> None:
     """Being stopped is how an endless job ends; another one has work left."""
     if running.stop.requested and not is_endless:
-        raise Failure("stopped before all was worked off", ExitCode.INTERRUPTED)
+        raise Failure("stopped before everything was processed", ExitCode.INTERRUPTED)

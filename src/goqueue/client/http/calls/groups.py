@@ -82,7 +82,7 @@ def poll_group(
     limit: int | None = None,
     wait_ms: int = 0,
 ) -> Call[T]:
-    """With `seen` an answer that was lost comes again, so the call may be sent again too."""
+    """With `seen` a lost answer is repeated, so the call may be retried."""
     query = {
         "member_id": member_id,
         "generation": generation,

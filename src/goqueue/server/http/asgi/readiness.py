@@ -1,4 +1,4 @@
-"""Whether the server may be sent traffic, as those who compose it say."""
+"""Whether the server is ready for traffic, as its parts report."""
 
 from collections.abc import Callable
 

@@ -34,20 +34,23 @@ A durable log that is used as a stream and as a queue.
 
 * Everything but the operations about the server itself is also served below `/v1`.
 * Errors are `{"error": {"code", "message", "details"}}`: match on `code`, show `message`.
-* Times are RFC 3339 on the way out; on the way in also milliseconds since 1970.
+* Times in responses are RFC 3339; in requests also milliseconds since 1970.
 * Keys, values and header values are text, or base64 where `"encoding": "base64"` says so.
-* A status of 503 or 507 with `Retry-After` may be tried again as it is.
+* A request that gets 503 or 507 with `Retry-After` may be repeated as it is.
 """
 
 TAGS: Final = [
     Tag("messages", description="Publish and read."),
     Tag("topics", description="Create, describe, change and delete."),
-    Tag("groups", description="Consumers that share topics: read as a member, look after offsets."),
-    Tag("queues", description="Work topics off message by message: receive, ack, retry."),
+    Tag("groups", description="Consumer groups: read as a member, show and reset offsets."),
+    Tag("queues", description="Receive single messages, and ack or nack each of them."),
     Tag("dead letters", description="Messages that could not be processed."),
-    Tag("transactions", description="Write to several partitions, and move on, as one."),
+    Tag(
+        "transactions",
+        description="Write to several partitions and commit offsets, all or nothing.",
+    ),
     Tag("group transactions", description="For engines: many transactions, one decision."),
-    Tag("server", description="Health, numbers and this document."),
+    Tag("server", description="Health, metrics and this document."),
     Tag("cluster", description="Nodes, and where partitions are."),
 ]
 

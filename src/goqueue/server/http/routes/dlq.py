@@ -1,4 +1,4 @@
-"""Dead letters: look at them, drive them back, throw them away.
+"""Dead letters: browse, redrive, purge.
 
 `topic` is always the topic that the messages came from, not `{topic}.dlq`.
 """

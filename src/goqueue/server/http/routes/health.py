@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, what is it, and how is it doing."""
+"""Liveness, readiness, version and state of the server."""
 
 from typing import Annotated
 

@@ -1,6 +1,6 @@
 """The two ways in which members share a group's messages, behind the same operations.
 
-`StreamEngine` divides the partitions among them; `QueueEngine` hands out message by message.
+`StreamEngine` assigns partitions to members; `QueueEngine` delivers single messages to them.
 """
 
 from functools import partial

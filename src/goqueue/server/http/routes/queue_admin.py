@@ -1,4 +1,4 @@
-"""Queues for operators: who holds what, give it back or leave it there, and the figures."""
+"""Queues for operators: messages in flight and who holds them, release and extend, statistics."""
 
 from collections import Counter
 from collections.abc import Iterable

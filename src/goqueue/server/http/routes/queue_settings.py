@@ -1,4 +1,4 @@
-"""How a group works its topics off: its settings over HTTP."""
+"""Settings of a queue group over HTTP."""
 
 import msgspec
 from litestar.params import JSONBody

@@ -8,8 +8,8 @@ Each event is a delivery: ack it by its receipt with another request.  No more c
 lets a consumer hold.  A comment every few seconds shows that the line is alive.
 
 A browser that lost the connection comes back after `retry` with the last id as `Last-Event-ID`.
-What was sent after that never arrived: it is released at once, counts as no failure, and comes
-again on the new connection.  The old connection ends, if it had not yet.
+What was sent after that never arrived: it is released at once, counts as no failure, and is
+redelivered on the new connection.  The old connection ends, if it had not yet.
 """
 
 import asyncio
@@ -192,8 +192,8 @@ async def stream_queue(
     hold.  `Accept: text/event-stream` is required.
 
     When the connection breaks, connect again with the last event's id as `Last-Event-ID`, as an
-    `EventSource` does: what was sent after it comes again at once and counts as no failure.  What
-    arrived stays yours until its visibility time-out is over.
+    `EventSource` does: what was sent after it is redelivered at once and counts as no failure.
+    What arrived stays yours until its visibility time-out is over.
     """
     if EVENT_STREAM not in request.headers.get("accept", "").lower():
         # Whoever loads it as an image or a script of a page does not say so.

@@ -1,7 +1,7 @@
-"""Queues for those who work them off: receive, ack, nack, reject, extend, release, peek.
+"""Queues for their consumers: receive, ack, nack, reject, extend, release, peek.
 
-A consumer is a name; nobody has to join anything.  What was handed to a connection that is gone
-goes back at once, and counts as no failure.
+A consumer is a name; it need not join a group.  A message that was delivered to a connection that
+is gone is released at once, and counts as no failure.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -81,7 +81,7 @@ async def receive(
     """Messages to work on, each with a receipt.
 
     They are yours until `visible_until`; then they go to somebody else.  `ack` finishes one, `nack`
-    has it come again, `reject` makes it a dead letter, `visibility` asks for more time.
+    has it redelivered, `reject` makes it a dead letter, `visibility` asks for more time.
     """
     wait_ms = milliseconds(data.wait, "wait", high=INT64_MAX)
     asked = data.visibility
@@ -134,7 +134,7 @@ async def peek(
 
 @routes.post("/messages/ack", "Finish messages", 404, 409, 507)
 async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
-    """The messages are done with: they never come again to this group.
+    """The messages are done: they are never redelivered to this group.
 
     To ack twice is no error.  200 when all were acked; 207 when some receipts were refused; with
     one receipt, or when all were refused, the error itself.
@@ -146,8 +146,8 @@ async def ack(queues: TheQueues, data: JSONBody[Ack]) -> SettleAnswer:
 async def nack(queues: TheQueues, data: JSONBody[Nack]) -> SettleAnswer:
     """The deliveries failed.
 
-    The messages come again after `delay` or the group's backoff; after the group's `max_failures`
-    failures they become dead letters.
+    The messages are redelivered after `delay` or the group's backoff; after the group's
+    `max_failures` failures they become dead letters.
     """
     delay_ms = None if data.delay is None else milliseconds(data.delay, "delay", high=DELAY_MS_MAX)
     return await _settle(queues, data, endings.Nack(delay_ms, data.reason))

@@ -4,7 +4,7 @@
 way.  What arrived stays with the client, which may be working on it.
 
 The newest events of all streams together are remembered, in memory: after a restart of the server,
-or many events later, lost messages come again when their visibility time-out is over.
+or many events later, lost messages are redelivered when their visibility time-out is over.
 """
 
 from collections import OrderedDict

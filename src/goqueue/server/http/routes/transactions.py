@@ -138,8 +138,8 @@ async def add_acks_to_transaction(
     broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[AddAcks]
 ) -> AcksAdded:
     """The messages stay yours until the transaction ends, however long that takes: committed, they
-    are acked; aborted, they are yours for their visibility time anew, under the same receipts.
-    When one receipt is not good none is taken, and `details` says which.
+    are acked; aborted, they are in flight again for their whole visibility time, with the same
+    receipts.  When one receipt is not good none is taken, and `details` says which.
     """
     await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     transactions = broker.transactions
