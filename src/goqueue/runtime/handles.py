@@ -8,6 +8,7 @@ too, which is to be tried again.
 import os
 import resource
 import threading
+import weakref
 from typing import Final
 
 HANDLES_MAX: Final = 1 << 20  # more is not asked for: some systems say "unlimited"
@@ -34,6 +35,7 @@ class SpareHandles:
         self._count = count
         self._handles: list[int] = []
         self._lock = threading.Lock()
+        weakref.finalize(self, _close_all, self._handles)  # a disk that nobody closed
         self.refill()
 
     def __len__(self) -> int:
@@ -62,3 +64,8 @@ class SpareHandles:
         self._count = 0
         while self.give_up_one():
             pass
+
+
+def _close_all(handles: list[int]) -> None:
+    while handles:
+        os.close(handles.pop())

@@ -98,7 +98,8 @@ async def test_counts_survive_the_partition_that_counted(server, client: Client,
     name = 'goqueue_messages_published_total{topic="t"}'
     before = (await scrape(client))[name]
     partitions = server.broker.partitions
-    closed = partitions._open.pop(("t", 0))
+    closed = partitions._open["t", 0]
+    partitions._forget(partitions._bundles["t", 0])
     await closed.close()
     assert (await scrape(client))[name] == before
     await publish(client)

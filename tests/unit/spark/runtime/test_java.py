@@ -134,7 +134,7 @@ def test_the_first_jvm_writes_an_archive_and_the_next_reads_it(make_quick):
     first = make_quick()
     option, _, path = archive_option(first).partition("=")
     assert option == "-XX:ArchiveClassesAtExit"
-    first.started("a.jar:b.jar")
+    first.note_started("a.jar:b.jar")
     open(path, "wb").close()  # as the JVM does at its end; the fake java finds it sound
     second = make_quick()
     assert archive_option(second) == f"-XX:SharedArchiveFile={second.archive}"
