@@ -364,6 +364,10 @@ class Broker:
     # --- topics -----------------------------------------------------------------------------------
 
     @property
+    def node_id(self) -> NodeId:
+        return NodeId(self.config.node_id)
+
+    @property
     def controller(self) -> Controller:
         assert self._controller is not None, "the broker is not open"
         return self._controller
@@ -570,6 +574,16 @@ class Broker:
     async def partition(self, topic: str, index: int) -> Partition:
         return await self.partitions.get(self.metadata.topic(topic), index)
 
+    # --- coordinators -----------------------------------------------------------------------------
+
+    def group_coordinator(self, group_id: str) -> NodeId:
+        """The node that coordinates the group."""
+        return self.node_id
+
+    def transaction_coordinator(self, transactional_id: str) -> NodeId:
+        """The node that coordinates the transactions of this id."""
+        return self.node_id
+
     # --- writing ----------------------------------------------------------------------------------
 
     def append(
@@ -591,6 +605,7 @@ class Broker:
 
     async def delete_records(self, partition: Partition, before: Offset) -> Offset:
         """Delete what lies before the offset (-1: everything readable); gives the new start."""
+        partition.check_leader()
         await partition.flush()
         log = partition.log
         target = log.high_watermark if before == -1 else before

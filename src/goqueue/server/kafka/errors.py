@@ -130,7 +130,7 @@ def kafka_code(error: GoQueueError) -> ErrorCode:
 
 
 def leader_of(error: GoQueueError) -> LeaderAndEpoch | None:
-    """Where a client should ask instead (KIP-951)."""
+    """The leader that the error names, if it does; see `leaders.py`."""
     if not isinstance(error, errors.NotLeader) or error.leader is None:
         return None
     return LeaderAndEpoch(*error.leader)
