@@ -637,6 +637,7 @@ class Broker:
     async def latest_offset(self, partition: Partition, *, committed_only: bool) -> TimedOffset:
         """The offset of the next record a reader will see."""
         await partition.flush_visible()
+        partition.check_watermark()
         limit = partition.read_limit(committed_only=committed_only)
         return TimedOffset(limit, NO_TIMESTAMP, partition.log.epochs.latest)
 
@@ -649,12 +650,16 @@ class Broker:
     ) -> TimedOffset | None:
         await partition.flush_visible()
         limit = partition.read_limit(committed_only=committed_only)
-        return await partition.offset_for_time(timestamp, limit)
+        found = await partition.offset_for_time(timestamp, limit)
+        if found is None:
+            partition.check_watermark()
+        return found
 
     async def newest_record(
         self, partition: Partition, *, committed_only: bool
     ) -> TimedOffset | None:
         await partition.flush_visible()
+        partition.check_watermark()
         limit = partition.read_limit(committed_only=committed_only)
         return await partition.newest_record(limit)
 

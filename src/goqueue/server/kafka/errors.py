@@ -64,6 +64,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.Uncertain: ErrorCode.request_timed_out,
     errors.QuorumUnavailable: ErrorCode.request_timed_out,
     errors.NotEnoughReplicas: ErrorCode.not_enough_replicas,
+    errors.OffsetNotAvailable: ErrorCode.offset_not_available,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
     errors.TimedOut: ErrorCode.request_timed_out,
