@@ -12,7 +12,9 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
+import goqueue.spark
 from goqueue.model.partitioner import murmur2_partition
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=datetime.UTC)
@@ -133,12 +135,19 @@ def test_a_failing_task_leaves_nothing_visible(spark, save, read, topic):
 
 
 def test_everything_that_is_wrong_is_said_before_a_task_runs(spark, save):
-    rows = spark.range(1).selectExpr("raise_error('a task ran') as ts")
+    rows = spark.range(1).selectExpr("raise_error('a task ran') as timestmp")
     with pytest.raises(AnalysisException) as refused:
         rows.write.format("goqueue").mode("overwrite").option("compression", "rar").save()
     said = str(refused.value)
     assert "cannot write to GoQueue, 6 problems" in said
-    for word in ("bootstrap.servers", "compression", "'value'", "which topic", "'ts'", "overwrite"):
+    for word in (
+        "bootstrap.servers",
+        "compression",
+        "'value'",
+        "which topic",
+        "'timestmp'",
+        "overwrite",
+    ):
         assert word in said
     assert "a task ran" not in said
 
@@ -147,7 +156,7 @@ def test_a_version_that_goes_back_says_what_to_do(spark, save, topic, names):
     application = next(names)
     rows = spark.range(1).selectExpr("'x' as value")
     save(rows, topic, txnAppId=application, txnVersion="7")
-    with pytest.raises(PySparkException, match="give it another txnAppId"):
+    with pytest.raises(PySparkException, match="foreachBatch another txnAppId"):
         save(rows, topic, txnAppId=application, txnVersion="2")
 
 
@@ -230,9 +239,12 @@ def test_a_copied_checkpoint_goes_on_into_another_topic(
 def test_a_kafka_job_moves_over_by_the_name_of_its_format(
     stream, read, make_topic, broker, tmp_path
 ):
-    target = make_topic(1)
+    target = make_topic(2)
     writing = (
-        stream.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)", f"'{target}' as topic")
+        stream.selectExpr("*", f"'{target}' as topic_name")  # offset, timestampType and others too
+        .drop("topic")
+        .withColumnRenamed("topic_name", "topic")
+        .withColumn("amount", sql.lit(1.5))
         .writeStream.format("goqueue")
         .option("kafka.bootstrap.servers", broker)
         .option("kafka.compression.type", "lz4")
@@ -265,6 +277,32 @@ def test_a_stream_that_is_aggregated_writes_its_results(stream, read, make_topic
     run(rows.writeStream.outputMode("complete").format("goqueue").options(**options), tmp_path)
     newest = {bytes(row.key): int(row.value) for row in read(target).sort("offset").collect()}
     assert newest == {b"0": 10, b"1": 10}
+
+
+def test_a_query_in_update_mode_writes_what_changes_once(
+    stream, read, make_topic, broker, tmp_path
+):
+    """Spark refuses the mode to a stream writer in Python: foreachBatch takes it."""
+    target = make_topic(1)
+    counts = stream.groupBy("partition").count()
+    rows = counts.selectExpr("cast(partition as string) as key", "cast(count as string) as value")
+    options = {"bootstrap.servers": broker, "topic": target, "checkpointLocation": str(tmp_path)}
+    refused = rows.writeStream.outputMode("update").format("goqueue").options(**options)
+    with pytest.raises(PySparkException, match="Update"):
+        run(refused, tmp_path / "refused")
+    saving = rows.writeStream.outputMode("update").foreachBatch(goqueue.spark.save_to(**options))
+    run(saving, tmp_path)
+    run(saving, tmp_path)
+    found = [(bytes(row.key), int(row.value)) for row in read(target).sort("offset").collect()]
+    assert len(found) == len(set(found))
+    assert dict(found) == {b"0": 10, b"1": 10}
+
+
+def test_without_a_mode_spark_says_which_one_to_give(spark, broker, topic):
+    rows = spark.range(1).selectExpr("'x' as value")
+    writing = rows.write.format("goqueue").options(**{"bootstrap.servers": broker, "topic": topic})
+    with pytest.raises(AnalysisException, match='"Append"'):
+        writing.save()
 
 
 def test_a_new_checkpoint_under_an_old_name_is_noticed(

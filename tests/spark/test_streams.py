@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import goqueue.spark
 from goqueue.model.ids import TopicPartition
 
 
@@ -78,6 +79,12 @@ def test_progress_tells_the_lag_and_a_group_shows_the_offsets(
     reached = [json.loads(each["endOffset"])[topic]["0"] for each in sources]
     assert reached[:3] == [4, 8, 10]
     assert {json.loads(each["latestOffset"])[topic]["0"] for each in sources} == {10}
+    ((metrics,), *_) = map(goqueue.spark.offset_metrics, query.recentProgress)
+    assert metrics == {
+        "avgOffsetsBehindLatest": "3.0",
+        "maxOffsetsBehindLatest": "6",
+        "minOffsetsBehindLatest": "0",
+    }
     expected = {TopicPartition(topic, 0): 10, TopicPartition(topic, 1): 0}
     eventually(lambda: client.committed_offsets(f"spark-{name}") == expected, within_s=60)
 

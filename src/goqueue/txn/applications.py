@@ -242,7 +242,7 @@ class Applications:
         if version < known.version - 1:
             raise VersionGoesBack(
                 f"{name!r} is at version {known.version}, {version} was decided long ago:"
-                " has its checkpoint been deleted? Use another application name"
+                " has its checkpoint been deleted, or does another driver run with it?"
             )
         return version > known.version
 

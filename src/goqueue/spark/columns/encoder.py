@@ -5,7 +5,8 @@
         stamp(made.raw, producer_id=7, epoch=0, sequence=120, transactional=True)
 
 Rows of one partition keep their order.  Rows are divided by what they take at most, and a block
-that compression makes larger goes as it is: so no batch exceeds its limit.
+that compression makes larger goes as it is: so no batch exceeds its limit, except that of a lone
+row which is larger by itself.
 """
 
 import time
@@ -48,17 +49,20 @@ class Encoder:
         compression: str = "none",
         batch_bytes_max: int = BATCH_BYTES_MAX,
         *,
+        message_bytes_max: int | None = None,
         first_partition: int = 0,
         engine: engines.Engine | None = None,
     ) -> None:
         """With a `topic` all rows go there.  Rows that may go anywhere begin at `first_partition`:
-        writers side by side spread by having different ones.  Raises `InvalidSetting`."""
+        writers side by side spread by having different ones.  A row that is larger than a batch may
+        be takes up to `message_bytes_max`, no more than others if None.  Raises `InvalidSetting`.
+        """
         if batch_bytes_max <= HEADER_BYTES + FRAMING_BYTES_MAX:
             raise InvalidSetting(f"batches of {batch_bytes_max} bytes have no room for a record")
         self._engine = engine or engines.choose()
         self._topic = topic
         self._codec = codec_id(compression)
-        self._batch_bytes_max = batch_bytes_max
+        self._message_bytes_max = max(batch_bytes_max, message_bytes_max or 0)
         self._block_bytes_max = batch_bytes_max - HEADER_BYTES
         self._router = Router(
             topic,
@@ -103,10 +107,10 @@ class Encoder:
         raw = _assemble(block, count, base_timestamp, max_timestamp, self._codec)
         if self._codec and len(raw) > HEADER_BYTES + len(block):
             raw = _assemble(block, count, base_timestamp, max_timestamp, 0)
-        if len(raw) > self._batch_bytes_max:
+        if len(raw) > self._message_bytes_max:
             assert count == 1, "others are divided"
             raise BatchTooLarge(
-                f"a message takes {len(raw)} bytes, a batch may have {self._batch_bytes_max}"
+                f"a message takes {len(raw)} bytes, {self._message_bytes_max} are allowed"
             )
         return raw
 

@@ -87,7 +87,8 @@ class Router:
         if not costs.size:
             return costs
         first = self._turns.get(topic, self._first_partition)
-        room = max(1, self._turn_bytes - int(costs.max()))  # the last row of a turn fits too
+        # The last row of a turn fits too; but one large row must not scatter the small ones.
+        room = max(1, self._turn_bytes - int(costs.max()), self._turn_bytes // 2)
         turns = first + (np.cumsum(costs) - costs) // room
         self._turns[topic] = int(turns[-1]) + 1
         return turns

@@ -1,9 +1,7 @@
 """A plan's sinks as streaming queries: one for each, with a checkpoint of its own.
 
 Every topic gets its rows exactly once.  In append mode Spark's stream writer does it.  A stream
-writer cannot update, so the other modes go through `foreachBatch` and the batch writer, which is
-told whose batch it is (`txnAppId`: the query's id, kept in its checkpoint) and which one
-(`txnVersion`).
+writer cannot update, so the other modes go through `foreachBatch` (`sink/each_batch.py`).
 """
 
 import time
@@ -29,6 +27,7 @@ from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
 from goqueue.spark.runtime.query import Query
 from goqueue.spark.runtime.restarting_query import RestartingQuery
+from goqueue.spark.sink.each_batch import save_to
 from goqueue.spark.sql.rows import plain_rows
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 Show = Callable[[str, int, list[dict[str, Any]]], None]
 BEGIN_SECONDS: Final = 15.0
 BEGIN_POLL_SECONDS: Final = 0.05
-QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class Starter:
@@ -102,7 +100,7 @@ class Starter:
                 if sink.mode == "append":
                     return stream.format("goqueue").options(**options)
                 place = {"checkpointLocation": self._places.checkpoint(planned.name)}
-                return stream.foreachBatch(_write_batch(options | place))
+                return stream.foreachBatch(save_to(options | place))
             case FileSink() as sink:
                 writer = stream.format(sink.format).options(**option_texts(sink.options))
                 return writer.option("path", self._places.path(sink.files)).partitionBy(
@@ -129,16 +127,6 @@ def _let_begin(query: Query) -> None:
         if time.monotonic() > deadline:
             return
         time.sleep(BEGIN_POLL_SECONDS)
-
-
-def _write_batch(options: dict[str, str]) -> "Callable[[DataFrame, int], None]":
-    def write(rows: "DataFrame", batch: int) -> None:
-        query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        assert query_id is not None, "only a streaming query calls this"
-        writer = rows.write.format("goqueue").options(**options)
-        writer.option("txnAppId", query_id).option("txnVersion", batch).mode("append").save()
-
-    return write
 
 
 def _show_batch(name: str, rows_max: int, show: Show) -> "Callable[[DataFrame, int], None]":

@@ -9,7 +9,8 @@ How it knows the broker: the stream reports `{"orders": {"0": 42}, "@HOST:PORT":
 offsets.  No topic has an `@` in its name, and an empty entry adds nothing to anybody's lag.
 """
 
-import logging
+import atexit
+import contextlib
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -23,22 +24,19 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from goqueue.client.errors import ClientError
-from goqueue.client.kafka import KafkaClient
+from goqueue.spark.source.group_offsets import GroupOffsets
 from goqueue.spark.source.offsets import StoredOffsets, broker_of, places_of
 from goqueue.spark.source.positions import Places
 
 TIMEOUT_S: Final = 5.0
 GROUP_PREFIX: Final = "spark-"
 
-log = logging.getLogger(__name__)
-
 
 class OffsetPublisher(StreamingQueryListener):
     """One for each session; whatever fails here is told to the log and to nobody else."""
 
     def __init__(self) -> None:
-        self._warned: set[str] = set()
+        self._group_offsets = GroupOffsets(timeout_s=TIMEOUT_S)
 
     @classmethod
     def attach(cls, spark: SparkSession) -> None:
@@ -47,6 +45,9 @@ class OffsetPublisher(StreamingQueryListener):
             publisher = cls()
             spark.streams.addListener(publisher)
             spark._goqueue_publisher = publisher  # type: ignore[attr-defined]
+            # Spark prints a trace for each event that finds nobody: a program that ends without
+            # `spark.stop()` leaves its queries running until the JVM notices.
+            atexit.register(_detach, spark, publisher)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         pass
@@ -56,7 +57,7 @@ class OffsetPublisher(StreamingQueryListener):
         group = group_name(progress.name, str(progress.id))
         sources = [(source.latestOffset, source.endOffset) for source in progress.sources]
         for broker, reached in offsets_to_publish(sources):
-            self._publish(broker, group, reached)
+            self._group_offsets.publish(broker, group, reached)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
@@ -64,14 +65,13 @@ class OffsetPublisher(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         pass
 
-    def _publish(self, broker: str, group: str, reached: Places) -> None:
-        try:
-            with KafkaClient(broker, client_id="goqueue-spark", timeout_s=TIMEOUT_S) as client:
-                client.commit_offsets(group, reached)
-        except ClientError as error:
-            if group not in self._warned:
-                self._warned.add(group)
-                log.warning("the offsets are not shown as group %r: %s", group, error)
+
+def _detach(spark: SparkSession, publisher: OffsetPublisher) -> None:
+    from goqueue.spark.runtime.causes import errors_of_spark
+
+    with contextlib.suppress(*errors_of_spark(), AttributeError):  # it is stopped, or gone
+        if spark.sparkContext._jsc is not None:
+            spark.streams.removeListener(publisher)
 
 
 def group_name(query_name: str | None, query_id: str) -> str:

@@ -25,6 +25,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """How fast the newest micro-batches were processed."""
     lag: int | None = None
     """Messages that are there and not yet read; None when the source does not tell."""
+    lag_max: int | None = None
+    """Of the partition that is furthest behind."""
     batch: int | None = None
     batch_ms: int | None = None
     watermark: str | None = None
@@ -62,12 +64,14 @@ class Meter:
         if self._last is None:
             return Progress(self.name, state)
         last = self._last
+        sources = last.get("sources") or ()
         return Progress(
             self.name,
             state,
             rows=self.rows,
             rows_per_second=round(_number(last.get("processedRowsPerSecond")), 1),
-            lag=lag(last.get("sources") or ()),
+            lag=lag(sources),
+            lag_max=lag_max(sources),
             batch=last["batchId"],
             batch_ms=last.get("batchDuration"),
             watermark=(last.get("eventTime") or {}).get("watermark"),
@@ -76,15 +80,42 @@ class Meter:
 
 def lag(sources: Sequence[Mapping[str, Any]]) -> int | None:
     """Messages between what was read and the newest, over all partitions of all sources."""
-    behind = [each for each in map(_lag, sources) if each is not None]
-    return sum(behind) if behind else None
+    behind = [each for each in map(_behind, sources) if each is not None]
+    return sum(map(sum, behind)) if behind else None
 
 
-def _lag(source: Mapping[str, Any]) -> int | None:
+def lag_max(sources: Sequence[Mapping[str, Any]]) -> int | None:
+    """The same of the partition that has the most."""
+    behind = [each for each in map(_behind, sources) if each is not None]
+    return max((lag for each in behind for lag in each), default=None)
+
+
+def offset_metrics(progress: Mapping[str, Any]) -> list[dict[str, str]]:
+    """For each source of a query's progress what Kafka's connector has in its `metrics`.
+
+    Spark asks a source that is written in Python for no metrics, so they are worked out from what
+    the progress says.  Empty for a source of another kind.
+    """
+    return [_metrics(_behind(source)) for source in progress["sources"]]
+
+
+def _metrics(behind: list[int] | None) -> dict[str, str]:
+    """Of one source; as text, as Spark has them."""
+    if not behind:
+        return {}
+    return {
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "minOffsetsBehindLatest": str(min(behind)),
+    }
+
+
+def _behind(source: Mapping[str, Any]) -> list[int] | None:
+    """How many offsets each partition is behind; None for another kind of source."""
     latest, reached = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
     if latest is None or reached is None:
         return None
-    return sum(max(0, newest - reached.get(place, 0)) for place, newest in latest.items())
+    return [max(0, newest - reached.get(place, 0)) for place, newest in latest.items()]
 
 
 def _offsets(text: str | None) -> dict[tuple[str, str], int] | None:

@@ -8,6 +8,7 @@ master; then only what can still be said is.
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,8 +21,9 @@ from pyspark.sql import SparkSession
 
 from goqueue.spark.runtime.java import find_java, startable
 from goqueue.spark.runtime.listener import OffsetPublisher
+from goqueue.spark.runtime.noise import sifted
 from goqueue.spark.runtime.quickstart import QuickStart, cache, quick_start
-from goqueue.spark.source.options import PUSHDOWN_VARIABLE
+from goqueue.spark.source.options import CORES_VARIABLE, PUSHDOWN_VARIABLE
 from goqueue.spark.source.source import GoQueueDataSource
 
 LOCAL: Final = "local[*]"
@@ -97,6 +99,20 @@ def _cores() -> int:
     return max(2, os.cpu_count() or 2)
 
 
+def cores_of(master: str | None) -> int | None:
+    """How many tasks a local master runs at a time; None where others run them."""
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master or "")
+    if found is None:
+        return None
+    match found[1]:
+        case None:
+            return 1
+        case "*":
+            return os.cpu_count() or 1
+        case count:
+            return int(count)
+
+
 def _without_java_options(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name != JAVA_OPTIONS}
 
@@ -123,11 +139,14 @@ def _launch_environment(master: str | None) -> Iterator[QuickStart | None]:
     if "SPARK_HOME" not in os.environ:
         quick = quick_start(java, Path(_find_spark_home()), pyspark.__version__, os.environ)
     inherited = {PUSHDOWN_VARIABLE: "true"}
+    if (cores := cores_of(master)) is not None:
+        inherited[CORES_VARIABLE] = str(cores)
     if quick is not None:
         inherited["SPARK_HOME"] = str(quick.home)
     os.environ.update(inherited)
     try:
-        yield quick
+        with sifted():
+            yield quick
     finally:
         for name in inherited:
             os.environ.pop(name, None)

@@ -14,6 +14,7 @@ from goqueue.client.errors import ClientError
 from goqueue.client.http.calls.transactions import Member
 from goqueue.client.kafka import KafkaClient
 from goqueue.spark.columns import Encoder
+from goqueue.spark.sink.ages import Ages
 from goqueue.spark.sink.group import Group, Version
 from goqueue.spark.sink.hints import add_hints
 from goqueue.spark.sink.options import SinkOptions
@@ -37,6 +38,8 @@ class Outcome(msgspec.Struct, frozen=True):
     rows: int = 0
     """Also of those that were written before, and are not written again."""
     bytes: int = 0
+    oldest: dict[str, int] = {}
+    """For each topic the newest time in its oldest batch, in milliseconds."""
 
 
 def write_rows(
@@ -94,18 +97,24 @@ def _write(
         PartitionCounts(kafka),
         options.compression,
         options.batch_bytes,
+        message_bytes_max=options.message_bytes_max,
         first_partition=task.number,
     )
+    ages = Ages()
     with (
         # A client of its own: it is used by another thread than the one that looks topics up.
         connect(options) as sender,
         Pipeline(sender, member) as pipeline,
     ):
         for chunk in chunks:
-            pipeline.write(encoder.encode(chunk))
+            pipeline.write(ages.watch(encoder.encode(chunk)))
         pipeline.flush()
         return msgspec.structs.replace(
-            outcome, member=member, rows=pipeline.rows, bytes=pipeline.bytes
+            outcome,
+            member=member,
+            rows=pipeline.rows,
+            bytes=pipeline.bytes,
+            oldest=ages.oldest,
         )
 
 

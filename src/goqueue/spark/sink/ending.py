@@ -1,10 +1,12 @@
 """How the driver ends what its tasks began: by a decision, or by giving it up."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
 from goqueue.client.errors import ClientError
+from goqueue.spark.sink.ages import warn_of_old
 from goqueue.spark.sink.attempt import Outcome, connect
 from goqueue.spark.sink.checkpoint import batch_contents
 from goqueue.spark.sink.group import Group, Version
@@ -25,6 +27,15 @@ def decide(reports: Sequence[Report], options: SinkOptions) -> None:
     members = [each.member for _, each in reports if each.member is not None]
     with add_hints(), Group(outcome.url, options.timeout_ms) as group:
         group.decide(version, outcome.run, members, _contents(reports, options))
+    _warn_of_old(reports, options)
+
+
+def _warn_of_old(reports: Sequence[Report], options: SinkOptions) -> None:
+    oldest: dict[str, int] = {}
+    for _, outcome in reports:
+        for topic, timestamp in outcome.oldest.items():
+            oldest[topic] = min(timestamp, oldest.get(topic, timestamp))
+    warn_of_old(partial(connect, options), oldest)
 
 
 def _contents(reports: Sequence[Report], options: SinkOptions) -> str:

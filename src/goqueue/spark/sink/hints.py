@@ -34,8 +34,10 @@ REFUSED_HINTS: Final = {
         " those with which it was decided."
     ),
     "version_goes_back": (
-        "Nothing was written. A query with a new checkpoint counts from 0 again: give it another"
-        " txnAppId, and it writes everything once more."
+        "Nothing was written. If another driver runs with the same checkpoint, it is ahead: stop"
+        " one of them, and start the other again. If the checkpoint was restored or deleted, its"
+        " batches are counted from an older number again: a stream needs a new checkpoint then,"
+        " and foreachBatch another txnAppId; both write everything once more."
     ),
     "invalid_transaction_state": ENDED_HINT,
 }
@@ -56,9 +58,12 @@ def add_hints() -> Iterator[None]:
 def hint_for(error: Exception) -> str | None:
     match error:
         case BatchTooLarge():
-            return "Raise the option batchBytes, and the topic's max.message.bytes with it."
+            return "Raise the option kafka.max.request.size, and the topic's max.message.bytes."
         case KafkaRefused(code=ErrorCode.message_too_large):
-            return "Lower the option batchBytes, or raise the topic's max.message.bytes."
+            return (
+                "Raise the topic's max.message.bytes. A message goes as a batch of its own where it"
+                " must; batches of several messages are as large as the option batchBytes."
+            )
         case KafkaRefused(code=ErrorCode.unknown_topic_or_partition):
             return "Create it first (goqueue topic create), or let the broker: topics.auto_create."
         case KafkaRefused(code=code) if code in ENDED:

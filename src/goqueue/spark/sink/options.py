@@ -18,6 +18,7 @@ TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
 TRANSACTION_TIMEOUT_MS_MAX: Final = 24 * 3_600_000
 BATCH_BYTES: Final = 1_000_000  # a topic takes 1 048 588 unless it says otherwise
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # a request must hold it, and 100 MiB are taken
 APPLICATION_LENGTH_MAX: Final = 600
 ANY_TOPIC: Final = "*"  # rows name their own
 VERSION_MAX: Final = 2**63 - 1
@@ -30,6 +31,7 @@ NAMES: Final = (
     "goqueue.http",
     "kafka.bootstrap.servers",
     "kafka.compression.type",
+    "kafka.max.request.size",
     "timeout",
     "topic",
     "txnAppId",
@@ -58,6 +60,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A broker that does not answer is waited for so long."""
     batch_bytes: int = BATCH_BYTES
     """The size of a record batch; no topic takes more than its `max.message.bytes`."""
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    """A message that is larger than a batch is a batch of its own, up to this size."""
 
     def application_of(self, name: str) -> str:
         return application_of(name, self.topic)
@@ -83,6 +87,7 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> tuple[SinkOpti
         transaction_timeout_ms=_transaction_timeout_ms(reading),
         timeout_ms=reading.duration_ms("timeout", TIMEOUT_MS),
         batch_bytes=reading.size("batchBytes", most=BATCH_BYTES_MAX) or BATCH_BYTES,
+        message_bytes_max=_message_bytes_max(reading),
     )
     _check_version(reading, is_stream=is_stream)
     return options, reading.problems
@@ -125,6 +130,12 @@ def _transaction_timeout_ms(reading: Given) -> int:
     if milliseconds > TRANSACTION_TIMEOUT_MS_MAX:
         reading.problems.append(f"txnTimeout: {reading.text('txnTimeout')} is more than 24h")
     return milliseconds
+
+
+def _message_bytes_max(reading: Given) -> int:
+    """Kafka's producers refuse a message that is larger than their largest request."""
+    given = reading.size("kafka.max.request.size")
+    return MESSAGE_BYTES_MAX if given is None else min(given, MESSAGE_BYTES_MAX)
 
 
 def _check_version(reading: Given, *, is_stream: bool) -> None:

@@ -24,7 +24,13 @@ def plan_batch(options: SourceOptions, bounds: Bounds) -> list[Task]:
 
 def sizing_of(options: SourceOptions) -> Sizing:
     return Sizing(
-        options.tasks_min, options.tasks_max, options.task_bytes, options.records_per_task_max
+        options.tasks_min,
+        options.tasks_max,
+        options.task_bytes,
+        options.records_per_task_max,
+        # Whoever asks for ranges makes a file of each: fewer are better.
+        spreads=options.unit != "range",
+        cores=options.cores,
     )
 
 

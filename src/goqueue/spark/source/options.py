@@ -35,6 +35,9 @@ PUSHDOWN_VARIABLE: Final = "GOQUEUE_SPARK_PUSHDOWN"
 """Set by our session builder for its JVM: Spark refuses a reader that takes filters unless its own
 setting allows it, and a reader cannot see that setting."""
 
+CORES_VARIABLE: Final = "GOQUEUE_SPARK_CORES"
+"""Set by our session builder for a JVM that runs its tasks itself: a reader cannot ask for it."""
+
 MEBIBYTE: Final = 1024 * 1024
 TASK_BYTES: Final = 64 * MEBIBYTE
 TASKS_MAX: Final = 2_000
@@ -107,6 +110,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     task_bytes: int = TASK_BYTES
     """How much a task reads before another is worth its start."""
     records_per_task_max: int | None = None
+    cores: int | None = None
+    """How many tasks run at a time; None: nobody knows."""
     fetch_bytes: int | None = None
     """Asked for at a time; None: what suits the decoder."""
     log_dir: str | None = None
@@ -142,6 +147,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool | None) -> Sourc
         tasks_max=reading.whole("maxTasks") or TASKS_MAX,
         task_bytes=reading.size("taskBytes") or TASK_BYTES,
         records_per_task_max=reading.whole("maxRecordsPerPartition"),
+        cores=_cores(os.environ.get(CORES_VARIABLE)),
         fetch_bytes=reading.size("fetchBytes", most=FETCH_BYTES_MAX),
         log_dir=reading.text("logDir"),
         group=reading.text("group", "kafka.group.id"),
@@ -187,6 +193,10 @@ def _position(reading: Given, which: str) -> Position | None:
 def _isolation(reading: Given) -> str:
     name = "isolation" if reading.text("isolation") is not None else "kafka.isolation.level"
     return reading.choice(name, "read_committed", "read_uncommitted")
+
+
+def _cores(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and int(text) > 0 else None
 
 
 def _check_batch(reading: Given, options: SourceOptions) -> None:

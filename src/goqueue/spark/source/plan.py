@@ -10,6 +10,10 @@ cut into pieces of about equal weight, in bytes:
 
 A cut that falls close to the end of a range is moved there.  The order of a partition's records is
 the order of the tasks.
+
+How many: one for every 64 MiB; but what is done with the rows may cost far more than reading them.
+So, as in Kafka's connector, there is one for each partition where that makes tasks of some MiB, and
+not more than the cores that are known to be there.
 """
 
 import math
@@ -22,6 +26,7 @@ from goqueue.model.ids import TopicName, TopicPartition
 
 RECORD_BYTES: Final = 100.0  # of a partition whose size nobody knows
 SLIVER: Final = 0.1  # of a task: not worth another connection
+SPREAD_BYTES: Final = 4 * 1024 * 1024  # of a task that is worth its start, if there is a core
 
 
 class OffsetRange(NamedTuple):
@@ -49,6 +54,10 @@ class Sizing(msgspec.Struct, frozen=True):
     tasks_max: int = 2_000
     task_bytes: int = 64 * 1024 * 1024
     records_per_task_max: int | None = None
+    spreads: bool = True
+    """Whether partitions make tasks, too, or only bytes."""
+    cores: int | None = None
+    """How many tasks run at a time; None: nobody knows."""
 
 
 def plan(
@@ -63,9 +72,17 @@ def plan(
         return _cut(ranges, {each.where: 1.0 for each in ranges}, count, sliver=0.0)
     known = record_bytes or {}
     weights = {each.where: max(known.get(each.where, RECORD_BYTES), 1.0) for each in ranges}
-    wanted = math.ceil(_weight(ranges, weights) / sizing.task_bytes)
+    total = _weight(ranges, weights)
+    wanted = max(math.ceil(total / sizing.task_bytes), _spread(len(ranges), total, sizing))
     count = min(max(wanted, sizing.tasks_min), sizing.tasks_max)
     return _cut(ranges, weights, count, SLIVER)
+
+
+def _spread(partitions: int, total: float, sizing: Sizing) -> int:
+    if not sizing.spreads:
+        return 1
+    cores = partitions if sizing.cores is None else sizing.cores
+    return min(partitions, cores, math.ceil(total / SPREAD_BYTES))
 
 
 def _weight(ranges: Sequence[OffsetRange], weights: Mapping[TopicPartition, float]) -> float:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from goqueue.client.errors import ClientError
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.admission import admit, record_bytes
 from goqueue.spark.source.batches import sizing_of
+from goqueue.spark.source.group_offsets import GroupOffsets
 from goqueue.spark.source.loss import (
     DataLost,
     deleted_before_read,
@@ -49,6 +49,7 @@ class StreamOffsets:
         self._sizes_until = 0.0
         self._waiting_since = clock()  # for `minOffsetsPerTrigger`
         self._published: Places = {}
+        self._group_offsets = GroupOffsets(timeout_s=PUBLISH_S)
         self.topic_ids: dict[str, UUID] = {}  # of the topics that were found last
 
     def close(self) -> None:
@@ -196,9 +197,5 @@ class StreamOffsets:
         group = self._options.group
         if not group or done == self._published:
             return
-        try:
-            with KafkaClient(self._options.bootstrap, timeout_s=PUBLISH_S) as client:
-                client.commit_offsets(group, done)
-        except ClientError as error:
-            log.warning("the offsets are not shown as group %r: %s", group, error)
+        self._group_offsets.publish(self._options.bootstrap, group, done)
         self._published = done

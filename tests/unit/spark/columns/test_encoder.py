@@ -221,9 +221,25 @@ def test_what_compression_makes_larger_goes_as_it_is(codec: str):
 
 
 def test_a_message_too_large_for_any_batch_is_refused_with_its_size():
-    with pytest.raises(BatchTooLarge, match="a batch may have 1000"):
+    with pytest.raises(BatchTooLarge, match="1000 are allowed"):
         made_from(table(value=["x" * 1000]), batch_bytes_max=1000)
     assert only(table(value=["x" * 1000]), batch_bytes_max=1000, compression="zstd")
+
+
+def test_a_lone_large_message_is_a_batch_of_its_own():
+    encoder = Encoder("orders", COUNTS.__getitem__, batch_bytes_max=1000, message_bytes_max=6000)
+    values = ["a"] * 20 + ["x" * 5000] + ["b"] * 20
+    made = list(encoder.encode(table(value=values, partition=[0] * 41)))
+    assert [each.records for each in made] == [20, 1, 20]
+    assert [each.value for each in read_back(made)["orders", 0]] == [v.encode() for v in values]
+    with pytest.raises(BatchTooLarge, match="6000 are allowed"):
+        list(encoder.encode(table(value=["x" * 7000])))
+
+
+def test_a_large_message_does_not_scatter_the_small_ones():
+    encoder = Encoder("orders", COUNTS.__getitem__, batch_bytes_max=1000, message_bytes_max=6000)
+    made = list(encoder.encode(table(value=["x" * 5000] + ["a"] * 20)))
+    assert max(each.records for each in made) >= 10
 
 
 def test_more_rows_than_fit_into_a_column_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch):

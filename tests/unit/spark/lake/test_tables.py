@@ -216,3 +216,21 @@ def test_vacuum_removes_replaced_files_in_time(table: LakeTable):
     assert offsets(table) == [0, 1]
     table.commit(written(table, rows(2)), {"orders/0": 3}, {"orders/0": 2})
     assert offsets(table) == [0, 1, 2]
+
+
+def test_the_guide_says_how_pyiceberg_finds_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    table = reopened("iceberg", tmp_path)
+    table.ensure(SCHEMA)
+    table.commit(written(table, rows(1, 2)), {"m": 3}, {})
+    guide = (Path(__file__).parents[4] / "docs/guides/archives.md").read_text()
+    (example,) = [
+        each.partition("```")[0]
+        for each in guide.split("```python\n")[1:]
+        if "load_catalog" in each.partition("```")[0]
+    ]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["rows"].num_rows == 2

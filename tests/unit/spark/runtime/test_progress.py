@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from goqueue.spark.runtime.progress import Meter, Progress, lag
+from goqueue.spark.runtime.progress import Meter, Progress, lag, offset_metrics
 
 
 def report(batch: int, rows: int, **others: Any) -> dict[str, Any]:
@@ -56,6 +56,7 @@ def test_progress_has_the_newest_numbers():
         rows=40,
         rows_per_second=15.0,
         lag=4,
+        lag_max=4,
         batch=1,
         batch_ms=2000,
         watermark="2026-01-31T12:00:00.000Z",
@@ -84,3 +85,16 @@ def test_a_rate_that_is_none_is_nothing(rate: object):
 )
 def test_lag(sources: list[dict[str, Any]], expected: int | None):
     assert lag(sources) == expected
+
+
+def test_offsets_behind_are_told_as_by_kafkas_connector():
+    behind = source({"a": {"0": 3, "1": 0, "2": 9}}, {"a": {"0": 10, "1": 6, "2": 9}})
+    other = source(5, 7)
+    assert offset_metrics({"sources": [behind, other]}) == [
+        {
+            "avgOffsetsBehindLatest": str(13 / 3),
+            "maxOffsetsBehindLatest": "7",
+            "minOffsetsBehindLatest": "0",
+        },
+        {},
+    ]

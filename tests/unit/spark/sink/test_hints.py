@@ -12,12 +12,13 @@ from goqueue.spark.sink.hints import add_hints
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (BatchTooLarge("a message takes 2 bytes"), "batchBytes"),
+        (BatchTooLarge("a message takes 2 bytes"), "kafka.max.request.size"),
         (KafkaRefused("write", ErrorCode.message_too_large), "max.message.bytes"),
         (KafkaRefused("write", ErrorCode.invalid_producer_epoch), "txnTimeout"),
         (KafkaRefused("topic", ErrorCode.unknown_topic_or_partition), "topic create"),
         (Conflict("no", code="application_fenced", status=409), "only one may write"),
         (Conflict("no", code="version_goes_back", status=409), "another txnAppId"),
+        (Conflict("no", code="version_goes_back", status=409), "stop one of them"),
         (ServerUnreachable("no GoQueue server at http://10.0.0.1:8080"), "http.advertised"),
     ],
 )

@@ -35,6 +35,7 @@ def test_everything_can_be_said_and_in_any_case():
             "txnTimeout": "90s",
             "timeout": "30s",
             "batchBytes": "64k",
+            "kafka.max.request.size": "9000000",
             "goqueue.http": "queue:8080",
         }
     )
@@ -48,6 +49,7 @@ def test_everything_can_be_said_and_in_any_case():
         transaction_timeout_ms=90_000,
         timeout_ms=30_000,
         batch_bytes=65_536,
+        message_bytes_max=9_000_000,
     )
 
 

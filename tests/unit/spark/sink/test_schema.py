@@ -69,16 +69,19 @@ def test_everything_may_be_there():
         ("priority", DOUBLE, "'priority' is double"),
         ("deliver_at", DOUBLE, "'deliver_at' is double"),
         ("Key", STRING, "did you mean 'key'"),
-        ("ts", TIMESTAMP, "did you mean 'timestamp'"),
-        ("amount", DOUBLE, "belongs in its value"),
-        ("offset", LONG, "df.drop('offset')"),
-        ("timestampType", INT, "df.drop('timestampType')"),
+        ("header", headers(), "did you mean 'headers'"),
+        ("time_stamp", TIMESTAMP, "did you mean 'timestamp'"),
         ("value", STRING, "there twice"),
     ],
 )
 def test_what_cannot_be_written_is_refused_with_a_remedy(name: str, kind: DataType, said: str):
     (problem,) = problems_of(("value", STRING), (name, kind))
     assert said in problem
+
+
+@pytest.mark.parametrize("name", ["amount", "ts", "offset", "timestampType", "price"])
+def test_columns_that_kafkas_connector_ignores_are_ignored(name: str):
+    assert problems_of(("value", STRING), (name, DOUBLE)) == []
 
 
 def test_a_value_has_to_be_there_and_be_bytes():
@@ -94,5 +97,5 @@ def test_somebody_has_to_name_the_topic():
 
 
 def test_all_problems_are_said_at_once():
-    wrong = [("ts", TIMESTAMP), ("key", INT), ("amount", DOUBLE)]
+    wrong = [("timestmp", TIMESTAMP), ("key", INT), ("Partition", INT)]
     assert len(problems_of(*wrong, has_topic=False)) == 5

@@ -1,6 +1,7 @@
 """Tasks write, the driver decides: with a real broker and without Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
+import structlog
 from pyspark.sql.types import StringType, StructField, StructType
 
 import goqueue
@@ -51,14 +53,16 @@ class Job:
     def task(self, batch_id: int, number: int = 0, attempt: int = 0) -> Task:
         return Task(number, attempt, self.query_id, batch_id, self._run)
 
-    def write(self, batch_id: int, *values: str, number: int = 0, attempt: int = 0) -> Written:
+    def write(
+        self, batch_id: int, *values: str, number: int = 0, attempt: int = 0, **options: str
+    ) -> Written:
         batches = [rows(*values)] if values else []
-        return self.write_from(iter(batches), self.task(batch_id, number, attempt))
+        return self.write_from(iter(batches), self.task(batch_id, number, attempt), **options)
 
-    def write_from(self, batches: Iterator[pa.RecordBatch], task: Task) -> Written:
+    def write_from(self, batches: Iterator[pa.RecordBatch], task: Task, **options: str) -> Written:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(writers, "this_task", lambda: task)
-            return self.writer().write(batches)
+            return self.writer(**options).write(batches)
 
     def commit(self, batch_id: int, *messages: Written, **options: str) -> None:
         self.writer(**options).commit(list(messages), batch_id)
@@ -74,6 +78,11 @@ class Job:
 @pytest.fixture
 def job(broker: BrokerInThread, topic: str) -> Job:
     return Job(broker, topic)
+
+
+def dated(moment_ms: int) -> pa.RecordBatch:
+    moment = pa.array([moment_ms * 1000], pa.timestamp("us", "UTC"))
+    return pa.record_batch({"key": ["k"], "value": ["v"], "timestamp": moment})
 
 
 def rows(*values: str) -> pa.RecordBatch:
@@ -273,10 +282,45 @@ def test_an_attempt_that_the_broker_has_ended_says_why(broker, job):
     assert "txnTimeout" in refused.value.__notes__[0]
 
 
-def test_a_row_that_no_batch_can_hold_says_what_to_do(job):
+def test_a_large_message_needs_only_a_topic_that_takes_it(broker, job):
+    """As with Kafka's connector, where kafka.max.request.size is raised."""
+    large = "x" * 2_000_000
+    with pytest.raises(KafkaRefused) as refused:
+        job.write(0, large)
+    assert "max.message.bytes" in refused.value.__notes__[0]
+    with goqueue.Client(broker.http) as client:
+        client.change_settings(job.topic, {"max.message.bytes": "5000000"})
+    job.commit(1, job.write(1, "small", large))
+    assert job.read() == ["small", large]
+
+
+def test_a_message_beyond_the_largest_request_is_refused(job):
     with pytest.raises(BatchTooLarge) as refused:
-        job.write(0, "x" * 2_000_000)
-    assert "batchBytes" in refused.value.__notes__[0]
+        job.write(0, "x" * 2_000_000, **{"kafka.max.request.size": "1500000"})
+    assert "kafka.max.request.size" in refused.value.__notes__[0]
+
+
+def warnings_in(told: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each for each in told if each["log_level"] == "warning"]
+
+
+def test_messages_that_retention_will_delete_are_warned_of(broker, job):
+    with structlog.testing.capture_logs() as told:
+        job.commit(0, job.write_from(iter([dated(1_700_000_000_000)]), job.task(0)))
+    (warning,) = warnings_in(told)
+    assert "will be deleted" in warning["event"]
+    assert (warning["topic"], warning["oldest"]) == (job.topic, "2023-11-14T22:13:20.000Z")
+    with structlog.testing.capture_logs() as told:
+        job.commit(1, job.write_from(iter([dated(1_700_000_000_000)]), job.task(1)))
+    assert warnings_in(told) == [], "once is enough"
+
+
+def test_messages_that_stay_are_not_warned_of(broker, job):
+    broker.create_topic(job.topic, settings={"retention.ms": "-1"})
+    with structlog.testing.capture_logs() as told:
+        job.commit(0, job.write_from(iter([dated(1_700_000_000_000)]), job.task(0)))
+        job.commit(1, job.write(1, "of now"))
+    assert warnings_in(told) == []
 
 
 # --- batches ------------------------------------------------------------------------------------

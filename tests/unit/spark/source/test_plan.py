@@ -55,6 +55,18 @@ def test_limits_of_tasks_hold(lengths, sizing):
         assert len(tasks) >= sizing.tasks_min
 
 
+def test_partitions_make_tasks_where_these_are_worth_their_start():
+    """As with Kafka's connector, which makes one of each: what follows may cost more than reading
+    does."""
+    fifty_megabytes = ranges(*[42_000] * 12)  # at 100 bytes
+    assert len(plan(fifty_megabytes, Sizing())) == 12
+    assert len(plan(fifty_megabytes, Sizing(cores=2))) == 2
+    assert len(plan(fifty_megabytes, Sizing(cores=100))) == 12
+    assert len(plan(fifty_megabytes, Sizing(spreads=False))) == 1
+    assert len(plan(ranges(*[10_000] * 12), Sizing())) == 3
+    assert len(plan(ranges(500_000), Sizing(cores=100))) == 1
+
+
 def test_small_ranges_share_one_task():
     (task,) = plan(ranges(100, 100, 100, 100), Sizing())
     assert len(task) == 4
