@@ -1,6 +1,6 @@
 """`make demo`: orders through a declared pipeline, killed on the way, and counted at the end.
 
-    a broker            in a process of its own, on free ports, with its data in a folder that goes
+    a broker            in a process of its own, on free ports
     a publisher         writes orders to a topic, at a pace
     a pipeline          declared in orders.yaml: totals by window, large ones, an archive; killed
                         with SIGKILL in the middle and run again
@@ -8,23 +8,24 @@
     a query, a report   over what came out
     the counts          of everything, to the message
 
-The exit code says whether they are right.
+The exit code says whether they are right.  The lake, the topics and the report stay in a folder,
+for whoever wants to look at them; the next run puts its own in their place.
 """
 
 import argparse
 import json
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from demo.checking import Check, check_all
 from demo.orders import expected
@@ -35,10 +36,14 @@ from goqueue.cli.job_progress import picture
 from goqueue.client.errors import NotFound
 from goqueue.spark.runtime.progress import Progress
 
+MADE: Final = ("broker", "checkpoints", "lake", "report", "state")  # in the demo's folder
 PIPELINE: Final = Path(__file__).with_name("orders.yaml")
 REPLAYED: Final = "orders.replayed"
 GROUPS: Final = tuple(
     f"spark-orders.{each}" for each in ("totals", "large", "archive", "orders.bad")
+)
+SHOW_TABLE: Final = (
+    "from deltalake import DeltaTable; print(DeltaTable('{}').to_pyarrow_dataset().head(5))"
 )
 QUERY: Final = (
     "select region, count(distinct minute) as minutes, max(orders) as busiest"
@@ -49,17 +54,24 @@ QUERY: Final = (
 def main() -> int:
     options = _options()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
-    folder = Path(tempfile.mkdtemp(prefix="goqueue-demo-"))
+    folder = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    _clean(folder)
     try:
         return Demo(options, console, folder).run()
     except Failed as problem:
         console.print(f"[bold red]failed:[/] {problem}")
         return 1
     finally:
-        if options.keep:
-            console.print(f"left in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+        if options.discard:
+            _clean(folder)
+
+
+def _clean(folder: Path) -> None:
+    """Without what a demo made there; nothing else is touched."""
+    for name in MADE:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "broker.log").unlink(missing_ok=True)
 
 
 def _options() -> argparse.Namespace:
@@ -67,8 +79,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--orders", type=int, default=40_000, help="how many to publish")
     parser.add_argument("--rate", type=int, default=2_000, help="orders a second")
     parser.add_argument("--quick", action="store_true", help="no crash, no query, no report")
-    parser.add_argument("--keep", action="store_true", help="leave the data, and say where")
-    parser.add_argument("--report", type=Path, default=Path("data/demo"), help="for the page")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("data/demo"), help="for topics, lake and report"
+    )
+    parser.add_argument("--discard", action="store_true", help="leave nothing in the folder")
     parser.add_argument("--progress", type=Path, help="write the pipeline's progress to this file")
     return parser.parse_args()
 
@@ -101,7 +115,10 @@ class Demo:
         if not self._options.quick:
             self._query()
             self._report()
-        return self._verdict(broker)
+        verdict = self._verdict(broker)
+        if not self._options.discard:
+            self._say_what_is_left()
+        return verdict
 
     def _publish(self, broker: Broker) -> Publisher:
         count, rate = self._options.orders, self._options.rate
@@ -115,21 +132,21 @@ class Demo:
     def _pipeline(self, client: Client, publisher: Publisher) -> None:
         self._say("pipeline", f"goqueue pipeline run {PIPELINE.parent.name}/{PIPELINE.name}")
         if not self._options.quick:
-            self._crash()
+            self._crash(publisher)
         job = self._started("run", str(PIPELINE))
-        self._watch(job, until=lambda _: publisher.is_done and _lag(client) == 0)
+        self._watch(job, publisher, until=lambda _: publisher.is_done and _lag(client) == 0)
         stopped = time.monotonic()
         job.stop()
         took = time.monotonic() - stopped
         wanted = expected(self._options.orders).messages
         self._say("SIGTERM", f"all {wanted:,} messages are worked off; it ended in {took:.1f} s")
 
-    def _crash(self) -> None:
+    def _crash(self, publisher: Publisher) -> None:
         def is_under_way(seen: dict[str, Progress]) -> bool:
             return "orders.totals" in seen and seen["orders.totals"].rows > 0
 
         job = self._started("run", str(PIPELINE))
-        self._watch(job, until=is_under_way)
+        self._watch(job, publisher, until=is_under_way)
         job.kill()
         self._say("kill -9", "it and all its processes, in the middle of their work")
         self._say("pipeline", "the same command again: it goes on where it was")
@@ -137,16 +154,25 @@ class Demo:
     def _started(self, *arguments: str) -> Job:
         return Job(*arguments, environment=self._environment)
 
-    def _watch(self, job: Job, until: Callable[[dict[str, Progress]], bool]) -> None:
-        """Draws the job's progress until then."""
+    def _watch(
+        self, job: Job, publisher: Publisher, until: Callable[[dict[str, Progress]], bool]
+    ) -> None:
+        """Draws the job's progress until then; before there is any, that Spark is starting."""
         seen: dict[str, Progress] = {}
-        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+        start = time.monotonic()
+
+        def draw() -> RenderableType:
+            if seen:
+                return picture(list(seen.values()))
+            seconds = time.monotonic() - start
+            waiting = f"{publisher.published:,} orders are there already"
+            return Text(f"       Spark is starting: {seconds:.0f} s, {waiting}", style="dim")
+
+        with Live(console=self._console, get_renderable=draw, transient=True):
             for report in job.reports():
                 self._note(report)
                 progress = msgspec.convert(report, Progress)
                 seen[progress.name] = progress
-                if self._console.is_terminal:
-                    live.update(picture(list(seen.values())), refresh=True)
                 if until(seen):
                     break
             else:
@@ -187,9 +213,11 @@ class Demo:
         self._console.print(shown)
 
     def _report(self) -> None:
-        self._say("report", "goqueue pipeline report orders orders.large")
-        out = self._options.report
-        self._started("report", "orders", "orders.large", "--out", str(out)).finished()
+        out = self._folder / "report"
+        origin = "json:$.at"  # where an order tells when it was made
+        self._say("report", f"goqueue pipeline report orders orders.large --origin '{origin}'")
+        arguments = ("orders", "orders.large", "--origin", origin, "--out", str(out))
+        self._started("report", *arguments).finished()
         pages = sorted(out.glob("*.html"))
         if not pages:
             raise Failed(f"there is no page in {out}")
@@ -204,6 +232,18 @@ class Demo:
         right = all(each.holds for each in found)
         self._say("done" if right else "wrong", f"{time.monotonic() - self._start:.0f} seconds")
         return 0 if right else 1
+
+    def _say_what_is_left(self) -> None:
+        self._say("yours", f"what was made stays in {self._folder} until the next demo")
+        lake = self._folder / "lake" / "orders"
+        for text in (
+            "the lake, a Delta table that any engine reads:",
+            f'    .venv/bin/python -c "{SHOW_TABLE.format(lake)}"',
+            "the topics:",
+            f"    .venv/bin/goqueue server --data-dir {self._folder / 'broker'}",
+            "    .venv/bin/goqueue pipeline sql 'select city, id from `orders.large` limit 5'",
+        ):
+            self._console.print(f"    {text}", soft_wrap=True, markup=False)
 
     def _say(self, step: str, text: str) -> None:
         seconds = time.monotonic() - self._start

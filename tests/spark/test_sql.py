@@ -7,7 +7,7 @@ import pytest
 from goqueue.spark.runtime.job_runner import Runner
 from goqueue.spark.runtime.stop import Stop
 from goqueue.spark.sql.job import BadQuery, TopicRange, query
-from goqueue.spark.sql.live_query import best_mode, follow
+from goqueue.spark.sql.live_query import best_mode, follow, live_frame
 from goqueue.spark.sql.rows import plain_rows
 from tests.spark.conftest import START_MS
 
@@ -161,6 +161,35 @@ def test_following_an_aggregate_shows_what_changes(spark, client, broker, fill, 
     assert best_mode(spark, frame) == "update"
     ordered = query(spark, client, broker, f"{text} order by n", is_stream=True)
     assert best_mode(spark, ordered) == "complete"
+
+
+def test_an_aggregate_that_is_followed_begins_with_what_is_there(
+    spark, client, broker, fill, topic
+):
+    fill(topic, 0, orders(30))
+    stop = Stop()
+    seen = []
+
+    def present(batch, rows):
+        seen.append({each["store"]: each["n"] for each in rows})
+        stop.ask()
+
+    def build(only_new, text=f"select store, count(*) as n from `{topic}` group by store"):
+        messages = TopicRange(only_new=only_new)
+        return query(spark, client, broker, text, messages=messages, is_stream=True)
+
+    running = Runner(spark, stop, lambda _: None, stop_seconds=30)
+    with follow(spark, live_frame(build, spark), present, rows_max=100) as stream:
+        running.streams([stream])
+    assert seen == [{"s0": 10, "s1": 10, "s2": 10}]
+    asked = []
+
+    def build_plain(only_new):
+        asked.append(only_new)
+        return build(only_new, f"table `{topic}`")
+
+    live_frame(build_plain, spark)
+    assert asked[-1] is True, "of other queries only what comes is shown"
 
 
 def test_nothing_to_follow(spark, client, broker):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 import msgspec
+import typer
 
 from goqueue.cli.failures import ExitCode, Failure, UsageFailure
 from goqueue.cli.job_progress import telling
@@ -51,6 +52,7 @@ class SparkOptions(msgspec.Struct, frozen=True):
     settings: Annotated[
         Pairs, option("Spark setting: spark.driver.memory=4g. May be repeated.", "--set")
     ] = {}
+    ui: Annotated[bool, option("Serve Spark's web UI while the job runs, and say where.")] = False
 
     @contextlib.contextmanager
     def run(
@@ -73,11 +75,17 @@ class SparkOptions(msgspec.Struct, frozen=True):
             runner(
                 master=self.master,
                 app_name=f"goqueue pipeline {name}",
-                settings={**(defaults or {}), **self.settings},
+                settings=self.spark_settings(defaults or {}),
                 tell=tell,
             ) as running,
         ):
+            if self.ui:
+                typer.echo(f"Spark's UI: {running.spark.sparkContext.uiWebUrl}", err=True)
             yield running
+
+    def spark_settings(self, defaults: Mapping[str, str]) -> dict[str, str]:
+        asked = {"spark.ui.enabled": "true"} if self.ui else {}
+        return {**defaults, **asked, **self.settings}
 
     def _check(self) -> None:
         if not self.master.startswith(MASTERS):

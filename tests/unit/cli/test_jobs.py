@@ -51,3 +51,9 @@ def test_masters_that_spark_knows(master: str):
 def test_what_spark_does_not_know_is_refused_before_it_starts(options: SparkOptions, told: str):
     with pytest.raises(UsageFailure, match=told), options.run(Session(), "count"):
         pass
+
+
+def test_sparks_ui_is_served_on_request():
+    assert "spark.ui.enabled" not in SparkOptions().spark_settings({})
+    asked = SparkOptions(ui=True, settings={"spark.ui.port": "4050"}).spark_settings({"a": "b"})
+    assert asked == {"a": "b", "spark.ui.enabled": "true", "spark.ui.port": "4050"}

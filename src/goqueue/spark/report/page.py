@@ -18,10 +18,11 @@ body { margin: 0 auto; max-width: 64rem; padding: 2rem 1rem 4rem; background: va
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 } h2 { margin: 2.5rem 0 .75rem; font-size: 1.3rem }
 h3 { margin: 0 0 .5rem; font-size: 1rem } p.note { color: var(--soft); margin: .25rem 0 }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5rem, 1fr)); gap: .75rem }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem }
 .card, section.chart { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: .75rem 1rem } section.chart { margin-top: .75rem; overflow-x: auto }
-.card b { display: block; font-size: 1.35rem } .card span { color: var(--soft) }
+.card b { display: block; font-size: 1.25rem; overflow-wrap: anywhere }
+.card span { color: var(--soft) }
 .bad { color: var(--bad) } .good { color: var(--good) }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line) }
@@ -103,8 +104,8 @@ def _latency(topic: TopicFigures, figures: ReportFigures) -> str:
     timed = [row for row in topic.timeline if row["timed"]]
     if not timed:
         why = (
-            "Name where a message tells when it began to see latency: --origin header:NAME or"
-            " --origin json:$.field"
+            "To see latency, name the header or the field that holds the time at which a message"
+            " began: --origin header:NAME or --origin json:$.field"
             if figures.origin is None
             else f"No message tells its origin in {figures.origin}."
         )

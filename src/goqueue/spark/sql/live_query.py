@@ -19,6 +19,17 @@ MODES: Final[tuple[Mode, ...]] = ("append", "update", "complete")
 Present = Callable[[int, list[dict[str, Any]]], None]
 
 
+def live_frame(build: "Callable[[bool], DataFrame]", spark: "SparkSession") -> "DataFrame":
+    """The frame to follow: of an aggregate with all messages, so that it is right from the start;
+    of other queries with those that come, as `tail -f` shows them.
+
+    `build` is told whether only new messages are wanted.
+    """
+    whole = build(False)
+    is_aggregate = whole.isStreaming and best_mode(spark, whole) != "append"
+    return whole if is_aggregate else build(True)
+
+
 @contextlib.contextmanager
 def follow(
     spark: "SparkSession", frame: "DataFrame", present: Present, *, rows_max: int

@@ -1,5 +1,6 @@
 """`goqueue pipeline dlq`: why messages died, and redriving those that match an SQL condition."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -23,6 +24,8 @@ app = typer.Typer(
 )
 
 COUNT: Final = "letters"  # rule-ok: a column that scripts read
+TIMES: Final = ("first", "last")
+DROPPED: Final = ("newest", "first", "attempts_max", "consumer", "last")  # in this order
 
 Where = Annotated[
     str | None,
@@ -54,8 +57,17 @@ def triage(
     if not for_people():
         show_value(rows)
         return
+    show_triage(columns, rows)
+
+
+def show_triage(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """What does not fit the terminal is left out, the least telling first."""
+    from goqueue.cli.cells import Moment
+
     shown = (*columns, COUNT, "attempts_max", "first", "last", "newest")
-    show_table([name.upper() for name in shown], [[row[name] for name in shown] for row in rows])
+    cells = [[Moment(row[name]) if name in TIMES else row[name] for name in shown] for row in rows]
+    drop = [name.upper() for name in DROPPED if name in shown]
+    show_table([name.upper() for name in shown], cells, drop=drop)
     typer.echo(f"{sum(row[COUNT] for row in rows)} in all", err=True)
 
 
@@ -111,9 +123,10 @@ def _dead_letters(
 
 def _count(running: "Runner", found: Any, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     from goqueue.spark.dlq import job
+    from goqueue.spark.sql.rows import plain_rows
 
     counted = job.triage(found, columns).limit(job.ROWS_MAX)
-    return [row.asDict() for row in running.job("triage", counted.collect)]
+    return plain_rows(running.job("triage", counted.collect))
 
 
 def _columns(by: str) -> tuple[str, ...]:

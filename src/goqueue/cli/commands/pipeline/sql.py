@@ -1,6 +1,7 @@
 """`goqueue pipeline sql`: topics as tables at the terminal."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -38,7 +39,10 @@ def sql(
             metavar="TOPIC=COLUMNS",
         ),
     ] = None,
-    follow: Annotated[bool, option("Continue with new messages until ctrl-c.", "-f")] = False,
+    follow: Annotated[
+        bool,
+        option("Show new messages, or changes of an aggregate of all, until ctrl-c.", "-f"),
+    ] = False,
     *,
     job: JobOptions,
 ) -> None:
@@ -59,16 +63,22 @@ def sql(
         KafkaClient(address, client_id="goqueue-sql", timeout_s=TIMEOUT_SECONDS) as client,
         job.run(session, "sql", has_results=True) as running,
     ):
-        frame = query(
-            running.spark,
-            client,
-            address,
-            text,
-            messages=TopicRange(period.from_time, period.to_time, only_new=True),
-            schemas=schema or {},
-            is_stream=follow,
-        )
-        (_follow if follow else _show)(running, frame, limit)
+
+        def build(only_new: bool) -> Any:
+            return query(
+                running.spark,
+                client,
+                address,
+                text,
+                messages=TopicRange(period.from_time, period.to_time, only_new=only_new),
+                schemas=schema or {},
+                is_stream=follow,
+            )
+
+        if follow:
+            _follow(running, build, limit)
+        else:
+            _show(running, build(False), limit)
 
 
 # --- what is there --------------------------------------------------------------------------------
@@ -92,9 +102,9 @@ def _cell(value: Any) -> object:
 # --- what comes -----------------------------------------------------------------------------------
 
 
-def _follow(running: "Runner", frame: Any, limit: int) -> None:
+def _follow(running: "Runner", build: Callable[[bool], Any], limit: int) -> None:
     """A micro-batch at a time, at most `limit` rows of each."""
-    from goqueue.spark.sql.live_query import follow
+    from goqueue.spark.sql.live_query import follow, live_frame
 
     def present(batch: int, rows: list[dict[str, Any]]) -> None:
         if not rows:
@@ -105,5 +115,6 @@ def _follow(running: "Runner", frame: Any, limit: int) -> None:
             sys.stdout.write("".join(line(each) for each in rows))
         sys.stdout.flush()
 
+    frame = live_frame(build, running.spark)
     with follow(running.spark, frame, present, rows_max=limit) as stream:
         running.streams([stream])
