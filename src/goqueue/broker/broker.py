@@ -6,13 +6,24 @@ that it gets (`model/names.py`).  Produce uses partitions directly.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+import msgspec
 import structlog
 
+from goqueue.broker.cluster.cluster_node import ClusterNode
+from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
 from goqueue.broker.host_upkeep import HostUpkeep
@@ -47,8 +58,8 @@ from goqueue.cluster import (
     controller,
 )
 from goqueue.cluster.consensus import ConsensusLog
-from goqueue.cluster.metadata import PartitionState, role_of
-from goqueue.cluster.replication import Role
+from goqueue.cluster.controller import IsrChange
+from goqueue.cluster.metadata import PartitionsAdded, PartitionState, TopicCreated
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
 from goqueue.model.config import Address, Config
@@ -61,7 +72,16 @@ from goqueue.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from goqueue.model.ids import NO_EPOCH, NO_TIMESTAMP, NodeId, Offset, Timestamp, TopicId
+from goqueue.model.ids import (
+    NO_EPOCH,
+    NO_TIMESTAMP,
+    GroupId,
+    NodeEpoch,
+    NodeId,
+    Offset,
+    Timestamp,
+    TopicId,
+)
 from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, refuse_internal, topic_name
 from goqueue.model.quorum import LOCAL, parse_quorum
@@ -77,6 +97,8 @@ TRANSACTIONS_TOPIC: Final = "__transactions"
 PRODUCER_ID_BLOCK: Final = 1000
 
 MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # any machine's records
+
+DecideTopic = Callable[[Metadata], Decision[MetadataRecord, Topic]]
 
 CLOCK_CHECK_SECONDS: Final = 10.0
 CLOCK_JUMP_MS: Final = 1_000  # a change of the wall clock that is worth a warning
@@ -112,6 +134,7 @@ class Broker:
             has_metadata=config.cluster.quorum == LOCAL,
         )
         self._controller: Controller | None = None
+        self.cluster = ClusterNode(environment, config, self)
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)
@@ -135,7 +158,9 @@ class Broker:
         self.partitions.on_resigned = self.queues.partition_resigned
         # Of the machines that other nodes may run at times: they outlive their hosts.
         self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
-        self._running: list[asyncio.Task[None]] = []
+        self._running: set[asyncio.Task[None]] = set()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._node: NodeFile
         self._producer_ids = iter(range(0))
         self.started_at = Timestamp(0)
         self._stopping = False
@@ -148,8 +173,9 @@ class Broker:
         await self._open()
         try:
             async with owned_tasks() as tasks:
+                self._tasks = tasks
                 await self.transactions.start(tasks)
-                self._start_upkeep(tasks)
+                self._start_upkeep()
                 try:
                     yield self
                 finally:
@@ -158,13 +184,14 @@ class Broker:
                     self.backups.stop()
                     self.transactions.stop()
                     self.queues.stop()
-                    for task in self._running:
+                    for task in list(self._running):
                         task.cancel()
             await self.queues.finish()
             await self.controller.close()
         finally:
             self.groups.resign()
             self.transactions.resign()
+            await self.cluster.close()
             await self.partitions.close()
 
     def reconfigure(self, config: Config) -> None:
@@ -178,19 +205,29 @@ class Broker:
         self.started_at = self._clock.now()
         await disk.in_background(lambda: disk.make_directory(f"{data_dir}/logs"))
         await self.partitions.room.look()
-        node = await disk.in_background(lambda: claim(disk, self.environment.random, self.config))
-        self._controller = await self._open_controller(node)
-        self.group_configs.attach(self._host, self._image)
-        self._bind_topics(self.metadata)
+        follows = bool(self.config.cluster.seeds)
+        random = self.environment.random
+        node = await disk.in_background(lambda: claim(disk, random, self.config, follows=follows))
+        membership = await self.cluster.open(node)
+        self._controller = await self._open_controller(node, membership)
+        self.group_configs.attach(self._image, self.change_group_config)
+        self.cluster.roles.bind(self.metadata)
         if not self.cluster_id:
             await disk.in_background(self.partitions.refuse_unknown_topics)
-        node = await register(self._host, node, self.environment.random)
+        if membership is None:
+            node = await register(self._host, node, random)
+            self.cluster.roles.take_all(node.directory_id)
+        else:
+            node = msgspec.structs.replace(node, cluster_id=self.cluster_id)
+        self._node = node
+        self.cluster.note_cluster(node)
         await disk.in_background(lambda: store_node(disk, data_dir, node))
-        await self.coordinate_groups()
-        self.transactions.attach(await self._open_transactions())
         registry = await self._open_host(LEDGERS_TOPIC, self.queues.new_registry())
-        await self.group_configs.take_over(self.groups.host.ahead, registry.ahead)
-        await self.groups.take_over_members(registry.ahead)
+        if membership is None:
+            await self.coordinate_groups()
+            self.transactions.attach(await self._open_transactions())
+            await self.group_configs.take_over(self._host, self.groups.host.ahead, registry.ahead)
+            await self.groups.take_over_members(registry.ahead)
         await self.queues.attach(registry)
 
     async def coordinate_groups(self) -> None:
@@ -217,8 +254,16 @@ class Broker:
         await self.transactions.lead(await self._open_transactions())
 
     async def announce(self, addresses: Mapping[str, Address], machine: str) -> None:
-        """Where this node listens, by listener, for clients that ask any node."""
+        """Where this node listens, by listener, for clients that ask any node.
+
+        A node that follows another one joins the cluster with it.
+        """
         cluster = self.config.cluster
+        if self.cluster.elsewhere is not None:
+            await self.cluster.register(addresses, cluster.rack, cluster.machine or machine)
+            self.cluster.roles.take_all(self._node.directory_id)
+            self._start(self.cluster.run_membership())
+            return
         await self._host.submit_or_defer(
             lambda metadata: controller.announce_node(
                 metadata,
@@ -229,46 +274,29 @@ class Broker:
             )
         )
 
-    async def _open_controller(self, node: NodeFile) -> Controller:
-        log = await self._metadata_log()
+    async def _open_controller(self, node: NodeFile, membership: Membership | None) -> Controller:
+        log = await self._metadata_log() if membership is None else membership.log
         controller = Controller(
             log,
             self._clock,
             lambda: Metadata(self.config.topics.settings, self.config.topics.partitions_max),
             self._apply_committed,
-            self._on_image_replaced,
+            self.cluster.roles.replace,
             self._tell_groups,
         )
         try:
-            if node.quorum != LOCAL:  # whoever may not lead takes the term from nobody
-                check(await controller.look(), node)
-            with self._naming_damage(METADATA_TOPIC):
-                await controller.open()
+            if membership is not None:
+                await controller.open_as_follower()
+            else:
+                if node.quorum != LOCAL:  # whoever may not lead takes the term from nobody
+                    check(await controller.look(), node)
+                with self._naming_damage(METADATA_TOPIC):
+                    await controller.open()
             check(controller.image.current, node)
         except GoQueueError:
             await log.close()
             raise
         return controller
-
-    def _bind_topics(self, metadata: Metadata) -> None:
-        """Not to the image itself: threads of the disk ask, too, and so does whoever applies."""
-        self.partitions.role_of = partial(self._role_of, metadata)
-        self.partitions.topic_exists = metadata.has_id
-        self.partitions.topic_was_deleted = metadata.deleted.__contains__
-
-    def _on_image_replaced(self, before: Metadata, after: Metadata) -> None:
-        """A snapshot took its place: the partitions get to know what has changed."""
-        self._bind_topics(after)
-        for topic in before.topics.values():
-            if not after.has_id(topic.topic_id):
-                self.partitions.abandon(topic)
-                continue
-            if after.topic_by_id(topic.topic_id).settings != topic.settings:
-                self.partitions.apply_settings(after.topic_by_id(topic.topic_id))
-            states = before.partitions.of(topic.topic_id)
-            for index, state in enumerate(states):
-                if after.partition(topic.topic_id, index) != state:
-                    self._change_role(after, topic.topic_id, index)
 
     async def _metadata_log(self) -> ConsensusLog:
         quorum = parse_quorum(self.config.cluster.quorum)
@@ -308,7 +336,7 @@ class Broker:
                 " what is lost and keeps the damaged files"
             ) from error
 
-    def _start_upkeep(self, tasks: asyncio.TaskGroup) -> None:
+    def _start_upkeep(self) -> None:
         deleted, topics = list(self.metadata.deleted), partial(self.topics, internal=True)
         for work in (
             self._host.run(),
@@ -326,13 +354,24 @@ class Broker:
             self._finish_deletions(deleted),
             self._watch_clock(),
         ):
-            self._running.append(tasks.create_task(work))
+            self._start(work)
+        for work in self.cluster.upkeep():
+            self._start(work)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Until it ends, or the broker stops; not before the broker runs."""
+        if self._tasks is None:
+            work.close()
+            return
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     async def _finish_deletions(self, deleted: list[TopicId]) -> None:
         in_background = self._disk.in_background
         try:
             if await in_background(lambda: self.partitions.finish_deletions(deleted)):
-                self._host.defer(lambda metadata: self._decide_removed(metadata, deleted))
+                self._note_data_removed(deleted)
             await in_background(self.partitions.report_orphans)
             await self.backups.remove_all()
         except GoQueueError as error:
@@ -358,14 +397,15 @@ class Broker:
                 before = offset  # it is being made up for
 
     def hosts(self) -> Sequence[MachineHost[Any]]:
-        """Of all machines."""
-        return (self._host, self.groups.host, self.transactions.host, *self.queues.hosts)
+        """Of all machines that this node runs."""
+        coordinators: list[MachineHost[Any]] = (
+            [self.groups.host] if self.groups.is_coordinating else []
+        )
+        if self.transactions.is_coordinating:
+            coordinators.append(self.transactions.host)
+        return (self._host, *coordinators, *self.queues.hosts)
 
     # --- topics -----------------------------------------------------------------------------------
-
-    @property
-    def node_id(self) -> NodeId:
-        return NodeId(self.config.node_id)
 
     @property
     def controller(self) -> Controller:
@@ -423,6 +463,16 @@ class Broker:
             raise PolicyViolation(f"{name!r}: names that start with __ are the broker's own")
         count = self.config.topics.partitions if partitions is None else partitions
         topic_id = TopicId(UUID(bytes=self.environment.random.bytes(16), version=4))
+        elsewhere = self.cluster.elsewhere
+        if elsewhere is not None and not validate_only:
+            return await elsewhere.create_topic(
+                checked,
+                partitions=partitions,
+                settings=settings,
+                may_look_alike=may_look_alike,
+                replication_factor=replication_factor,
+                assignments=assignments,
+            )
 
         def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
             is_new = metadata.find(checked) is None
@@ -444,7 +494,7 @@ class Broker:
             )
 
         if validate_only:
-            return await self._host.read(lambda metadata: decide(metadata).reply)
+            return await self._validate(decide)
         topic = await self._change(decide)
         await self._tell_groups()
         _log.info("topic created", topic=name, partitions=count, settings=settings or {})
@@ -476,7 +526,9 @@ class Broker:
             return controller.add_partitions(metadata, name, count, assignments)
 
         if validate_only:
-            return await self._host.read(lambda metadata: decide(metadata).reply)
+            return await self._validate(decide)
+        if self.cluster.elsewhere is not None:
+            return await self.cluster.elsewhere.add_partitions(name, count, assignments)
         topic = await self._change(decide)
         await self._tell_groups()
         _log.info("partitions added", topic=name, partitions=count)
@@ -496,7 +548,9 @@ class Broker:
             return controller.change_settings(metadata, name, changes, replace=replace)
 
         if validate_only:
-            return await self._host.read(lambda metadata: decide(metadata).reply)
+            return await self._validate(decide)
+        if self.cluster.elsewhere is not None:
+            return await self.cluster.elsewhere.change_settings(name, changes, replace=replace)
         topic = await self._change(decide)
         self.queues.retry_dead_letters()
         _log.info("settings changed", topic=name, settings=topic.overrides)
@@ -505,15 +559,28 @@ class Broker:
     async def delete_topic(self, name: str) -> Topic:
         """Gone for clients when this returns; the files go in the background."""
         refuse_internal(name)
+        if self.cluster.elsewhere is not None:
+            return await self.cluster.elsewhere.delete_topic(name)
         topic = await self._change(lambda metadata: controller.delete_topic(metadata, name))
         await self.groups.topics_deleted((topic.name,))
         await self._tell_groups()
-        if await self.partitions.delete(topic):
-            self._note_data_removed(topic.topic_id)
+        await self._delete_data(topic)
         _log.info("topic deleted", topic=name)
         return topic
 
-    async def _change(self, decide: Callable[[Metadata], Decision[MetadataRecord, Topic]]) -> Topic:
+    async def _delete_data(self, topic: Topic) -> None:
+        if await self.partitions.delete(topic):
+            self._note_data_removed([topic.topic_id])
+
+    async def _validate(
+        self, decide: Callable[[Metadata], Decision[MetadataRecord, Topic]]
+    ) -> Topic:
+        """What would be decided; raises what it would be refused with."""
+        if self.cluster.elsewhere is not None:
+            return decide(self.metadata).reply
+        return await self._host.read(lambda metadata: decide(metadata).reply)
+
+    async def _change(self, decide: DecideTopic) -> Topic:
         """As the host's `submit`; it shows when this returns."""
         topic = await self._host.submit(decide)
         self._image.catch_up()
@@ -524,44 +591,67 @@ class Broker:
 
         Once a deletion shows, the topic's name may be taken again.
         """
+        roles, grown = self.cluster.roles, 0
         if isinstance(record, TopicDeleted):
             topic = metadata.topic_by_id(record.topic_id)
-            self.partitions.abandon(topic)
+            roles.forget(topic)
             self.queues.topic_deleted(topic.name)
+            if self.cluster.elsewhere is not None:  # else the verb does
+                self._start(self._delete_data(topic))
+        elif isinstance(record, PartitionsAdded):
+            grown = metadata.topic_by_id(record.topic_id).partitions
         metadata.apply(record)
         if isinstance(record, SettingsChanged):
             self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))
         elif isinstance(record, PartitionChanged):
             if record.partition == 0:  # the default of min.insync.replicas goes with its replicas
                 self.partitions.apply_settings(metadata.topic_by_id(record.topic_id))
-            self._change_role(metadata, record.topic_id, record.partition)
+            roles.change(metadata, record.topic_id, record.partition)
+        elif isinstance(record, TopicCreated | PartitionsAdded):
+            roles.take_of(metadata, [metadata.topic_by_id(record.topic_id)], grown)
 
-    def _note_data_removed(self, topic_id: TopicId) -> None:
+    def _note_data_removed(self, topic_ids: Sequence[TopicId]) -> None:
+        if self.cluster.elsewhere is not None:
+            self._start(_try(self.cluster.elsewhere.note_data_removed(topic_ids)))
+            return
         with contextlib.suppress(GoQueueError):  # noted after the next start
-            self._host.defer(lambda metadata: self._decide_removed(metadata, [topic_id]))
+            self._host.defer(
+                lambda metadata: controller.note_data_removed(
+                    metadata, self.cluster.node_id, topic_ids
+                )
+            )
 
-    def _decide_removed(
-        self, metadata: Metadata, topic_ids: Sequence[TopicId]
-    ) -> Decision[MetadataRecord, None]:
-        return controller.note_data_removed(metadata, NodeId(self.config.node_id), topic_ids)
+    async def note_data_removed(self, node_id: NodeId, topic_ids: Sequence[TopicId]) -> None:
+        """The node has no data of the topics, which are deleted, any more."""
+        await self._host.submit(
+            lambda metadata: controller.note_data_removed(metadata, node_id, topic_ids)
+        )
 
     async def _tell_groups(self) -> None:
-        await self.groups.topics_changed(self.metadata.topics.values())
+        if self.groups.is_coordinating:
+            await self.groups.topics_changed(self.metadata.topics.values())
         self.queues.retry_dead_letters()
+
+    async def change_group_config(
+        self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Mapping[str, str]
+    ) -> None:
+        """Settings of a group; `if_set` are those of `changes` that differ if one was set."""
+        if self.cluster.elsewhere is not None:
+            await self.cluster.elsewhere.change_group_config(group_id, changes, if_set)
+            return
+        await self._host.submit(
+            lambda metadata: controller.change_group_config(metadata, group_id, changes, if_set)
+        )
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def _role_of(self, metadata: Metadata, topic_id: TopicId | None, index: int) -> Role | None:
-        """None: this node has the only replica, and always had.  Its logs need not note epochs."""
-        node_id = NodeId(self.config.node_id)
-        state = None if topic_id is None else metadata.partitions.find(topic_id, index)
-        if state is None or (state.replicas == (node_id,) and not state.partition_epoch):
-            return None
-        return role_of(state, node_id)
-
-    def _change_role(self, metadata: Metadata, topic_id: TopicId, index: int) -> None:
-        role = metadata.role(NodeId(self.config.node_id), topic_id, index)
-        _ = self.partitions.change_role(metadata.topic_by_id(topic_id), index, role)
+    async def alter_partition(
+        self, node_id: NodeId, node_epoch: NodeEpoch, change: IsrChange
+    ) -> PartitionState:
+        """The leader on that node proposes who is in sync."""
+        return await self.change_partition(
+            lambda metadata: controller.alter_partition(metadata, node_id, node_epoch, change)
+        )
 
     async def change_partition(
         self, decide: Callable[[Metadata], Decision[MetadataRecord, PartitionState]]
@@ -572,17 +662,22 @@ class Broker:
         return state
 
     async def partition(self, topic: str, index: int) -> Partition:
-        return await self.partitions.get(self.metadata.topic(topic), index)
+        """Raises `NotLeader` when another node leads it."""
+        partition = await self.partitions.get(self.metadata.topic(topic), index)
+        partition.check_leader()
+        return partition
 
     # --- coordinators -----------------------------------------------------------------------------
 
     def group_coordinator(self, group_id: str) -> NodeId:
         """The node that coordinates the group."""
-        return self.node_id
+        return self._voter()
 
     def transaction_coordinator(self, transactional_id: str) -> NodeId:
-        """The node that coordinates the transactions of this id."""
-        return self.node_id
+        return self._voter()
+
+    def _voter(self) -> NodeId:
+        return self.cluster.voter
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -605,7 +700,6 @@ class Broker:
 
     async def delete_records(self, partition: Partition, before: Offset) -> Offset:
         """Delete what lies before the offset (-1: everything readable); gives the new start."""
-        partition.check_leader()
         await partition.flush()
         log = partition.log
         target = log.high_watermark if before == -1 else before
@@ -628,6 +722,8 @@ class Broker:
 
     async def reserve_producer_ids(self, count: int) -> int:
         """The first of so many ids."""
+        if self.cluster.elsewhere is not None:
+            return await self.cluster.elsewhere.reserve_producer_ids(count)
         return await self._host.submit(
             lambda metadata: controller.reserve_producer_ids(metadata, count)
         )
@@ -637,7 +733,6 @@ class Broker:
     async def latest_offset(self, partition: Partition, *, committed_only: bool) -> TimedOffset:
         """The offset of the next record a reader will see."""
         await partition.flush_visible()
-        partition.check_watermark()
         limit = partition.read_limit(committed_only=committed_only)
         return TimedOffset(limit, NO_TIMESTAMP, partition.log.epochs.latest)
 
@@ -650,18 +745,20 @@ class Broker:
     ) -> TimedOffset | None:
         await partition.flush_visible()
         limit = partition.read_limit(committed_only=committed_only)
-        found = await partition.offset_for_time(timestamp, limit)
-        if found is None:
-            partition.check_watermark()
-        return found
+        return await partition.offset_for_time(timestamp, limit)
 
     async def newest_record(
         self, partition: Partition, *, committed_only: bool
     ) -> TimedOffset | None:
         await partition.flush_visible()
-        partition.check_watermark()
         limit = partition.read_limit(committed_only=committed_only)
         return await partition.newest_record(limit)
+
+
+async def _try(work: Awaitable[None]) -> None:
+    """What fails now is done after the next start."""
+    with contextlib.suppress(GoQueueError):
+        await work
 
 
 NO_OFFSET: Final = TimedOffset(Offset(-1), NO_TIMESTAMP, NO_EPOCH)

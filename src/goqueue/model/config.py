@@ -173,6 +173,17 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory. `etcd://HOST:PORT,HOST:PORT`: in etcd, for a node whose metadata must outlive its
     disk; `etcds://` over TLS. A path is the prefix of all keys (`/goqueue`): one for each cluster.
     A data directory stays with what it was first started with. See docs/guides/quorum.md."""
+    listen: str = ""
+    """Address of the listener for the other nodes of the cluster, HOST:PORT. Empty: this broker is
+    alone. Off loopback it demands a `secret_file`."""
+    advertised: str = ""
+    """Address by which other nodes reach that listener, when it differs from `listen`."""
+    seeds: list[str] = []
+    """Addresses (HOST:PORT) of cluster listeners: this node joins the cluster that it finds there,
+    and follows its metadata. Empty: this node keeps the metadata itself, see `quorum`."""
+    secret_file: str = ""
+    """File with the secret that all nodes of the cluster share, at least 16 bytes (`openssl rand
+    -hex 32` makes one). Nobody without it may connect to the cluster listener."""
     rack: str = ""
     """Where this node stands: a rack, a room, a zone. Replicas are put in different ones."""
     machine: str = ""
@@ -318,10 +329,7 @@ def problems_of(config: Config) -> list[str]:
     for name, value in msgspec.structs.asdict(config.storage).items():
         if isinstance(value, int) and value < 0:
             found.append(f"storage.{name}: must not be negative")
-    try:
-        parse_quorum(config.cluster.quorum)
-    except InvalidSetting as error:
-        found.append(f"cluster.quorum: {error}")
+    found.extend(_cluster_problems(config.cluster))
     if config.node_id < 0:
         found.append("node_id: must not be negative")
     if config.drain_ms < 0:
@@ -336,6 +344,34 @@ def problems_of(config: Config) -> list[str]:
 _ORIGIN: Final = re.compile(r"https?://[^/\s*?#@]+")
 _HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
 _ROOT_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+
+
+def _cluster_problems(cluster: ClusterConfig) -> Iterator[str]:
+    try:
+        quorum = parse_quorum(cluster.quorum)
+        if cluster.seeds and quorum is not None:
+            yield "cluster.seeds: nodes on etcd find each other there; leave the seeds out"
+    except InvalidSetting as error:
+        yield f"cluster.quorum: {error}"
+    addresses = [("seeds", seed) for seed in cluster.seeds]
+    for name, text in (
+        ("listen", cluster.listen),
+        ("advertised", cluster.advertised),
+        *addresses,
+    ):
+        try:
+            address = parse_address(text) if text else None
+        except InvalidSetting as error:
+            yield f"cluster.{name}: {error}"
+            continue
+        is_open = address is not None and not is_loopback(address.host)
+        if name == "listen" and is_open and not cluster.secret_file:
+            yield (
+                f"cluster.listen: {text} can be reached from other machines: give all nodes a"
+                " shared secret (cluster.secret_file), or listen on 127.0.0.1"
+            )
+    if cluster.seeds and not cluster.listen:
+        yield "cluster.seeds: a node of a cluster listens for the others, too: set cluster.listen"
 
 
 def _http_problems(http: HttpConfig) -> Iterator[str]:

@@ -44,6 +44,9 @@ def _internal_logs(broker: Broker) -> str | None:
 def _controller(broker: Broker) -> str | None:
     if broker.controller.is_leading or broker.partitions.read_only():
         return None
+    if broker.cluster.elsewhere is not None:
+        is_heard = broker.cluster.is_heard
+        return None if is_heard else "the node that keeps the metadata does not hear this one"
     return f"topics cannot be created or changed: {broker.controller.journal.failed}"
 
 

@@ -21,6 +21,8 @@ from goqueue.runtime import Environment, real_environment
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.server.checks import add_checks
+from goqueue.server.cluster.listener import ClusterListener
+from goqueue.server.cluster.node import cluster_listener
 from goqueue.server.http.asgi.listener import HttpListener
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
@@ -40,7 +42,12 @@ class Node:
     """A running server."""
 
     def __init__(
-        self, broker: Broker, kafka: KafkaListener, http: HttpListener, server_log: ServerLog
+        self,
+        broker: Broker,
+        kafka: KafkaListener,
+        http: HttpListener,
+        cluster: ClusterListener | None,
+        server_log: ServerLog,
     ) -> None:
         self.broker = broker
         self._kafka = kafka
@@ -48,9 +55,11 @@ class Node:
         self._server_log = server_log
         self.kafka: Address = kafka.address
         self.http: Address = http.address
+        self.cluster: Address | None = None if cluster is None else cluster.address
 
     def ready_line(self) -> str:
-        return f"GoQueue is ready: kafka={self.kafka} http=http://{self.http}"
+        line = f"GoQueue is ready: kafka={self.kafka} http=http://{self.http}"
+        return line if self.cluster is None else f"{line} cluster={self.cluster}"
 
     @property
     def connections(self) -> dict[str, int]:
@@ -102,21 +111,23 @@ async def running_node(
             _tell_opened(broker, started)
             kafka = KafkaListener(broker, config.kafka, metrics, server_log)
             http = HttpListener(broker, config.http, metrics, server_log=server_log)
+            cluster = cluster_listener(broker, metrics, server_log)
+            listeners = [each for each in (cluster, kafka, http) if each is not None]
             try:
                 add_checks(http.health, broker)
-                await kafka.start(tasks)
-                await http.start(tasks)
+                for listener in listeners:
+                    await listener.start(tasks)
                 kafka.http_address = http.address
-                await broker.announce(_addresses(config, kafka, http), platform.node())
+                await broker.announce(_addresses(config, kafka, http, cluster), platform.node())
                 http.ready = True
-                node = Node(broker, kafka, http, server_log)
+                node = Node(broker, kafka, http, cluster, server_log)
                 _log.info("ready", kafka=str(node.kafka), http=str(node.http), **_since(started))
                 yield node
             finally:
                 stopping = time.monotonic()
                 http.ready = False
                 seconds = broker.config.shutdown_seconds
-                await asyncio.gather(kafka.stop(seconds), http.stop(seconds))
+                await asyncio.gather(*(listener.stop(seconds) for listener in listeners))
     finally:
         environment.disk.close()  # waits for its threads: nobody may write before they are done
         lock.release()
@@ -124,15 +135,19 @@ async def running_node(
             _log.info("stopped", is_clean=broker.partitions.closed_cleanly, **_since(stopping))
 
 
-def _addresses(config: Config, kafka: KafkaListener, http: HttpListener) -> dict[str, Address]:
-    """As clients are told to connect, by listener."""
-    return {
-        name: parse_address(advertised) if advertised else listener
-        for name, advertised, listener in (
-            ("kafka", config.kafka.advertised, kafka.address),
-            ("http", config.http.advertised, http.address),
-        )
-    }
+def _addresses(
+    config: Config, kafka: KafkaListener, http: HttpListener, cluster: ClusterListener | None
+) -> dict[str, Address]:
+    """As clients and other nodes are told to connect, by listener."""
+    found = {"kafka": _advertised(config.kafka.advertised, kafka.address)}
+    found["http"] = _advertised(config.http.advertised, http.address)
+    if cluster is not None:
+        found["cluster"] = _advertised(config.cluster.advertised, cluster.address)
+    return found
+
+
+def _advertised(advertised: str, listened_on: Address) -> Address:
+    return parse_address(advertised) if advertised else listened_on
 
 
 def _tell_start(config: Config) -> None:

@@ -138,6 +138,8 @@ class RegisterNode(NodeRequest[NodeAccepted], frozen=True):
     directory_id: str
     incarnation: int
     addresses: dict[str, str]  # HOST:PORT by listener: kafka, http, cluster
+    rack: str = ""
+    machine: str = ""
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):

@@ -93,7 +93,7 @@ class ControllerService:
         return HeartbeatReply(self.sessions.beat(node_id, epoch, request.applied))
 
     async def _forward(self, node_id: NodeId, request: Forward) -> Forwarded:
-        return await carry_out(self._broker, request)
+        return await carry_out(self._broker, node_id, request)
 
     def _check_leading(self) -> Controller:
         controller = self._broker.controller
@@ -132,6 +132,8 @@ def _register(metadata: Metadata, request: RegisterNode) -> Decision[MetadataRec
         directory_id=request.directory_id,
         incarnation=request.incarnation,
         addresses={name: parse_address(text) for name, text in request.addresses.items()},
+        rack=request.rack,
+        machine=request.machine,
     )
     if known is not None and asked == _registration_of(known):
         return Decision((), known)
@@ -144,6 +146,8 @@ def _registration_of(node: Node) -> Registration:
         directory_id=node.directory_id,
         incarnation=node.incarnation,
         addresses=node.addresses,
+        rack=node.rack,
+        machine=node.machine,
     )
 
 

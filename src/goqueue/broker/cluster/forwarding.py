@@ -6,7 +6,7 @@ A verb that was sent and not answered may have been carried out: `Uncertain` say
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -15,8 +15,10 @@ from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.metadata.controller import Controller
 from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.consensus import Index
+from goqueue.cluster.controller import IsrChange
+from goqueue.cluster.metadata import PartitionState
 from goqueue.model.errors import Fenced, InvalidRequest, TimedOut
-from goqueue.model.ids import TopicId
+from goqueue.model.ids import GroupId, NodeEpoch, NodeId, TopicId
 from goqueue.wire.node_messages import Forward, Forwarded
 
 FORWARD_SECONDS: Final = 10.0
@@ -34,11 +36,14 @@ class CreateTopic(Verb, frozen=True, tag="create_topic"):
     partitions: int | None
     settings: dict[str, str]
     may_look_alike: bool
+    replication_factor: int | None = None
+    assignments: list[list[NodeId]] | None = None
 
 
 class AddPartitions(Verb, frozen=True, tag="add_partitions"):
     name: str
     count: int
+    assignments: list[list[NodeId]] | None = None
 
 
 class ChangeSettings(Verb, frozen=True, tag="change_settings"):
@@ -55,7 +60,35 @@ class ReserveProducerIds(Verb, frozen=True, tag="reserve_producer_ids"):
     count: int
 
 
-AnyVerb = CreateTopic | AddPartitions | ChangeSettings | DeleteTopic | ReserveProducerIds
+class ChangeGroupConfig(Verb, frozen=True, tag="change_group_config"):
+    group_id: GroupId
+    changes: dict[str, str | None]
+    if_set: dict[str, str]
+
+
+class AlterPartition(Verb, frozen=True, tag="alter_partition"):
+    """Of the leader that sends it."""
+
+    node_epoch: NodeEpoch
+    change: IsrChange
+
+
+class NoteDataRemoved(Verb, frozen=True, tag="note_data_removed"):
+    """Of the node that sends it."""
+
+    topic_ids: list[TopicId]
+
+
+AnyVerb = (
+    CreateTopic
+    | AddPartitions
+    | ChangeSettings
+    | DeleteTopic
+    | ReserveProducerIds
+    | ChangeGroupConfig
+    | AlterPartition
+    | NoteDataRemoved
+)
 
 _decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
 
@@ -77,12 +110,23 @@ class Forwarding:
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
         may_look_alike: bool = False,
+        replication_factor: int | None = None,
+        assignments: Sequence[Sequence[NodeId]] | None = None,
     ) -> Topic:
-        verb = CreateTopic(name, partitions, dict(settings or {}), may_look_alike)
+        verb = CreateTopic(
+            name,
+            partitions,
+            dict(settings or {}),
+            may_look_alike,
+            replication_factor,
+            _lists(assignments),
+        )
         return self._metadata.topic_by_id(TopicId(await self._send(verb, TopicId)))
 
-    async def add_partitions(self, name: str, count: int) -> Topic:
-        topic_id = await self._send(AddPartitions(name, count), TopicId)
+    async def add_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[NodeId]] | None = None
+    ) -> Topic:
+        topic_id = await self._send(AddPartitions(name, count, _lists(assignments)), TopicId)
         return self._metadata.topic_by_id(topic_id)
 
     async def change_settings(
@@ -91,12 +135,25 @@ class Forwarding:
         verb = ChangeSettings(name, dict(changes), replace)
         return self._metadata.topic_by_id(await self._send(verb, TopicId))
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str) -> Topic:
+        topic = self._metadata.topic(name)
         await self._send(DeleteTopic(name), TopicId)
+        return topic
 
     async def reserve_producer_ids(self, count: int) -> int:
         """The first of so many."""
         return await self._send(ReserveProducerIds(count), int)
+
+    async def change_group_config(
+        self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Mapping[str, str]
+    ) -> None:
+        await self._send(ChangeGroupConfig(group_id, dict(changes), dict(if_set)), type(None))
+
+    async def alter_partition(self, node_epoch: NodeEpoch, change: IsrChange) -> PartitionState:
+        return await self._send(AlterPartition(node_epoch, change), PartitionState)
+
+    async def note_data_removed(self, topic_ids: Sequence[TopicId]) -> None:
+        await self._send(NoteDataRemoved(list(topic_ids)), type(None))
 
     @property
     def _metadata(self) -> Metadata:
@@ -112,6 +169,10 @@ class Forwarding:
         except TimeoutError as error:
             raise TimedOut(f"{name} was carried out, and does not show at this node yet") from error
         return msgspec.msgpack.decode(answer.reply, type=reply_type)
+
+
+def _lists(assignments: Sequence[Sequence[NodeId]] | None) -> list[list[NodeId]] | None:
+    return None if assignments is None else [list(each) for each in assignments]
 
 
 # --- the controller -------------------------------------------------------------------------------
@@ -130,9 +191,13 @@ class Decider(Protocol):
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
         may_look_alike: bool = False,
+        replication_factor: int | None = None,
+        assignments: Sequence[Sequence[NodeId]] | None = None,
     ) -> Topic: ...
 
-    async def add_partitions(self, name: str, count: int) -> Topic: ...
+    async def add_partitions(
+        self, name: str, count: int, *, assignments: Sequence[Sequence[NodeId]] | None = None
+    ) -> Topic: ...
 
     async def change_settings(
         self, name: str, changes: Mapping[str, str | None], *, replace: bool = False
@@ -142,8 +207,18 @@ class Decider(Protocol):
 
     async def reserve_producer_ids(self, count: int) -> int: ...
 
+    async def change_group_config(
+        self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Mapping[str, str]
+    ) -> None: ...
 
-async def carry_out(broker: Decider, request: Forward) -> Forwarded:
+    async def alter_partition(
+        self, node_id: NodeId, node_epoch: NodeEpoch, change: IsrChange
+    ) -> PartitionState: ...
+
+    async def note_data_removed(self, node_id: NodeId, topic_ids: Sequence[TopicId]) -> None: ...
+
+
+async def carry_out(broker: Decider, node_id: NodeId, request: Forward) -> Forwarded:
     """Decide here, or refuse: nothing is passed on a second time."""
     if not broker.controller.is_leading:
         raise Fenced("this node is not the controller, and passes nothing on")
@@ -151,12 +226,12 @@ async def carry_out(broker: Decider, request: Forward) -> Forwarded:
         verb = _decoder.decode(request.body)
     except msgspec.MsgspecError as error:
         raise InvalidRequest(f"verb {request.verb!r}: {error}") from error
-    reply = await _carry_out(broker, verb)
+    reply = await _carry_out(broker, node_id, verb)
     end = broker.controller.journal.committed_end
     return Forwarded(end, msgspec.Raw(msgspec.msgpack.encode(reply)))
 
 
-async def _carry_out(broker: Decider, verb: AnyVerb) -> Any:
+async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
     match verb:
         case CreateTopic():
             created = await broker.create_topic(
@@ -164,10 +239,13 @@ async def _carry_out(broker: Decider, verb: AnyVerb) -> Any:
                 partitions=verb.partitions,
                 settings=verb.settings,
                 may_look_alike=verb.may_look_alike,
+                replication_factor=verb.replication_factor,
+                assignments=verb.assignments,
             )
             return created.topic_id
         case AddPartitions():
-            return (await broker.add_partitions(verb.name, verb.count)).topic_id
+            grown = await broker.add_partitions(verb.name, verb.count, assignments=verb.assignments)
+            return grown.topic_id
         case ChangeSettings():
             changed = await broker.change_settings(verb.name, verb.changes, replace=verb.replace)
             return changed.topic_id
@@ -175,3 +253,9 @@ async def _carry_out(broker: Decider, verb: AnyVerb) -> Any:
             return (await broker.delete_topic(verb.name)).topic_id
         case ReserveProducerIds():
             return await broker.reserve_producer_ids(verb.count)
+        case ChangeGroupConfig():
+            return await broker.change_group_config(verb.group_id, verb.changes, verb.if_set)
+        case AlterPartition():
+            return await broker.alter_partition(node_id, verb.node_epoch, verb.change)
+        case NoteDataRemoved():
+            return await broker.note_data_removed(node_id, verb.topic_ids)

@@ -22,7 +22,7 @@ from goqueue.model.errors import (
     WrongCluster,
     WrongDataDirectory,
 )
-from goqueue.model.ids import NodeEpoch
+from goqueue.model.ids import NodeEpoch, NodeId
 from goqueue.runtime import Environment
 from goqueue.wire.node_messages import (
     NodeAccepted,
@@ -54,23 +54,34 @@ class Membership:
 
         self._clock = environment.clock
         self._node = node
-        self._addresses: dict[str, str] = {}
+        self._registration: RegisterNode | None = None
         self._epoch = NodeEpoch(0)
         self._questions = controller()
         self._heartbeats = controller()
         self.log = RemoteLog(self._questions, controller(), environment.clock)
         self.is_heard = False  # by the controller, at the last heartbeat
 
+    @property
+    def voter(self) -> NodeId | None:
+        """The node that is followed, once it has answered."""
+        return self._questions.node_id
+
     async def ask(self, request: NodeRequest[ReplyT], seconds: float) -> ReplyT:
         """See `Peer.ask`; of the controller."""
         return await self._questions.ask(request, seconds)
 
-    async def register(self, addresses: dict[str, str]) -> NodeAccepted:
+    async def register(
+        self, addresses: dict[str, str], rack: str = "", machine: str = ""
+    ) -> NodeAccepted:
         """With the controller; raises as `Peer.ask` does."""
-        self._addresses = addresses
         node = self._node
-        request = RegisterNode(node.node_id, node.directory_id, node.incarnation, addresses)
-        accepted = await self._questions.ask(request, REGISTER_SECONDS)
+        self._registration = RegisterNode(
+            node.node_id, node.directory_id, node.incarnation, addresses, rack, machine
+        )
+        return await self._register(self._registration)
+
+    async def _register(self, registration: RegisterNode) -> NodeAccepted:
+        accepted = await self._questions.ask(registration, REGISTER_SECONDS)
         self._epoch = NodeEpoch(accepted.epoch)
         return accepted
 
@@ -90,8 +101,8 @@ class Membership:
     async def _beat(self, applied: int) -> None:
         heartbeat = NodeHeartbeat(self._node.node_id, self._epoch, applied)
         reply = await self._heartbeats.ask(heartbeat, ANSWER_SECONDS)
-        if not reply.is_registered:
-            await self.register(self._addresses)
+        if not reply.is_registered and self._registration is not None:
+            await self._register(self._registration)
         self.is_heard = True
 
     def close(self) -> None:

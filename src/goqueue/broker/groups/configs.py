@@ -6,17 +6,16 @@
 Settings may be there before the group is: its first member decides which of them count.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from goqueue.broker.image import Image
 from goqueue.broker.machine_host import MachineHost
-from goqueue.cluster import Metadata, MetadataRecord, controller
+from goqueue.cluster import Metadata, controller
 from goqueue.groups import UNSET, GroupMachine, GroupSettings
 from goqueue.model.ids import GroupId
-from goqueue.model.machine import Decision
 from goqueue.queue import QueueRegistry, QueueSettings
 
 _KAFKA_NAMES: Final = {
@@ -40,6 +39,7 @@ _DEFAULTS: Final = QueueSettings()
 _UNSET_QUEUE: Final[dict[str, str | None]] = dict.fromkeys(_QUEUE.values())
 
 Texts = Mapping[str, str]
+Change = Callable[[GroupId, Mapping[str, str | None], Texts], Awaitable[None]]
 _NO_TEXTS: Final[Texts] = {}
 
 
@@ -47,13 +47,14 @@ class GroupConfigs:
     """Made before the metadata is replayed, so that its users can be made too."""
 
     def __init__(self) -> None:
-        self._host: MachineHost[Metadata] | None = None
+        self._change_config: Change | None = None
         self._image: Image[Metadata] | None = None
         self._queue: dict[GroupId, tuple[Texts, QueueSettings]] = {}  # what came of which texts
 
-    def attach(self, host: MachineHost[Metadata], image: Image[Metadata]) -> None:
-        self._host = host
+    def attach(self, image: Image[Metadata], change: Change) -> None:
+        """`change` is the controller's `change_group_config`, wherever that is."""
         self._image = image
+        self._change_config = change
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -91,16 +92,9 @@ class GroupConfigs:
     # --- changing: whoever calls has checked them -------------------------------------------------
 
     async def set_queue_settings(self, group_id: GroupId, settings: QueueSettings) -> None:
-        wanted = {**_UNSET_QUEUE, **_queue_texts(settings)}
-
-        def decide(metadata: Metadata) -> Decision[MetadataRecord, None]:
-            if _DURABILITY in metadata.group_configs.get(group_id, _NO_TEXTS):
-                # a restart must know that it was another one
-                wanted[_DURABILITY] = settings.delivery_durability
-            return controller.change_group_config(metadata, group_id, wanted)
-
-        assert self._host is not None
-        await self._host.submit(decide)
+        # A restart must know that the durability was another one.
+        if_set = {_DURABILITY: settings.delivery_durability}
+        await self._change(group_id, {**_UNSET_QUEUE, **_queue_texts(settings)}, if_set)
 
     async def unset_queue_settings(self, group_id: GroupId) -> None:
         await self._change(group_id, _UNSET_QUEUE)
@@ -108,7 +102,9 @@ class GroupConfigs:
     async def set_consumer_settings(self, group_id: GroupId, settings: GroupSettings) -> None:
         await self._change(group_id, {**dict.fromkeys(_CONSUMER.values()), **_texts_of(settings)})
 
-    async def take_over(self, groups: GroupMachine, queues: QueueRegistry) -> None:
+    async def take_over(
+        self, host: MachineHost[Metadata], groups: GroupMachine, queues: QueueRegistry
+    ) -> None:
         """The settings that the logs of groups and queues kept, when they did; once."""
         found: dict[GroupId, Texts] = {
             group_id: _texts_of(settings)
@@ -118,16 +114,15 @@ class GroupConfigs:
         for group_id, settings in queues.take_former_settings().items():
             if settings != _DEFAULTS:
                 found[group_id] = {**found.get(group_id, _NO_TEXTS), **_queue_texts(settings)}
-        assert self._host is not None
-        await self._host.submit_or_defer(
+        await host.submit_or_defer(
             lambda metadata: controller.take_over_group_configs(metadata, found)
         )
 
-    async def _change(self, group_id: GroupId, changes: Mapping[str, str | None]) -> None:
-        assert self._host is not None
-        await self._host.submit(
-            lambda metadata: controller.change_group_config(metadata, group_id, changes)
-        )
+    async def _change(
+        self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Texts = _NO_TEXTS
+    ) -> None:
+        assert self._change_config is not None, "the broker is not open"
+        await self._change_config(group_id, changes, if_set)
 
     @property
     def _metadata(self) -> Metadata:

@@ -84,6 +84,10 @@ class Groups:
             raise _not_coordinator()
         return self._host
 
+    @property
+    def is_coordinating(self) -> bool:
+        return self._host is not None
+
     # --- classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinRequest) -> Joined:

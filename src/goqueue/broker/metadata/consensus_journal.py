@@ -61,6 +61,7 @@ class ConsensusJournal:
     @property
     def error(self) -> GoQueueError | None:
         """What ended the term, or this node's part in it."""
+        self._advance()  # the callback may come later than whoever waited
         return self._error
 
     @property

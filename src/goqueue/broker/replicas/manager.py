@@ -8,7 +8,8 @@ The queue ledger beside a partition's data is copied once the leader says that t
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -21,8 +22,8 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
 from goqueue.cluster.replication import Follower, Role
-from goqueue.model.errors import GoQueueError, NotLeader
-from goqueue.model.ids import NodeEpoch, NodeId, TopicId, TopicIdPartition
+from goqueue.model.errors import NotLeader, TopicNotFound
+from goqueue.model.ids import NO_EPOCH, Epoch, NodeEpoch, NodeId, TopicId, TopicIdPartition
 from goqueue.runtime import Clock
 
 _log = structlog.get_logger("goqueue.replication")
@@ -53,30 +54,51 @@ class ReplicaManager:
             on_ledger=self._note_ledger,
             limits=limits,
         )
-        self._followed: dict[TopicIdPartition, tuple[Topic, bool]] = {}  # whether uncleanly elected
+        self._followed: dict[TopicIdPartition, tuple[Topic, Epoch]] = {}  # last unclean election
         self._changing: defaultdict[TopicIdPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def change_role(
-        self, topic: Topic, index: int, role: Role, *, is_unclean: bool = False
-    ) -> None:
-        """Return when it is so; what the former role allowed has ended before the first wait.
+    def change_role(
+        self, topic: Topic, index: int, role: Role, *, unclean_epoch: Epoch = NO_EPOCH
+    ) -> asyncio.Future[None]:
+        """What the former role allowed ends before this returns.  Done when the new one is taken.
 
-        Raises what keeps this node from it: a log that cannot be opened or written.
+        `unclean_epoch` is that of the last leader that may have lacked committed records.  The
+        future's error is what keeps this node from it: a log that cannot be opened or written.
         """
-        key = TopicIdPartition(topic.topic_id, index)
         is_done = self._partitions.change_role(topic, index, role)
+        return self._start(self._take(topic, index, role, unclean_epoch, is_done))
+
+    def forget(self, topic: Topic) -> None:
+        """The topic was deleted: nothing of it is copied any more."""
+        for index in range(topic.partitions):
+            if TopicIdPartition(topic.topic_id, index) in self._followed:
+                _ = self._start(self._stop(topic, index))
+
+    async def _take(
+        self,
+        topic: Topic,
+        index: int,
+        role: Role,
+        unclean_epoch: Epoch,
+        is_done: asyncio.Future[None],
+    ) -> None:
+        key = TopicIdPartition(topic.topic_id, index)
         async with self._changing[key]:
-            if self._partitions.bundle(topic, index).role == role and not self._copies(key, role):
+            bundle = self._partitions.used_bundle(topic.name, index)
+            is_current = bundle is not None and bundle.role == role
+            if is_current and not self._copies(key, role):
                 await self._stop(topic, index)
                 if isinstance(role, Follower):
-                    self._followed[key] = (topic, is_unclean)
-                    await self._follow(topic, index, DATA, role, is_unclean=is_unclean)
+                    self._followed[key] = (topic, unclean_epoch)
+                    await self._follow(topic, index, DATA, role, unclean_epoch)
         await is_done
 
     async def close(self) -> None:
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._fetchers.close()
 
     # --- for sessions of followers ----------------------------------------------------------------
@@ -108,19 +130,17 @@ class ReplicaManager:
             await self._fetchers.stop(TopicIdPartition(log_id(topic.topic_id, kind), index))
 
     async def _follow(
-        self, topic: Topic, index: int, kind: str, role: Follower, *, is_unclean: bool
+        self, topic: Topic, index: int, kind: str, role: Follower, unclean_epoch: Epoch
     ) -> None:
         log = await self._partitions.open_log(topic, index, kind)
         key = TopicIdPartition(log_id(topic.topic_id, kind), index)
         if log.role == role and self._fetchers.find(key) is None:
+            # Whoever has records of that epoch or a later one has taken part in it.
+            is_unclean = unclean_epoch > log.log.last_epoch
             self._fetchers.follow(key, log, is_unclean=is_unclean)
 
     def _note_ledger(self, replica: ReplicaLog) -> None:
-        task = asyncio.get_running_loop().create_task(  # rule-ok: `close` ends it
-            self._follow_ledger(replica)
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        _ = self._start(self._follow_ledger(replica))
 
     async def _follow_ledger(self, replica: ReplicaLog) -> None:
         key = replica.key
@@ -128,9 +148,17 @@ class ReplicaManager:
             found = self._followed.get(key)
             if found is None or not replica.is_following:
                 return
-            topic, is_unclean = found
-            role = replica.following.role
-            try:
-                await self._follow(topic, key.partition, LEDGER, role, is_unclean=is_unclean)
-            except GoQueueError as error:
-                _log.error("a ledger is not copied", partition=str(key), problem=str(error))
+            topic, unclean_epoch = found
+            await self._follow(topic, key.partition, LEDGER, replica.following.role, unclean_epoch)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)  # rule-ok: `close` ends it
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, TopicNotFound):
+            _log.error("a replica is not what it should be", problem=str(error))

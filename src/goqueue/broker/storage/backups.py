@@ -16,6 +16,7 @@ server writes nowhere else.  `goqueue backup` takes it from there, verifies it a
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -36,6 +37,7 @@ from goqueue.model.errors import (
     DiskFull,
     GoQueueError,
     InvalidRequest,
+    NotLeader,
     PolicyViolation,
     ShuttingDown,
 )
@@ -175,7 +177,8 @@ class Backups:
             names = await self._disk.in_background(partial(self._disk.list_directory, directory))
             for index in sorted(int(name) for name in names if name.isdigit()):
                 if topic.has_partition(index):
-                    await self._partitions.get(topic, index)
+                    with contextlib.suppress(NotLeader):  # of a replica that was here once
+                        await self._partitions.get(topic, index)
 
     def _moment(self) -> list[LogAt]:
         """No await in here."""

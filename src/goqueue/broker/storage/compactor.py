@@ -11,7 +11,7 @@ from goqueue.log import compaction
 from goqueue.log.compaction import Report
 from goqueue.log.sieve import SupersededOffsets
 from goqueue.model.config import StorageConfig
-from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest
+from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest, NotLeader
 from goqueue.model.ids import Offset
 from goqueue.runtime import Clock, Disk, Environment
 
@@ -48,6 +48,8 @@ class Cleaner:
         for index in range(topic.partitions):
             try:
                 await self.compact(await self._partitions.get(topic, index))
+            except NotLeader:
+                continue  # other nodes have it
             except GoQueueError as error:
                 _log.error(
                     "compaction failed", topic=topic.name, partition=index, problem=str(error)

@@ -139,12 +139,17 @@ class Partitions:
         return self._open.get((topic, index))
 
     async def get(self, topic: Topic, index: int) -> Partition:
-        """The partition, opened and recovered when this is its first use."""
+        """The partition, opened and recovered when this is its first use.
+
+        Raises `NotLeader` when it is not open, and another node leads it.
+        """
         partition = self._open.get((topic.name, index))
         if partition is not None and partition.topic_id == topic.topic_id:
             return partition
+        bundle = self.bundle(topic, index)
+        bundle.check_leader()
         partition = await self.open_log(topic, index, DATA)
-        await self.bundle(topic, index).lead()
+        await bundle.lead()
         return partition
 
     @property
@@ -182,6 +187,10 @@ class Partitions:
         topic.check_partition(index)
         return self._bundle_of(topic.name, topic.topic_id, index)
 
+    def bundles(self) -> list[Bundle]:
+        """Those that somebody asked for, or that this node was told of."""
+        return list(self._bundles.values())
+
     def used_bundle(self, topic: str, index: int) -> Bundle | None:
         """The same by the topic's name; None when nobody asked for it yet."""
         return self._bundles.get((topic, index))
@@ -203,11 +212,16 @@ class Partitions:
         bundle = self.bundle(topic, index)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
-        before = bundle.role
-        if role == before:
+        before, is_open = bundle.role, bundle.find(DATA) is not None
+        if role == before and (is_open or not isinstance(role, Leader)):
             return done
         bundle.change_role(role)
-        if isinstance(role, Leader) and isinstance(before, Leader) and before.epoch == role.epoch:
+        if (
+            is_open
+            and isinstance(role, Leader)
+            and isinstance(before, Leader)
+            and before.epoch == role.epoch
+        ):
             return done  # another ISR
         self.on_resigned(bundle)
         if not isinstance(role, Leader):
@@ -616,7 +630,8 @@ class Partitions:
                     await _guarded("retention", f"{topic.name}-{index}", retain)
 
     async def _retain_at(self, topic: Topic, index: int) -> None:
-        await self.retain(await self.get(topic, index))
+        if self.bundle(topic, index).is_led_here:  # followers do as their leader does
+            await self.retain(await self.get(topic, index))
 
     def _to_look_at(self, topic: Topic) -> list[int]:
         """Blocking.  The partitions that are open, or worth opening for retention's sake."""

@@ -108,9 +108,10 @@ class TransactionCompletion:
             self._stop(end)
 
     def resume(self) -> None:
-        """This node coordinates again: complete what was decided, by whomever."""
-        for transaction in self._log.ahead.prepared:
-            self.complete(transaction)
+        """This node coordinates, or does so again: complete what was decided, by whomever."""
+        if self._log.is_coordinator:
+            for transaction in self._log.ahead.prepared:
+                self.complete(transaction)
 
     def resign(self) -> None:
         """Whoever coordinates now completes what is under way; its callers look for that one."""

@@ -96,7 +96,12 @@ class Transactions:
         self._log.attach(host)
 
     @property
+    def is_coordinating(self) -> bool:
+        return self._log.is_coordinator
+
+    @property
     def host(self) -> MachineHost[TransactionMachine]:
+        """Raises `NotCoordinator` unless this node coordinates transactions."""
         return self._log.host
 
     @property
@@ -111,8 +116,9 @@ class Transactions:
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
         self._participants.start(tasks)
-        await take_over_leftovers(self._log, self._groups, self.acks, self._find_partition)
-        await self._abort_orphans()
+        if self.is_coordinating:
+            await take_over_leftovers(self._log, self._groups, self.acks, self._find_partition)
+            await self._abort_orphans()
         self._completion.start(tasks)
 
     async def _abort_orphans(self) -> None:
@@ -154,6 +160,8 @@ class Transactions:
 
     def stop(self) -> None:
         self._completion.stop()
+        if not self.is_coordinating:
+            return
         try:
             self.host.write_deferred()
         except GoQueueError as error:  # then they are completed once more
@@ -435,7 +443,8 @@ class Transactions:
         """Forget silent producers, and end what no coordinator will ever end."""
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
-            self._look_at_deadlines(self._clock.steady())
+            if self.is_coordinating:
+                self._look_at_deadlines(self._clock.steady())
             now = self._clock.now()
             for partition in partitions:
                 partition.log.producers.expire(now)

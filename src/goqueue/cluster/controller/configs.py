@@ -16,10 +16,12 @@ Changes = Mapping[str, str | None]  # None unsets
 
 
 def change_group_config(
-    metadata: Metadata, group_id: GroupId, changes: Changes
+    metadata: Metadata, group_id: GroupId, changes: Changes, if_set: Mapping[str, str] | None = None
 ) -> Decision[MetadataRecord, None]:
+    """`if_set` goes before `changes`, for what has been set before."""
     before = metadata.group_configs.get(group_id, {})
-    configs = merged(before, changes)
+    again = {name: value for name, value in (if_set or {}).items() if name in before}
+    configs = merged(before, {**changes, **again})
     records = () if configs == before else (ConfigChanged("group", group_id, configs),)
     return Decision(records, None)
 

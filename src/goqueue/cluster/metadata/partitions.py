@@ -87,10 +87,10 @@ def role_of(state: PartitionState, node_id: NodeId) -> Role:
             replicas=state.replicas,
             isr=frozenset(state.isr),
         )
-    if node_id not in state.replicas:
-        return Offline(f"node {node_id} has no replica", epoch)
     if state.leader == NO_LEADER:
         return Offline("no replica that is in sync is there to lead", epoch)
+    if node_id not in state.replicas:
+        return Offline(f"node {state.leader} leads it", epoch, state.leader)
     return Follower(state.leader, epoch)
 
 

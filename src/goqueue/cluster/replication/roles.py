@@ -37,10 +37,11 @@ class Follower(msgspec.Struct, frozen=True):
 
 
 class Offline(msgspec.Struct, frozen=True):
-    """This node has the partition's files, and neither serves nor changes them."""
+    """This node may have the partition's files, and neither serves nor changes them."""
 
     reason: str
     epoch: Epoch
+    leader: NodeId | None = None  # of a partition that other nodes have
 
 
 Role = Leader | Follower | Offline

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from goqueue.broker.cluster.handshake import NONCE_BYTES, Identity, answer_hello, check_proof
 from goqueue.model.config import KafkaConfig
-from goqueue.model.errors import GoQueueError, Unauthorized
+from goqueue.model.errors import Fenced, GoQueueError, Unauthorized
 from goqueue.model.ids import NodeId
 from goqueue.runtime import Environment
 from goqueue.server.kafka.connection import KafkaConnection
@@ -164,7 +164,10 @@ class ClusterListener(FrameListener):
 
     async def _answer(self, node_id: NodeId, request: NodeRequest[Any], slot: ReplySlot) -> None:
         try:
-            slot.fill(encode_done(await self._handlers[request.api](node_id, request)))
+            handler = self._handlers.get(request.api)
+            if handler is None:
+                raise Fenced("this node is not the controller")
+            slot.fill(encode_done(await handler(node_id, request)))
         except GoQueueError as error:
             slot.fill(encode_refusal(error))
         except asyncio.CancelledError:

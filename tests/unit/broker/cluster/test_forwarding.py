@@ -17,6 +17,7 @@ from goqueue.broker.cluster.forwarding import (
     carry_out,
 )
 from goqueue.model.errors import Fenced, InvalidRequest
+from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
 from goqueue.wire.node_messages import Forward
 from tests.unit.broker.brokers import running
@@ -35,11 +36,11 @@ def test_the_controller_carries_verbs_out():
                 ChangeSettings("orders", {"retention.ms": None}, replace=False),
                 ReserveProducerIds(10),
             ]
-            ends = [(await carry_out(broker, forward(verb))).end for verb in verbs]
+            ends = [(await carry_out(broker, NodeId(2), forward(verb))).end for verb in verbs]
             assert ends == sorted(set(ends))  # each is committed when it is answered
             topic = broker.topic("orders")
             assert (topic.partitions, topic.overrides) == (3, {})
-            answer = await carry_out(broker, forward(DeleteTopic("orders")))
+            answer = await carry_out(broker, NodeId(2), forward(DeleteTopic("orders")))
             assert msgspec.msgpack.decode(answer.reply) == str(topic.topic_id)
             assert broker.topics() == []
 
@@ -52,7 +53,9 @@ def test_what_is_no_verb_is_refused(body: Any):
     async def story(world: World) -> None:
         async with running(world.environment("a")) as broker:
             with pytest.raises(InvalidRequest, match="verb 'x'"):
-                await carry_out(broker, Forward("x", msgspec.Raw(msgspec.msgpack.encode(body))))
+                await carry_out(
+                    broker, NodeId(2), Forward("x", msgspec.Raw(msgspec.msgpack.encode(body)))
+                )
 
     with World() as world:
         world.run(story(world))
@@ -62,7 +65,7 @@ def test_a_node_that_is_not_the_controller_passes_nothing_on():
     async def story() -> None:
         follower = SimpleNamespace(controller=SimpleNamespace(is_leading=False))
         with pytest.raises(Fenced, match="passes nothing on"):
-            await carry_out(cast(Decider, follower), forward(DeleteTopic("orders")))
+            await carry_out(cast(Decider, follower), NodeId(2), forward(DeleteTopic("orders")))
 
     with World() as world:
         world.run(story())

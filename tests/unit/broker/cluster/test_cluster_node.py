@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from goqueue.broker.cluster.joined_node import JoinedNode, joined_node
+from goqueue.broker import Broker
 from goqueue.model.errors import (
     DuplicateNodeId,
     GoQueueError,
@@ -18,11 +17,8 @@ from goqueue.model.errors import (
     TopicNotFound,
     Uncertain,
 )
-from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
-from tests.unit.broker.brokers import CONFIG
-from tests.unit.broker.cluster.cluster_hosts import PORT
-from tests.unit.broker.cluster.cluster_world import SECRET, SEEDS, ClusterWorld
+from tests.unit.broker.cluster.cluster_world import ClusterWorld, running_broker
 
 
 @contextmanager
@@ -30,28 +26,31 @@ def cluster(seed: int = 0, *hosts: str) -> Iterator[ClusterWorld]:
     with capture_logs(), World(seed) as world:
         cluster = ClusterWorld(world)
         cluster.start("a", *hosts)
-        world.run_until(lambda: len(cluster.followers) == len(hosts), limit_s=30)
+        world.run_until(lambda: len(cluster.brokers) == 1 + len(hosts), limit_s=30)
         yield cluster
+
+
+def epochs_of(nodes: ClusterWorld) -> dict[int, int]:
+    return {each: node.epoch for each, node in nodes.controller.metadata.nodes.items()}
 
 
 def test_nodes_join_and_follow():
     with cluster(0, "b", "c") as nodes:
-        assert nodes.broker is not None
-        nodes.world.run(nodes.broker.create_topic("orders"))
-        nodes.world.run_until(lambda: nodes.topics_seen == {"b": ["orders"], "c": ["orders"]})
-        seen = nodes.followers["b"].metadata
-        assert seen.cluster_id == nodes.broker.cluster_id
+        nodes.world.run(nodes.controller.create_topic("orders"))
+        nodes.world.run_until(lambda: set(map(tuple, nodes.topics_seen.values())) == {("orders",)})
+        seen = nodes.brokers["b"].metadata
+        assert seen.cluster_id == nodes.controller.cluster_id
         assert sorted(seen.nodes) == [1, 2, 3]
         nodes.world.run_until(lambda: nodes.state_of(2) == nodes.state_of(3) == "active")
-        epochs = {each: node.epoch for each, node in nodes.broker.metadata.nodes.items()}
+        epochs = epochs_of(nodes)
         nodes.world.run_for(5.0)
-        assert {each: node.epoch for each, node in nodes.broker.metadata.nodes.items()} == epochs
+        assert epochs_of(nodes) == epochs
         assert [nodes.state_of(2), nodes.state_of(3)] == ["active", "active"]
 
 
 def test_a_change_asked_for_at_a_follower_is_decided_by_the_controller_and_seen_here():
-    async def story(node: JoinedNode) -> None:
-        verbs = node.verbs
+    async def story(node: Broker) -> None:
+        verbs = node
         topic = await verbs.create_topic("orders", partitions=2, settings={"retention.ms": "5"})
         assert node.metadata.topic("orders") == topic
         assert (topic.partitions, topic.settings.retention_ms) == (2, 5)
@@ -70,9 +69,8 @@ def test_a_change_asked_for_at_a_follower_is_decided_by_the_controller_and_seen_
         assert node.metadata.find("orders") is None
 
     with cluster(0, "b") as nodes:
-        nodes.world.run(story(nodes.followers["b"]))
-        assert nodes.broker is not None
-        assert nodes.broker.topics() == []
+        nodes.world.run(story(nodes.brokers["b"]))
+        assert nodes.controller.topics() == []
 
 
 def test_a_node_that_is_killed_is_fenced_at_once_and_comes_back():
@@ -113,15 +111,15 @@ def test_nodes_that_are_gone_when_the_controller_starts_are_fenced():
 
 def test_without_its_controller_a_follower_shows_what_it_knows_and_changes_nothing():
     with cluster(0, "b") as nodes:
-        node = nodes.followers["b"]
-        nodes.world.run(node.verbs.create_topic("kept"))
+        node = nodes.brokers["b"]
+        nodes.world.run(node.create_topic("kept"))
         nodes.stop("a", power=True)
         with pytest.raises((NodeUnreachable, Uncertain)):
-            nodes.world.run(node.verbs.create_topic("refused"))
+            nodes.world.run(node.create_topic("refused"))
         assert list(node.metadata.topics) == ["kept"]
         nodes.start("a")
-        nodes.world.run_until(lambda: node.membership.is_heard, limit_s=30)
-        nodes.world.run(node.verbs.create_topic("later"))
+        nodes.world.run_until(lambda: node.cluster.is_heard, limit_s=30)
+        nodes.world.run(node.create_topic("later"))
         assert (
             sorted(node.metadata.topics)[-2:] == ["kept", "later"]
             or "refused" in node.metadata.topics
@@ -134,15 +132,11 @@ def test_the_later_of_two_processes_with_one_number_goes_on():
 
     async def second(nodes: ClusterWorld) -> None:
         environment = nodes.world.environment("d")
-        for name in nodes.world.disk("b").list_directory("/data"):
-            content = nodes.world.disk("b").read_file(f"/data/{name}")
-            assert content is not None
-            environment.disk.make_directory("/data")
-            environment.disk.replace_file(f"/data/{name}", content)
-        config = msgspec.structs.replace(CONFIG, node_id=NodeId(2))
-        async with joined_node(
-            environment, config, seeds=SEEDS, secret=SECRET, addresses={"cluster": f"d:{PORT}"}
-        ):
+        content = nodes.world.disk("b").read_file("/data/node.meta")
+        assert content is not None
+        environment.disk.make_directory("/data")
+        environment.disk.replace_file("/data/node.meta", content)
+        async with running_broker(environment, 2, "d"):
             await until(lambda: "b" in nodes.problems)
 
     with cluster(0, "b") as nodes:
@@ -154,10 +148,7 @@ def test_a_node_with_another_disk_and_the_same_number_takes_its_place():
     """It holds nothing that nobody else has: see `cluster.controller.registration`."""
 
     async def second(nodes: ClusterWorld) -> None:
-        config = msgspec.structs.replace(CONFIG, node_id=NodeId(2))
-        async with joined_node(
-            nodes.world.environment("d"), config, seeds=SEEDS, secret=SECRET, addresses={}
-        ):
+        async with running_broker(nodes.world.environment("d"), 2, "d"):
             await until(lambda: "b" in nodes.problems)
 
     with cluster(0, "b") as nodes:
@@ -167,10 +158,8 @@ def test_a_node_with_another_disk_and_the_same_number_takes_its_place():
 
 def test_a_node_with_another_secret_does_not_start():
     async def stranger(nodes: ClusterWorld) -> None:
-        config = msgspec.structs.replace(CONFIG, node_id=NodeId(4))
-        async with joined_node(
-            nodes.world.environment("d"), config, seeds=SEEDS, secret=b"guess", addresses={}
-        ):
+        guess = b"a guess at the secret"
+        async with running_broker(nodes.world.environment("d"), 4, "d", guess):
             raise AssertionError("let in")
 
     with cluster() as nodes, pytest.raises(GoQueueError, match="different secrets"):
@@ -183,10 +172,10 @@ def test_followers_agree_with_the_controller_whatever_breaks(seed: int):
     async def make(host: str, done: list[str], undone: list[str]) -> None:
         for number in range(12):
             name = f"{host}{number}"
-            node = nodes.followers.get(host)
+            node = nodes.brokers.get(host)
             try:
                 if node is not None:
-                    await node.verbs.create_topic(name, partitions=1)
+                    await node.create_topic(name, partitions=1)
                     done.append(name)
             except NodeUnreachable:
                 undone.append(name)
@@ -226,9 +215,9 @@ def test_followers_agree_with_the_controller_whatever_breaks(seed: int):
         nodes.world.run(story())
 
         def agree() -> bool:
-            if nodes.broker is None or len(nodes.followers) < 2:
+            if len(nodes.brokers) < 3:
                 return False
-            names = sorted(topic.name for topic in nodes.broker.topics())
+            names = sorted(topic.name for topic in nodes.controller.topics())
             return all(seen == names for seen in nodes.topics_seen.values())
 
         nodes.world.run_until(agree, limit_s=60)

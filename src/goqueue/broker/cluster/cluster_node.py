@@ -1,0 +1,201 @@
+"""This node among the others of its cluster: whom it follows, whom it asks, what it copies.
+
+alone      no `cluster.listen`: nobody reaches it, and it asks nobody
+voter      has the metadata; the others follow it and register with it (`ControllerService`)
+follower   follows the voter's metadata (`Membership`); what only the voter decides is passed on
+           (`Forwarding`)
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from goqueue.broker.cluster.controller_service import ControllerService
+from goqueue.broker.cluster.forwarding import Decider, Forwarding
+from goqueue.broker.cluster.handshake import Identity, load_secret
+from goqueue.broker.cluster.leader_peer import LeaderPeer
+from goqueue.broker.cluster.membership import Membership
+from goqueue.broker.cluster.peer import Peers
+from goqueue.broker.cluster.roles import Roles
+from goqueue.broker.metadata.node_file import NodeFile
+from goqueue.broker.replicas import Granted, IsrKeeper, LedPartition, ReplicaManager
+from goqueue.broker.storage.bundle import Bundle
+from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition_store import Partitions
+from goqueue.cluster import Metadata
+from goqueue.cluster.consensus import Index
+from goqueue.cluster.controller import IsrChange
+from goqueue.cluster.metadata import PartitionState
+from goqueue.cluster.replication import IsrMember, IsrProposal, Leader
+from goqueue.model.config import Address, Config
+from goqueue.model.ids import NodeEpoch, NodeId
+from goqueue.runtime import Environment
+from goqueue.wire.node_messages import NodeApi
+
+NodeHandler = Callable[[NodeId, Any], Awaitable[object]]  # of a request of that node
+
+
+class ClusterBroker(Decider, Protocol):
+    """The broker whose node this is."""
+
+    partitions: Partitions
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+class ClusterNode:
+    """Only the event loop's thread touches it."""
+
+    def __init__(self, environment: Environment, config: Config, broker: ClusterBroker) -> None:
+        self._environment = environment
+        self._config = config
+        self._broker = broker
+        self._node: NodeFile | None = None
+        self._secret = b""
+        self._membership: Membership | None = None
+        self._service: ControllerService | None = None
+        self.node_id = NodeId(config.node_id)
+        self.handlers: dict[NodeApi, NodeHandler] = {}  # of the cluster listener
+        self.peers = Peers(environment, self.identity, self._cluster_addresses)
+        self.replicas = ReplicaManager(
+            broker.partitions,
+            environment.clock,
+            node=self.node_id,
+            node_epoch=self._node_epoch,
+            connect=lambda leader: LeaderPeer.of(self.peers, leader),
+        )
+        self.roles = Roles(self.node_id, broker.partitions, self.replicas)
+        self.isr = IsrKeeper(environment.clock, self, self._led, self._ineligible)
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def open(self, node: NodeFile) -> Membership | None:
+        """Before the metadata is there; gives how this node follows it, if another node has it."""
+        disk, cluster = self._environment.disk, self._config.cluster
+        self._secret = await disk.in_background(lambda: load_secret(disk, cluster.secret_file))
+        self._node = node
+        if cluster.seeds:
+            self._membership = Membership(self._environment, node, self.identity, cluster.seeds)
+        elif cluster.listen:
+            self._service = ControllerService(self._environment, self._broker, self.identity)
+            self.handlers |= self._service.handlers
+        return self._membership
+
+    async def register(self, addresses: Mapping[str, Address], rack: str, machine: str) -> None:
+        """With the node that is followed; returns when this node's image shows it."""
+        assert self._membership is not None, "a voter registers itself"
+        texts = {name: str(address) for name, address in addresses.items()}
+        accepted = await self._membership.register(texts, rack, machine)
+        await self._broker.controller.wait_for(Index(accepted.end))
+
+    def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What runs until it is cancelled."""
+        if self._service is not None:
+            yield self._service.run()
+        if self._config.cluster.listen:
+            yield self.isr.run()
+
+    async def run_membership(self) -> None:
+        """Show that this node is alive, once it has registered; raises when it must not go on."""
+        assert self._membership is not None, "a voter hears itself"
+        controller = self._broker.controller
+        await self._membership.run(lambda: controller.position)
+
+    async def close(self) -> None:
+        await self.replicas.close()
+        if self._membership is not None:
+            self._membership.close()
+        self.peers.close()
+
+    # --- other nodes ------------------------------------------------------------------------------
+
+    def identity(self) -> Identity:
+        """Of this node, for others."""
+        assert self._node is not None, "the broker is not open"
+        return Identity(self.node_id, self._node.cluster_id, self._secret)
+
+    def note_cluster(self, node: NodeFile) -> None:
+        """The cluster has a name."""
+        self._node = node
+
+    @property
+    def voter(self) -> NodeId:
+        """The node that has the metadata."""
+        if self._membership is None or self._membership.voter is None:
+            return self.node_id
+        return self._membership.voter
+
+    @property
+    def elsewhere(self) -> Forwarding | None:
+        """How to ask the node that decides; None when this one does, or should."""
+        if self._membership is None:
+            return None
+        return Forwarding(self._membership, self._broker.controller)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the node that decides heard this one at its last heartbeat."""
+        return self._membership is None or self._membership.is_heard
+
+    def connection_lost(self, node_id: NodeId) -> None:
+        """Of a node that has shown that it is alive."""
+        if self._service is not None:
+            self._service.connection_lost(node_id)
+
+    def _cluster_addresses(self) -> Mapping[NodeId, str]:
+        return {
+            node.node_id: str(node.addresses["cluster"])
+            for node in self._broker.metadata.nodes.members
+            if "cluster" in node.addresses
+        }
+
+    def _node_epoch(self) -> NodeEpoch:
+        return self._broker.metadata.nodes.at(self.node_id).epoch
+
+    # --- who is in sync ---------------------------------------------------------------------------
+
+    def note_ack(self, log: Partition) -> None:
+        """A follower that is not in sync has acknowledged, or one has lost data."""
+        bundle = self._broker.partitions.used_bundle(log.topic, log.index)
+        if bundle is not None:
+            self.isr.look_soon(bundle)
+
+    def _led(self) -> Sequence[Bundle]:
+        return [
+            bundle
+            for bundle in self._broker.partitions.bundles()
+            if isinstance(bundle.role, Leader) and len(bundle.role.replicas) > 1
+        ]
+
+    def _ineligible(self) -> Collection[NodeId]:
+        nodes = self._broker.metadata.nodes
+        return {node_id for node_id in nodes if not nodes.active(node_id)}
+
+    async def alter_isr(self, partition: LedPartition, proposal: IsrProposal) -> Granted | None:
+        """See `goqueue.broker.replicas.isr.Controller`."""
+        assert isinstance(partition, Bundle)
+        assert partition.topic_id is not None
+        change = IsrChange(
+            topic_id=partition.topic_id,
+            partition=partition.index,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+            isr=[self._with_epoch(member) for member in proposal.isr],
+        )
+        state = await self._alter(change)
+        return Granted(state.partition_epoch, frozenset(state.isr))
+
+    def _with_epoch(self, member: IsrMember) -> IsrMember:
+        """Whoever has not fetched from this leader yet is in sync by the controller's word.
+
+        If it loses its disk, the controller changes the partition, and the proposal is too late.
+        """
+        if member.node_epoch >= 0:
+            return member
+        return IsrMember(member.node, self._broker.metadata.nodes.at(member.node).epoch)
+
+    async def _alter(self, change: IsrChange) -> PartitionState:
+        epoch, elsewhere = self._node_epoch(), self.elsewhere
+        if elsewhere is not None:
+            return await elsewhere.alter_partition(epoch, change)
+        return await self._broker.alter_partition(self.node_id, epoch, change)

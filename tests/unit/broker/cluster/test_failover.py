@@ -1,0 +1,153 @@
+"""Whole brokers in the simulator that copy a topic from each other, and die."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from goqueue.broker import Broker
+from goqueue.cluster.metadata import PartitionState
+from goqueue.model.errors import GoQueueError, NotLeader
+from goqueue.testing.sim import World
+from tests.unit.broker.brokers import publish, values_in
+from tests.unit.broker.cluster.cluster_world import NUMBERS, ClusterWorld
+
+HOSTS = {number: host for host, number in NUMBERS.items()}
+
+
+@contextmanager
+def three_nodes(seed: int = 0) -> Iterator[ClusterWorld]:
+    with capture_logs(), World(seed) as world:
+        nodes = ClusterWorld(world)
+        nodes.start("a", "b", "c")
+        world.run_until(lambda: all_active(nodes), limit_s=30)
+        yield nodes
+
+
+def all_active(nodes: ClusterWorld) -> bool:
+    return all(nodes.state_of(number) == "active" for number in NUMBERS.values())
+
+
+def state(nodes: ClusterWorld, topic: str = "orders") -> PartitionState:
+    metadata = nodes.controller.metadata
+    return metadata.partition(metadata.topic(topic).topic_id, 0)
+
+
+def leader(nodes: ClusterWorld) -> Broker:
+    return nodes.brokers[HOSTS[state(nodes).leader]]
+
+
+def values(nodes: ClusterWorld) -> list[str]:
+    async def read() -> list[str]:
+        return await values_in(await leader(nodes).partition("orders", 0))
+
+    return nodes.world.run(read())
+
+
+def create(nodes: ClusterWorld, first: int = 2) -> None:
+    """A topic that the node `first` leads."""
+    replicas = [first, *(each for each in (1, 2, 3) if each != first)]
+    nodes.world.run(nodes.controller.create_topic("orders", partitions=1, assignments=[replicas]))  # type: ignore[list-item]
+
+
+def test_what_is_committed_survives_its_leader():
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one", "two"))
+        nodes.stop("b", power=True)
+        nodes.world.run_until(lambda: state(nodes).leader in (1, 3) and leads(nodes), limit_s=10)
+        assert values(nodes) == ["one", "two"]
+        nodes.world.run(publish(leader(nodes), "orders", "three"))
+        nodes.start("b")
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
+        assert values(nodes) == ["one", "two", "three"]
+
+
+def leads(nodes: ClusterWorld) -> bool:
+    if HOSTS.get(state(nodes).leader) not in nodes.brokers:
+        return False
+    found = leader(nodes).partitions.opened("orders", 0)
+    return found is not None and found.leads and not found.log.high_watermark < found.log.end_offset
+
+
+def test_another_node_refuses_and_says_who_leads():
+    with three_nodes() as nodes:
+        create(nodes, 3)
+        nodes.world.run_until(lambda: "orders" in nodes.topics_seen["b"])
+        with pytest.raises(NotLeader) as refusal:
+            nodes.world.run(publish(nodes.brokers["b"], "orders", "lost"))
+        assert refusal.value.leader == (3, 0)
+
+
+def test_without_enough_replicas_nothing_is_acknowledged():
+    with three_nodes() as nodes:
+        create(nodes, 1)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.stop("b")
+        nodes.stop("c")
+        nodes.world.run_until(lambda: state(nodes).isr == (1,), limit_s=30)
+        with pytest.raises(GoQueueError, match="in sync"):
+            nodes.world.run(asyncio.wait_for(publish(nodes.controller, "orders", "lost"), 5))
+        nodes.start("b")
+        nodes.world.run_until(lambda: len(state(nodes).isr) == 2, limit_s=30)
+        nodes.world.run(publish(nodes.controller, "orders", "kept"))
+        assert values(nodes)[-1] == "kept"
+
+
+def test_nothing_acknowledged_is_lost_whatever_breaks(seed: int):
+    """Numbers are published wherever the leader is; those that were acknowledged are all there."""
+
+    async def produce() -> None:
+        for number in range(40):
+            try:
+                async with asyncio.timeout(4.0):
+                    await publish(leader(nodes), "orders", str(number))
+                acked.append(number)
+            except (GoQueueError, TimeoutError, KeyError):
+                pass  # nobody was told that it is there
+            await asyncio.sleep(nodes.world.random.uniform(0.0, 0.5))
+
+    def break_something() -> None:
+        fabric, draw = nodes.world.fabric, nodes.world.random
+        one, other = draw.sample(["a", "b", "c"], 2)
+        match draw.randrange(6):
+            case 0:
+                fabric.cut(one, other)
+            case 1:
+                fabric.cut(one, other, one_way=True)
+            case 2:
+                fabric.reset(one)
+            case 3:
+                fabric.isolate(one)
+            case 4:
+                nodes.stop(one)
+            case _:
+                nodes.stop(one, power=True)
+
+    async def story() -> None:
+        producing = asyncio.ensure_future(produce())
+        while not producing.done():
+            await asyncio.sleep(nodes.world.random.uniform(0.2, 1.5))
+            break_something()
+            await asyncio.sleep(nodes.world.random.uniform(0.2, 2.0))
+            nodes.world.fabric.heal()
+            nodes.start("a", "b", "c")
+        await producing
+
+    acked: list[int] = []
+    with three_nodes(seed) as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(story())
+        nodes.world.fabric.heal()
+        nodes.start("a", "b", "c")
+        nodes.world.run_until(
+            lambda: len(nodes.brokers) == 3 and set(state(nodes).isr) == {1, 2, 3} and leads(nodes),
+            limit_s=60,
+        )
+        there = [int(value) for value in values(nodes)]
+        kept = set(acked)
+        assert [number for number in there if number in kept] == acked
