@@ -7,6 +7,7 @@ import msgspec
 from goqueue.api.groups import OffsetNumber
 from goqueue.api.messages import INT32_MAX
 
+INT16_MAX: Final = 32_767
 RETENTION_HOURS_MAX: Final = 24 * 366 * 1000
 SettingInput = str | int | float | bool
 
@@ -18,6 +19,8 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The server's default (3) when absent."""
     partitions: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] | None = None
     """The same as `num_partitions`."""
+    replication_factor: Annotated[int, msgspec.Meta(ge=1, le=INT16_MAX)] | None = None
+    """Replicas of each partition, on as many nodes; the server's default when absent."""
     retention_hours: Annotated[int, msgspec.Meta(ge=1, le=RETENTION_HOURS_MAX)] | None = None
     """Short for the setting `retention.ms`."""
     settings: dict[str, SettingInput] = {}

@@ -493,7 +493,7 @@ class Broker:
                 settings=settings or {},
                 now=self._clock.now(),
                 may_look_alike=may_look_alike,
-                replication_factor=replication_factor,
+                replication_factor=replication_factor or self.config.topics.replication or None,
                 assignments=assignments,
             )
 

@@ -44,6 +44,10 @@ FLAGS: Final = {
     "http.listen": "--http",
     "insecure": "--insecure",
     "node_id": "--node-id",
+    "topics.replication": "--replication",
+    "cluster.listen": "--cluster-listen",
+    "cluster.seeds": "--seeds",
+    "cluster.quorum": "--quorum",
     "log_level": "--log-level",
     "log_format": "--log-format",
 }

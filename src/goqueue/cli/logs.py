@@ -9,9 +9,13 @@ from typing import TextIO, cast
 import structlog
 
 
+def is_readable(log_format: str) -> bool:
+    """For people, not for programs."""
+    return log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+
+
 def set_up(log_format: str, log_level: str) -> None:
-    readable = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
-    if readable:
+    if is_readable(log_format):
         last: list[structlog.typing.Processor] = [
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
         ]

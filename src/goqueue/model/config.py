@@ -112,6 +112,10 @@ class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Create a topic when a client first produces to it or asks for its metadata."""
     partitions: int = 3
     """Number of partitions of a new topic, unless the request says it."""
+    replication: int = 0
+    """Replicas of each partition of a new topic, unless the request says it: as many nodes must be
+    there. 0: one on each of three machines, fewer if there are fewer machines, so 1 for all nodes
+    of one machine. The node that decides (`goqueue cluster status`: controller) uses its own."""
     partitions_max: int = 10_000
     """Most partitions a single topic may have."""
     count_max: int = 10_000
@@ -248,6 +252,7 @@ RELOADABLE: Final = frozenset(
         "kafka.fetch_bytes_max",
         "topics.auto_create",
         "topics.partitions",
+        "topics.replication",
         "storage.checkpoint_ms",
         "storage.retention_check_ms",
         "storage.compaction_check_ms",
@@ -324,6 +329,8 @@ def problems_of(config: Config) -> list[str]:
         found.append(f"topics.settings: {error}")
     if not 1 <= config.topics.partitions <= config.topics.partitions_max:
         found.append(f"topics.partitions: must be between 1 and {config.topics.partitions_max}")
+    if config.topics.replication < 0:
+        found.append("topics.replication: must not be negative")
     if config.kafka.received_bytes_max < config.kafka.request_bytes_max:
         found.append("kafka.received_bytes_max: must not be less than kafka.request_bytes_max")
     for name, value in msgspec.structs.asdict(config.storage).items():

@@ -13,6 +13,7 @@ from goqueue.model import batch as batches
 from goqueue.model.config import Config, StorageConfig, TopicsConfig
 from goqueue.model.errors import (
     DiskFull,
+    InvalidReplication,
     NotEnoughReplicas,
     OffsetOutOfRange,
     PolicyViolation,
@@ -84,6 +85,16 @@ def test_there_are_no_more_topics_than_the_setting_allows():
         await broker.create_topic("third")
 
     play(story, topics(count_max=2))
+
+
+def test_the_replication_factor_of_the_settings_is_that_of_topics_which_name_none():
+    async def story(broker: Broker) -> None:
+        with pytest.raises(InvalidReplication, match="factor 2, and there is one node"):
+            await broker.create_topic("t")
+        topic = await broker.create_topic("t", replication_factor=1)
+        assert topic.replication_factor == 1
+
+    play(story, topics(replication=2))
 
 
 def test_a_missing_topic_is_created_when_the_setting_allows_it():

@@ -9,6 +9,7 @@ import typer
 
 from goqueue.cli.command import command
 from goqueue.cli.failures import Failure, UsageFailure
+from goqueue.cli.nodes import NODES_MAX
 from goqueue.cli.session import Session
 from goqueue.model.options import Pairs, option
 
@@ -53,7 +54,35 @@ def server(
         bool | None,
         option("Allow listeners that other machines can reach, without authentication."),
     ] = None,
+    nodes: Annotated[
+        int | None,
+        option(
+            "Run so many nodes on this machine, as one cluster: their data in DATA_DIR/1, 2…, their"
+            " ports one after the other.",
+            min=1,
+            max=NODES_MAX,
+        ),
+    ] = None,
+    replication: Annotated[
+        int | None,
+        option("Replicas of new topics. \\[3, or as many as there are machines]", min=1),
+    ] = None,
     node_id: Annotated[int | None, option("Number of this node in a cluster. \\[1]")] = None,
+    cluster_listen: Annotated[
+        str | None,
+        option(
+            "Address of the listener for the other nodes of a cluster. \\[none; with --nodes"
+            " 127.0.0.1:7000]",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        option(
+            "Join the cluster whose nodes listen there for others (their --cluster-listen).",
+            metavar="HOST:PORT,…",
+        ),
+    ] = None,
     quorum: Annotated[
         str | None,
         option(
@@ -77,7 +106,7 @@ def server(
         bool, option("Show all settings with their sources, and exit.")
     ] = False,
 ) -> None:
-    """Run a broker.
+    """Run a broker, or with --nodes several.
 
     Flags override environment variables (`GOQUEUE_KAFKA_LISTEN`), which override the TOML file.
     `--print-config` shows the result.
@@ -89,6 +118,9 @@ def server(
         "http.listen": http,
         "insecure": insecure,
         "node_id": node_id,
+        "topics.replication": replication,
+        "cluster.listen": cluster_listen,
+        "cluster.seeds": seeds,
         "cluster.quorum": quorum,
         "log_level": log_level,
         "log_format": log_format,
@@ -98,7 +130,10 @@ def server(
     if print_config:
         _print(merged, session)
         return
-    _run(merged, lambda: _merge(given, config))
+    if nodes is not None:
+        _run_nodes(merged, nodes, given, config)
+    else:
+        _run(merged, lambda: _merge(given, config))
 
 
 def _merge(flags: dict[str, Any], config: Path | None) -> "Merged":
@@ -127,14 +162,34 @@ def _print(merged: "Merged", session: Session) -> None:
         typer.echo(as_toml(merged), nl=False)
 
 
+def _run_nodes(merged: "Merged", count: int, flags: dict[str, Any], file: Path | None) -> None:
+    from goqueue.cli.logs import is_readable, set_up
+    from goqueue.cli.nodes.plan import free_ports, plan_nodes
+    from goqueue.cli.nodes.supervisor import supervise
+
+    config = merged.config
+    set_up(config.log_format, config.log_level)
+    with free_ports() as take_port:
+        plans = plan_nodes(config, count, take_port)
+    supervise(
+        plans,
+        flags,
+        file,
+        is_readable=is_readable(config.log_format),
+        stop_seconds=config.drain_ms / 1000 + config.shutdown_seconds,
+    )
+
+
 def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
     import asyncio
 
     import uvloop
 
     from goqueue.cli.logs import set_up
+    from goqueue.cli.nodes.plan import refuse_directory_of_nodes
     from goqueue.cli.startup import skip_hypothesis
 
+    refuse_directory_of_nodes(Path(merged.config.data_dir))
     skip_hypothesis()
     set_up(merged.config.log_format, merged.config.log_level)
     config = _fit(merged.config)

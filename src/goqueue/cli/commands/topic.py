@@ -128,6 +128,10 @@ def create(
     partitions: Annotated[
         int | None, option("Number of partitions. \\[the server's default]", "-p", min=1)
     ] = None,
+    replication: Annotated[
+        int | None,
+        option("Replicas of each partition, on as many nodes. \\[the server's default]", min=1),
+    ] = None,
     settings: Settings = None,
     if_not_exists: Annotated[bool, option("Succeed if the topic exists already.")] = False,
 ) -> None:
@@ -135,7 +139,12 @@ def create(
     from goqueue.client.errors import TopicExists
 
     try:
-        made = client.create_topic(topic, partitions=partitions, settings=settings or {})
+        made = client.create_topic(
+            topic,
+            partitions=partitions,
+            replication_factor=replication,
+            settings=settings or {},
+        )
     except TopicExists:
         if not if_not_exists:
             raise

@@ -37,6 +37,13 @@ def test_the_life_of_a_topic():
     run("topic", "describe", "life", code=4)
 
 
+@pytest.mark.usefixtures("server")
+def test_more_replicas_than_nodes_are_refused():
+    assert facts("topic", "create", "replicated", "--replication", 1)["created"]
+    refused = run("topic", "create", "replicated-2", "--replication", 2, code=2)
+    assert "replication factor 2, and there is one node" in refused.stderr
+
+
 def test_tables_have_units(server: BrokerInThread):
     server.create_topic("units", settings={"retention.ms": "3600000"})
     shown = run("topic", "describe", "units", "-o", "table", code=0).stdout

@@ -69,10 +69,16 @@ def topic(name: str) -> Call[TopicDetail]:
 
 
 def create_topic(
-    name: str, *, partitions: int | None = None, settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    partitions: int | None = None,
+    replication_factor: int | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Call[TopicCreated]:
     """What is not given is the server's default."""
     body = {"name": name, "settings": dict(settings or {}), "num_partitions": partitions}
+    if replication_factor is not None:  # older servers do not know it
+        body["replication_factor"] = replication_factor
     return post("/topics", TopicCreated, body)
 
 

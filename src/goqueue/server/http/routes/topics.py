@@ -79,6 +79,7 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
         partitions=data.num_partitions or data.partitions,
         settings=settings,
         validate_only=data.validate_only,
+        replication_factor=data.replication_factor,
     )
     created = not data.validate_only
     body = TopicCreated(
