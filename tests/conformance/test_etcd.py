@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from goqueue.cluster.consensus import Index, Snapshot
-from goqueue.cluster.consensus.etcd import BATCH_BYTES_MAX
+from goqueue.cluster.consensus.etcd import APPEND_BYTES_MAX, BATCH_BYTES_MAX, EtcdLog, TermTaken
 from goqueue.cluster.consensus.etcd_client import Json, KeyValue, ranges, read
 from goqueue.model.errors import Fenced, PolicyViolation, QuorumUnavailable, Uncertain
 from tests.conformance.etcd_server import EtcdQuorum, EtcdServers
@@ -52,10 +52,41 @@ async def test_etcd_keeps_the_contract(scenario: Scenario, quorum: EtcdQuorum):
 async def test_too_large_an_entry_is_refused_and_the_term_goes_on(quorum: EtcdQuorum):
     log = quorum.connect()
     term = (await log.lead()).term
-    with pytest.raises(PolicyViolation, match="1048577 bytes"):
-        await log.append(term, Index(0), [b"x" * (BATCH_BYTES_MAX + 1)])
+    with pytest.raises(PolicyViolation, match="67108865 bytes"):
+        await log.append(term, Index(0), [b"x" * (APPEND_BYTES_MAX + 1)])
     await log.append(term, Index(0), [b"x" * BATCH_BYTES_MAX])
     assert await log.end() == 1
+
+
+async def test_pieces_of_an_append_that_is_fenced_are_not_seen_and_go_with_a_snapshot(
+    quorum: EtcdQuorum,
+):
+    old, new = quorum.connect(), quorum.connect()
+    old_term = (await old.lead()).term
+    put_part, lead = old._put_part, new.lead
+
+    async def put_and_be_fenced(taken: TermTaken, key: bytes, data: bytes) -> None:
+        await put_part(taken, key, data)
+        await lead()
+
+    old._put_part = put_and_be_fenced  # type: ignore[method-assign]
+    with pytest.raises(Fenced):
+        await old.append(old_term, Index(0), [b"x" * 800_000, b"y" * 800_000])
+    assert await new.end() == 0
+    assert await pieces_in(new) == 1
+    term = (await new.lead()).term
+    large = [b"z" * 800_000, b"z" * 800_000]
+    await new.append(term, Index(0), large)
+    await new.append(term, Index(2), [b"last"])
+    assert await read_all(quorum.connect()) == [*large, b"last"]
+    await new.store_snapshot(term, Index(3), [[b"S"]])
+    assert await pieces_in(new) == 0
+
+
+async def pieces_in(log: EtcdLog) -> int:
+    keys = log._keys
+    (found,) = ranges(await log._etcd.read(read(keys.pieces, keys.pieces[:-1] + b"0")))
+    return len(found)
 
 
 async def test_entries_below_a_snapshot_are_removed(quorum: EtcdQuorum):

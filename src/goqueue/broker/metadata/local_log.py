@@ -54,12 +54,17 @@ class LocalLog:
 
     # --- leading ----------------------------------------------------------------------------------
 
-    async def lead(self) -> Leadership:
+    async def lead(self, after: Term | None = None) -> Leadership:
+        if after is not None and after != self._term:
+            raise Fenced(f"term {self._term} has been taken")
         snapshot = await self._journal.newest_snapshot()  # or the log does not go on from it
         async with self._leading:
             term = self._term = await self._disk.in_background(self._take_term)
         end = await self.end()
         return Leadership(term, end, snapshot is not None)
+
+    async def term(self) -> Term:
+        return self._term
 
     def _take_term(self) -> Term:
         """Blocking."""

@@ -62,7 +62,10 @@ class RemoteLog:
 
     # --- what only the other node does ------------------------------------------------------------
 
-    async def lead(self) -> Leadership:
+    async def lead(self, after: Term | None = None) -> Leadership:
+        raise self._refusal()
+
+    async def term(self) -> Term:
         raise self._refusal()
 
     def append(self, term: Term, at: Index, values: Sequence[bytes]) -> Awaitable[None]:

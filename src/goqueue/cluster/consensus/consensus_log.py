@@ -73,12 +73,16 @@ class ConsensusLog(Protocol):
     def failed(self) -> str | None:
         """Why nothing can be appended here any more, whatever the term."""
 
-    async def lead(self) -> Leadership:
+    async def lead(self, after: Term | None = None) -> Leadership:
         """With a term above all earlier ones: from now on nobody with one of those can append.
 
-        Raises `QuorumUnavailable`: others may have lost their term by then, but none that is taken
-        later is lost by it.
+        With `after` only as long as that is the newest one (0: none was taken yet).  Raises
+        `Fenced` when somebody has taken a newer one, and `QuorumUnavailable`: others may have lost
+        their term by then, but none that is taken later is lost by it.
         """
+
+    async def term(self) -> Term:
+        """The newest one that anybody took; 0: nobody did.  Raises `QuorumUnavailable`."""
 
     def append(self, term: Term, at: Index, values: Sequence[bytes]) -> Awaitable[None]:
         """Write all values or none, the first one at the index `at`, the end of the log.

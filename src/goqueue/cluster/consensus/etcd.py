@@ -4,16 +4,22 @@ Keys, all below a prefix; the values are framed and checksummed as small files a
 
     term                   the newest term, and a random text of who took it
     log/{index:020}        a batch: the entries of one or more appends; the index is the first one's
+    piece/{index:020}/{term:020}/{n:06}       a piece of a batch that is too large for one request
     snapshot               up to which index, and where its parts are
-    part/{index:020}/{term:020}/{n:06}        a piece of a snapshot, at most 512 KB
+    part/{index:020}/{term:020}/{n:06}        a part of a snapshot, at most 512 KB
 
 Every write is one transaction that compares first:
 
     lead      `term` is what was read                       ──> put `term` + 1
     append    `term` is mine, the batch before is there,
               no batch is here                              ──> put the batch
+    piece     `term` is mine                                ──> put the piece
     snapshot  `term` is mine, `snapshot` is what was read   ──> put `snapshot`; delete batches below
                                                                 it but the last, and older parts
+
+An append that is too large for one request is put in pieces first.  They count once the batch that
+names them is there, so whoever reads sees all of it or nothing.  Pieces without a batch go with the
+next snapshot.
 
 No leases: a lease of etcd lasts whole seconds and starts again when etcd elects a leader.
 
@@ -63,10 +69,12 @@ from goqueue.model.errors import Fenced, GoQueueError, PolicyViolation, QuorumUn
 from goqueue.runtime import Clock, Random
 
 BATCH_BYTES_MAX: Final = 1024 * 1024  # etcd takes requests of 1.5 MiB, unless told otherwise
+APPEND_BYTES_MAX: Final = 64 * 1024 * 1024  # in pieces; etcd keeps 2 GiB, unless told otherwise
 PART_BYTES: Final = 512 * 1024
 LIST_BATCHES: Final = 100  # a request
 RETRY_SECONDS: Final = 0.2
 VERSION: Final = 1  # of the values
+NO_TERM: Final = Term(0)
 
 T = TypeVar("T")
 
@@ -79,6 +87,18 @@ class TermTaken(msgspec.Struct, frozen=True, array_like=True):
 class Batch(msgspec.Struct, frozen=True, array_like=True):
     term: Term
     values: list[bytes]
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+
+class LargeBatch(msgspec.Struct, frozen=True, array_like=True):
+    """A batch whose values, as one array of MessagePack, are in pieces."""
+
+    term: Term
+    count: int
+    pieces: int
 
 
 class SnapshotStored(msgspec.Struct, frozen=True, array_like=True):
@@ -130,18 +150,25 @@ class EtcdLog:
 
     # --- leading ----------------------------------------------------------------------------------
 
-    async def lead(self) -> Leadership:
+    async def lead(self, after: Term | None = None) -> Leadership:
         self._end_term(Fenced("this node took a newer term"))
         with _only_reading():  # a term that was taken without an answer is nobody's
             while True:
                 before = await self._read_term()
-                term = Term(before[0].term + 1 if before else 1)
-                taken = TermTaken(term, self._random.bytes(16))
+                newest = before[0].term if before else Term(0)
+                if after is not None and newest != after:
+                    raise Fenced(f"another node has taken term {newest}")
+                taken = TermTaken(Term(newest + 1), self._random.bytes(16))
                 if await self._take(before, taken):
                     break
             tail = await self._tail()
         self._last, self._next, self._taken = tail.last, tail.end, taken
-        return Leadership(term, tail.end, tail.has_snapshot)
+        return Leadership(taken.term, tail.end, tail.has_snapshot)
+
+    async def term(self) -> Term:
+        with _only_reading():
+            found = await self._read_term()
+        return found[0].term if found else Term(0)
 
     async def _take(self, before: tuple[TermTaken, bytes] | None, taken: TermTaken) -> bool:
         key = self._keys.term
@@ -167,7 +194,7 @@ class EtcdLog:
         batches, snapshots = await self._read(last(keys.log, keys.log_end), read(keys.snapshot))
         if batches:
             first = keys.index_of(batches[0])
-            end = Index(first + len(_content(batches[0], b"B", Batch).values))
+            end = Index(first + _batch(batches[0]).count)
             return _Tail(first, end, bool(snapshots))
         if snapshots:
             raise QuorumUnavailable(
@@ -180,9 +207,9 @@ class EtcdLog:
 
     def append(self, term: Term, at: Index, values: Sequence[bytes]) -> Awaitable[None]:
         size = sum(map(len, values))
-        if size > BATCH_BYTES_MAX:
+        if size > APPEND_BYTES_MAX:
             raise PolicyViolation(
-                f"a change of {size} bytes of metadata; {BATCH_BYTES_MAX} fit in an entry of etcd"
+                f"a change of {size} bytes of metadata; at most {APPEND_BYTES_MAX} go into etcd"
             )
         self._check_term(term)
         assert at == self._next, f"append at {at}, the log ends at {self._next}"
@@ -224,24 +251,36 @@ class EtcdLog:
     async def _put_batch(self, offers: list[_Offer]) -> None:
         assert self._taken is not None, "offers end with their term"
         keys, taken, here = self._keys, self._taken, self._keys.batch(offers[0].at)
-        values = [value for offer in offers for value in offer.values]
+        value = await self._write_pieces(taken, offers)
         follows = is_absent(keys.snapshot)
         if self._last is not None:
             follows = is_there(keys.batch(self._last))
         answer = await self._etcd.transaction(
             [self._is_mine(taken), is_absent(here), follows],
-            [put(here, frame(b"B", VERSION, Batch(taken.term, values)))],
+            [put(here, value)],
             [{"request_range": read(here)}, {"request_range": read(keys.snapshot)}],
         )
         if not answer.get("succeeded"):
             self._look_for(taken.term, offers[0].at, *ranges(answer))
         self._last = offers[0].at
 
+    async def _write_pieces(self, taken: TermTaken, offers: list[_Offer]) -> bytes:
+        """The value of the batch, which may be about pieces that are there by now."""
+        values = [value for offer in offers for value in offer.values]
+        if sum(offer.size for offer in offers) <= BATCH_BYTES_MAX:
+            return frame(b"B", VERSION, Batch(taken.term, values))
+        data = msgspec.msgpack.encode(values)
+        starts = range(0, len(data), PART_BYTES)
+        for number, start in enumerate(starts):
+            key = self._keys.piece(offers[0].at, taken.term, number)
+            await self._put_part(taken, key, frame(b"Q", VERSION, data[start : start + PART_BYTES]))
+        return frame(b"L", VERSION, LargeBatch(taken.term, len(values), len(starts)))
+
     def _look_for(
         self, term: Term, at: Index, batches: Sequence[KeyValue], snapshots: Sequence[KeyValue]
     ) -> None:
         """A try before this one may have written the batch; raises when it did not."""
-        if batches and _content(batches[0], b"B", Batch).term == term:
+        if batches and _batch(batches[0]).term == term:
             return
         if snapshots and _content(snapshots[0], b"N", SnapshotStored).index > at:
             raise Uncertain(f"term {term} has ended, and a snapshot stands for index {at}")
@@ -290,31 +329,45 @@ class EtcdLog:
         )
         revision = int(answer["header"]["revision"])
         snapshots, before, batches = ranges(answer)
-        entries = self._entries([*before, *batches], position)
+        entries = await self._entries([*before, *batches], position, revision)
         is_all = len(batches) < LIST_BATCHES
         stored = _content(snapshots[0], b"N", SnapshotStored) if snapshots else None
         is_gone = not entries or entries[0].first > position
         if stored is None or stored.index <= position or not (is_gone or position == 0):
             return _Listed(revision, entries, is_all)
         snapshot = await self._read_snapshot(stored, revision)
-        entries = self._entries([*before, *batches], snapshot.index)
+        entries = await self._entries([*before, *batches], snapshot.index, revision)
         return _Listed(revision, [snapshot, *entries], is_all)
 
-    def _entries(self, batches: Iterable[KeyValue], position: Index) -> list[Entries]:
-        """Those from `position` on."""
+    async def _entries(
+        self, batches: Iterable[KeyValue], position: Index, revision: int = 0
+    ) -> list[Entries]:
+        """Those from `position` on; as of the revision, or (0) of now."""
         entries = []
         for kv in batches:
-            first, values = self._keys.index_of(kv), _content(kv, b"B", Batch).values
+            first, batch = self._keys.index_of(kv), _batch(kv)
             skipped = max(0, position - first)
-            if skipped < len(values):
+            if skipped < batch.count:
+                values = await self._values(first, batch, revision)
                 entries.append(Entries(Index(first + skipped), values[skipped:]))
         return entries
+
+    async def _values(self, first: Index, batch: Batch | LargeBatch, revision: int) -> list[bytes]:
+        if isinstance(batch, Batch):
+            return batch.values
+        keys = [self._keys.piece(first, batch.term, number) for number in range(batch.pieces)]
+        pieces = [await self._read_part(key, b"Q", bytes, revision) for key in keys]
+        return msgspec.msgpack.decode(b"".join(pieces), type=list[bytes])
 
     async def _watch(self, position: Index, revision: int) -> AsyncGenerator[Entries, None]:
         request = read(self._keys.log, self._keys.log_end, start_revision=str(revision + 1))
         async with contextlib.aclosing(self._etcd.watch(request)) as news:
             async for batches in news:
-                for entries in self._entries(batches, position):
+                try:
+                    found = await self._entries(batches, position)
+                except (QuorumUnavailable, Uncertain):
+                    return  # a piece could not be read: list again
+                for entries in found:
                     if entries.first != position:
                         return  # something was missed: list again
                     position = entries.next
@@ -359,6 +412,7 @@ class EtcdLog:
             [
                 put(keys.snapshot, value),
                 *(delete(keys.log, each.key) for each in kept),
+                *(delete(keys.pieces, keys.piece(keys.index_of(each))) for each in kept),
                 delete(keys.parts, keys.part(stored.index, stored.term, 0)),
                 delete(keys.part(stored.index, stored.term, stored.parts), keys.parts_end),
             ],
@@ -374,12 +428,14 @@ class EtcdLog:
         values: list[bytes] = []
         for number in range(stored.parts):
             key = self._keys.part(stored.index, stored.term, number)
-            answer = await self._etcd.read(read(key, revision=str(revision)))
-            (kvs,) = ranges(answer)
-            if not kvs:
-                raise QuorumUnavailable(f"part {number} of the snapshot at {stored.index} is gone")
-            values += _content(kvs[0], b"P", list[bytes])
+            values += await self._read_part(key, b"P", list[bytes], revision)
         return Snapshot(stored.index, values, stored.bytes)
+
+    async def _read_part(self, key: bytes, kind: bytes, content_type: type[T], revision: int) -> T:
+        (kvs,) = await self._read(read(key, revision=str(revision)))
+        if not kvs:
+            raise QuorumUnavailable(f"etcd key {key.decode()} is gone")
+        return _content(kvs[0], kind, content_type)
 
     async def _read(self, *requests: Json) -> list[list[KeyValue]]:
         return ranges(await self._etcd.read(*requests))
@@ -405,17 +461,27 @@ class _Keys:
         root = prefix.encode() + b"/"
         self.term = root + b"term"
         self.log, self.log_end = root + b"log/", root + b"log0"
+        self.pieces = root + b"piece/"
         self.snapshot = root + b"snapshot"
         self.parts, self.parts_end = root + b"part/", root + b"part0"
 
     def batch(self, first: Index) -> bytes:
         return self.log + b"%020d" % first
 
+    def piece(self, first: Index, term: Term = NO_TERM, number: int = 0) -> bytes:
+        return self.pieces + b"%020d/%020d/%06d" % (first, term, number)
+
     def part(self, index: Index, term: Term, number: int) -> bytes:
         return self.parts + b"%020d/%020d/%06d" % (index, term, number)
 
     def index_of(self, batch: KeyValue) -> Index:
         return Index(int(batch.key.removeprefix(self.log)))
+
+
+def _batch(kv: KeyValue) -> Batch | LargeBatch:
+    if kv.value[2:3] == b"L":  # the kind, see `log.framed`
+        return _content(kv, b"L", LargeBatch)
+    return _content(kv, b"B", Batch)
 
 
 def _content(kv: KeyValue, kind: bytes, content_type: type[T]) -> T:

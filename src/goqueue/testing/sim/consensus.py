@@ -128,12 +128,14 @@ class SimConsensusLog:
     async def members(self) -> Sequence[Member]:
         return [Member("model", "", True)]
 
-    async def lead(self) -> Leadership:
+    async def lead(self, after: Term | None = None) -> Leadership:
         self._end_term(Fenced("this node took a newer term"))
         try:
             term = None
             while term is None:
                 before = await self._ask(lambda: self._quorum.term)
+                if after is not None and before != after:
+                    raise Fenced(f"another node has taken term {before}")
                 term = await self._ask(partial(self._quorum.lead, before))
             self._next, snapshot = await self._ask(
                 lambda: (self._quorum.end, self._quorum.snapshot)
@@ -142,6 +144,12 @@ class SimConsensusLog:
             raise QuorumUnavailable(str(error)) from error
         self._term = term
         return Leadership(term, self._next, snapshot is not None)
+
+    async def term(self) -> Term:
+        try:
+            return await self._ask(lambda: self._quorum.term)
+        except Uncertain as error:
+            raise QuorumUnavailable(str(error)) from error
 
     async def end(self) -> Index:
         try:

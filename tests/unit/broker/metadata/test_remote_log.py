@@ -71,8 +71,11 @@ class ReadFromAfar:
         self.name = remote.name
         self.failed = None
 
-    async def lead(self) -> Leadership:
-        return await self._voter.lead()
+    async def lead(self, after: Term | None = None) -> Leadership:
+        return await self._voter.lead(after)
+
+    async def term(self) -> Term:
+        return await self._voter.term()
 
     def append(self, term: Term, at: Index, values: Sequence[bytes]) -> Awaitable[None]:
         return self._voter.append(term, at, values)

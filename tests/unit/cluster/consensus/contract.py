@@ -92,6 +92,45 @@ async def a_leader_may_lead_again(quorum: Quorum) -> None:
     assert await read_all(log) == [b"a", b"b"]
 
 
+async def a_term_is_taken_after_the_one_that_is_known(quorum: Quorum) -> None:
+    one, other = quorum.connect(), quorum.connect()
+    assert await one.term() == 0
+    first = (await one.lead(Term(0))).term
+    with pytest.raises(Fenced):
+        await other.lead(Term(0))
+    assert await other.term() == first
+    await one.append(first, Index(0), [b"it goes on"])
+    second = (await other.lead(first)).term
+    assert second == await one.term() > first
+    with pytest.raises(Fenced):
+        await one.append(first, Index(1), [b"too late"])
+    assert await read_all(quorum.connect()) == [b"it goes on"]
+
+
+async def a_large_append_is_one(quorum: Quorum) -> None:
+    """A single value of it may be too large for what an engine takes at a time, too."""
+    leader, follower = quorum.connect(), quorum.connect()
+    term = (await leader.lead()).term
+    small, large = [b"before"], [b"%04d" % n * 500 for n in range(1500)] + [b"x" * 1_200_000]
+    await leader.append(term, Index(0), small)
+    news = follower.follow(Index(1))
+    first = asyncio.ensure_future(anext(news))
+    outcomes = [
+        asyncio.ensure_future(leader.append(term, Index(1), large)),
+        asyncio.ensure_future(leader.append(term, Index(1 + len(large)), [b"after"])),
+    ]
+    await asyncio.gather(*outcomes)
+    seen = await first
+    assert isinstance(seen, Entries)
+    assert list(seen.values)[: len(large)] == large
+    await news.aclose()
+    assert await leader.end() == len(large) + 2
+    assert await read_all(quorum.connect()) == [*small, *large, b"after"]
+    assert await read_to(follower, await leader.end(), Index(700)) == [*large[699:], b"after"]
+    await leader.store_snapshot(term, Index(1 + len(large)), [[b"S"]])
+    assert await read_all(quorum.connect()) == [b"S", b"after"]
+
+
 async def leaders_race(quorum: Quorum) -> None:
     """Whatever was told committed is there once, in one place; whatever was fenced is not."""
     committed: list[bytes] = []
@@ -201,6 +240,8 @@ SCENARIOS: Final[list[Scenario]] = [
     a_follower_sees_what_comes,
     a_newer_term_fences_the_older,
     a_leader_may_lead_again,
+    a_term_is_taken_after_the_one_that_is_known,
+    a_large_append_is_one,
     leaders_race,
     a_snapshot_takes_the_place_of_entries,
     snapshots_follow_snapshots,
