@@ -117,6 +117,9 @@ class MachineHost(Generic[MachineT]):
         self._deferred.clear()
         if self._image is not None:
             self._image.await_commits_of(journal)
+        # Nobody takes a snapshot of a log that another node writes.
+        (self._upkeep.add if journal.failed is None else self._upkeep.remove)(self)
+        self.awaited = NEVER
         self.notice_deadline()
 
     def resign(self, refusal: Callable[[], GoQueueError], lost: Callable[[], GoQueueError]) -> None:

@@ -39,6 +39,7 @@ class NodeApi(enum.IntEnum):
     REGISTER_NODE = 20_004
     NODE_HEARTBEAT = 20_005
     FORWARD = 20_006
+    ASK_CONTROLLER = 20_020
 
 
 class NodeRequest(msgspec.Struct, Generic[ReplyT], frozen=True):
@@ -155,6 +156,19 @@ class NodeHeartbeat(NodeRequest[HeartbeatReply], frozen=True):
     applied: int  # the first index of the metadata that this node does not show yet
 
 
+class ControllerHeard(msgspec.Struct, frozen=True):
+    is_heard: bool  # by the node that was asked, or it knows of a newer controller
+
+
+class AskController(NodeRequest[ControllerHeard], frozen=True):
+    """Whether the other node hears the controller that has this term."""
+
+    api = NodeApi.ASK_CONTROLLER
+    reply_type = ControllerHeard
+
+    term: int
+
+
 # --- verbs for the controller ---------------------------------------------------------------------
 
 
@@ -183,6 +197,7 @@ REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
         RegisterNode,
         NodeHeartbeat,
         Forward,
+        AskController,
     )
 }
 

@@ -75,7 +75,9 @@ class ClusterNode:
         self._secret = await disk.in_background(lambda: load_secret(disk, cluster.secret_file))
         self._node = node
         if cluster.seeds:
-            self._membership = Membership(self._environment, node, self.identity, cluster.seeds)
+            self._membership = Membership(
+                self._environment, node, self.identity, lambda: cluster.seeds
+            )
         elif cluster.listen:
             self._service = ControllerService(self._environment, self._broker, self.identity)
             self.handlers |= self._service.handlers

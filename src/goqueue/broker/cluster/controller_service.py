@@ -2,7 +2,7 @@
 and ask it to decide.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 from goqueue.broker.cluster.forwarding import Decider, carry_out
@@ -62,12 +62,15 @@ class ControllerService:
     def connection_lost(self, node_id: NodeId) -> None:
         self.sessions.connection_lost(node_id)
 
-    async def run(self) -> None:
-        """Until cancelled.  Nodes that were registered before have a session to show themselves."""
+    async def run(self, suspects: Collection[NodeId] = ()) -> None:
+        """Until cancelled.  Nodes that were registered before have a session to show themselves;
+        `suspects` are looked after at once."""
         controller, me = self._broker.controller, self._identity().node_id
         for node in controller.image.current.nodes.members:
             if node.node_id != me and self.sessions.find(node.node_id) is None:
                 self.sessions.begin(node, controller.journal.committed_end)
+        for node_id in suspects:
+            self.sessions.connection_lost(node_id)
         await self.sessions.run()
 
     # --- requests ---------------------------------------------------------------------------------

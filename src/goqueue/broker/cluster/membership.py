@@ -13,6 +13,7 @@ import structlog
 
 from goqueue.broker.cluster.handshake import Identity
 from goqueue.broker.cluster.peer import Peer
+from goqueue.broker.cluster.sessions import SESSION_NS
 from goqueue.broker.metadata.node_file import NodeFile
 from goqueue.broker.metadata.remote_log import RemoteLog
 from goqueue.model.errors import (
@@ -47,10 +48,12 @@ class Membership:
         environment: Environment,
         node: NodeFile,
         identity: Callable[[], Identity],
-        seeds: Sequence[str],
+        addresses: Callable[[], Sequence[str]],
     ) -> None:
+        """`addresses` are where the controller may be."""
+
         def controller() -> Peer:
-            return Peer(environment, identity, lambda: seeds)
+            return Peer(environment, identity, addresses)
 
         self._clock = environment.clock
         self._node = node
@@ -59,7 +62,36 @@ class Membership:
         self._questions = controller()
         self._heartbeats = controller()
         self.log = RemoteLog(self._questions, controller(), environment.clock)
+        self._heard_at = environment.clock.instant()
         self.is_heard = False  # by the controller, at the last heartbeat
+        self.is_registered = False  # this process, with any controller
+
+    # --- the controller, as this node hears it ----------------------------------------------------
+
+    @property
+    def is_controller_silent(self) -> bool:
+        """It has not answered for a session, or nobody listens there any more."""
+        is_late = self._clock.instant() - self._heard_at >= SESSION_NS
+        return is_late or self._heartbeats.was_refused
+
+    @property
+    def hears_controller(self) -> bool:
+        """As of now: a connection that has ended is news, whoever ended it."""
+        return self.is_heard and self._heartbeats.is_connected and not self.is_controller_silent
+
+    def turn_to_controller(self) -> None:
+        """There is another one, which has a session to answer."""
+        self._heard_at = self._clock.instant()
+        self.is_heard = False
+        for peer in (self._questions, self._heartbeats):
+            peer.turn_elsewhere("another node is the controller")
+
+    def adopt(self, epoch: NodeEpoch) -> None:
+        """This process has registered."""
+        self._epoch = epoch
+        self.is_registered = True
+
+    # --- asking it --------------------------------------------------------------------------------
 
     @property
     def voter(self) -> NodeId | None:
@@ -82,21 +114,25 @@ class Membership:
 
     async def _register(self, registration: RegisterNode) -> NodeAccepted:
         accepted = await self._questions.ask(registration, REGISTER_SECONDS)
-        self._epoch = NodeEpoch(accepted.epoch)
+        self.adopt(NodeEpoch(accepted.epoch))
         return accepted
 
     async def run(self, applied: Callable[[], int]) -> None:
         """Show that this node is alive, until cancelled; raises when it must not go on."""
         while True:
-            try:
-                await self._beat(applied())
-            except FOR_GOOD:
-                raise
-            except GoQueueError as error:
-                if self.is_heard:
-                    _log.warning("the controller does not hear this node", problem=str(error))
-                self.is_heard = False
+            await self.show_alive(applied())
             await self._clock.sleep(HEARTBEAT_SECONDS)
+
+    async def show_alive(self, applied: int) -> None:
+        """One heartbeat; raises when this node must not go on."""
+        try:
+            await self._beat(applied)
+        except FOR_GOOD:
+            raise
+        except GoQueueError as error:
+            if self.is_heard:
+                _log.warning("the controller does not hear this node", problem=str(error))
+            self.is_heard = False
 
     async def _beat(self, applied: int) -> None:
         heartbeat = NodeHeartbeat(self._node.node_id, self._epoch, applied)
@@ -104,6 +140,7 @@ class Membership:
         if not reply.is_registered and self._registration is not None:
             await self._register(self._registration)
         self.is_heard = True
+        self._heard_at = self._clock.instant()
 
     def close(self) -> None:
         self._heartbeats.close()

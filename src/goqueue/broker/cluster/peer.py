@@ -8,6 +8,7 @@ What was asked is never asked twice here: whoever asks knows whether it may be.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -62,6 +63,7 @@ class Peer:
         self._delay_seconds = 0.0  # before the next try
         self._refused = False  # at the last try, nobody listened there
         self._closed = False
+        self._hurry = asyncio.Event()  # replaced when it was set
         self.node_id: NodeId | None = None  # of the last node that was reached
 
     @property
@@ -96,6 +98,16 @@ class Peer:
         """Return when there is a connection; raises as `ask` does."""
         await self._connect_by(self._clock.instant() + int(seconds * NANOSECONDS))
 
+    def turn_elsewhere(self, reason: str) -> None:
+        """The addresses are others now: what was asked is not waited for, and the next try is
+        made at once."""
+        if self._connection is not None:
+            self._connection.abort(reason)
+            self._connection = None
+        self._turn, self._refused, self._delay_seconds = 0, False, 0.0
+        self._hurry.set()
+        self._hurry = asyncio.Event()
+
     def close(self) -> None:
         self._closed = True
         if self._connection is not None:
@@ -125,7 +137,11 @@ class Peer:
             if self._closed:
                 raise ShuttingDown("this node is shutting down")
             if self._delay_seconds:
-                await self._clock.sleep(self._delay_seconds * self._random.uniform(0.5, 1.0))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(
+                        self._delay_seconds * self._random.uniform(0.5, 1.0)
+                    ):
+                        await self._hurry.wait()
             self._delay_seconds = min(
                 max(2 * self._delay_seconds, FIRST_DELAY_SECONDS), DELAY_SECONDS_MAX
             )

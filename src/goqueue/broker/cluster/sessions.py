@@ -66,6 +66,11 @@ class NodeSessions:
         self._lost.discard(node.node_id)
         self._wake.set()
 
+    def forget_all(self) -> None:
+        """Another node is the controller."""
+        self._sessions.clear()
+        self._lost.clear()
+
     def beat(self, node_id: NodeId, epoch: NodeEpoch, applied: int) -> bool:
         """False when the node is not registered.
 
@@ -117,7 +122,9 @@ class NodeSessions:
         return now
 
     async def _look_after(self, node_id: NodeId) -> None:
-        session = self._sessions[node_id]
+        session = self._sessions.get(node_id)
+        if session is None:
+            return
         heard_at = session.heard_at
         if await self._is_refused(node_id) and session.heard_at == heard_at:
             session.heard_at = Instant(self._clock.instant() - SESSION_NS)

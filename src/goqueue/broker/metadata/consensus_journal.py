@@ -16,6 +16,7 @@ from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, 
 from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable, StorageFailed, Uncertain
 from goqueue.model.ids import Epoch, Offset
 
+START: Final = Index(0)
 LOST: Final = (Fenced, Uncertain, QuorumUnavailable)  # they end the term
 
 
@@ -34,9 +35,11 @@ class ConsensusJournal:
         self._snapshot: Snapshot | None = None  # the one that is being read
 
     @classmethod
-    def of_follower(cls, log: ConsensusLog, reason: Fenced) -> "ConsensusJournal":
-        """Of a node that never had the term."""
-        journal = cls(log, Leadership(Term(0), Index(0), False), lambda: None)
+    def of_follower(
+        cls, log: ConsensusLog, reason: GoQueueError, at: Index = START
+    ) -> "ConsensusJournal":
+        """Of a node that does not have the term."""
+        journal = cls(log, Leadership(Term(0), at, False), lambda: None)
         journal._error = reason
         return journal
 
@@ -71,6 +74,11 @@ class ConsensusJournal:
     def note_followed(self, end: Index) -> None:
         """Another node has committed everything below."""
         self._end = self._committed = Offset(end)
+
+    def end_term(self, reason: GoQueueError) -> None:
+        """Nothing is appended any more, whatever the log would say."""
+        if self._error is None:
+            self._fail(reason)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -9,10 +9,16 @@ committed and nothing else.
        └─── the image has caught up ───────┘
 
 In both cases the machine is dropped: it may be ahead of what the log will ever have.  The next one
-is a copy of the image.  A node that was fenced does not try to lead again by itself: two nodes
-would take the term from each other for ever.
+is a copy of the image.
 
-A node without a vote follows from the start: it has an image and no term.
+Who takes the term:
+
+    open()                          this node, at once: it has the log to itself.  If it is fenced
+                                    all the same it follows from then on: two nodes would take the
+                                    term from each other for ever
+    open_as_follower()              another node: this one has an image and no term
+    open_as_follower(), claim(…)    one of several nodes: `goqueue.broker.cluster.election` says
+                                    when.  Whatever ends its term, it follows again
 """
 
 import asyncio
@@ -26,11 +32,12 @@ from goqueue.broker.image import Image
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
 from goqueue.cluster import Metadata
-from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot
+from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot, Term
 from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable
 from goqueue.runtime import Clock
 
 RETRY_SECONDS: Final = 1.0
+CATCH_UP_SECONDS: Final = 5.0  # with a log that this node alone may append to
 
 Apply = Callable[[Metadata, Any], None]  # a committed record to the image, and to what goes with it
 
@@ -55,8 +62,10 @@ class Controller:
         self._apply = apply
         self._on_replaced = on_replaced
         self._on_followed = on_followed
+        self._led = asyncio.Event()
         self._lost = asyncio.Event()
-        self._has_vote = True
+        self._is_follower = False  # while it has not claimed the term
+        self._has_claimed = False  # until the machine of that term is dropped
         self._position = Index(0)  # up to which the image has followed another node
         self._moved = asyncio.Event()  # replaced whenever the position rises
         self._journal: ConsensusJournal  # of the last term that this node had
@@ -85,8 +94,8 @@ class Controller:
 
     async def open_as_follower(self) -> None:
         """Bring the image to the end of a log that another node writes."""
-        self._has_vote = False
-        reason = Fenced("it has no vote about the metadata, and follows another node")
+        self._is_follower = True
+        reason = Fenced("it follows another node")
         self._journal = ConsensusJournal.of_follower(self._log, reason)
         machine, end = self._make_machine(), await self._log.end()
         self.host = MachineHost(machine, self._journal, self._clock)
@@ -94,19 +103,49 @@ class Controller:
         await self._follow(end, lambda: asyncio.sleep(0))
         _log.info("metadata followed", log=self._log.name, end=end)
 
+    async def claim(self, after: Term) -> None:
+        """Decide from now on, unless a term above `after` was taken; for a node that follows.
+
+        Raises `Fenced` or `QuorumUnavailable`; then somebody else may claim the next one.
+        """
+        assert self.is_following, "it has the log to itself, or has claimed it already"
+        lead = await self._log.lead(after)
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                await self.wait_for(lead.end)
+        except TimeoutError as error:
+            raise QuorumUnavailable("the metadata cannot be read to its end") from error
+        if self._position > lead.end:
+            raise Fenced(f"term {lead.term} has ended: another node leads")
+        self._has_claimed = True
+        self._journal = self._journal_of(lead)
+        self.host.resume(self.image.current.copy(), self._journal)
+        self._led.set()
+        self._wake_waiters()
+        _log.info("controller", log=self._log.name, term=lead.term, end=lead.end)
+
+    def step_down(self, reason: GoQueueError) -> None:
+        """Decide no more."""
+        self._journal.end_term(reason)
+
     @property
     def position(self) -> Index:
-        """What a follower's image shows is below."""
-        return self._position
+        """What the image shows is below."""
+        return Index(self._journal.committed_end) if self.is_leading else self._position
 
     async def wait_for(self, end: Index) -> None:
         """Return when the image of a follower shows everything below `end`."""
-        while self._position < end:
+        while self.position < end:
             await self._moved.wait()
 
     @property
     def is_leading(self) -> bool:
         return self._journal.error is None
+
+    @property
+    def is_following(self) -> bool:
+        """Another node decides, or nobody."""
+        return self._is_follower and not self._has_claimed
 
     @property
     def term(self) -> int:
@@ -129,17 +168,36 @@ class Controller:
 
     async def run(self) -> None:
         """Follow, or lead again, whenever a term has ended; until cancelled."""
-        if not self._has_vote:
-            await self._follow(None, self._tell_followed)
         while True:
+            if self.is_following:
+                await self._follow_until_led()
             await self._lost.wait()
             self._lost.clear()
-            await self._go_on()
+            self._drop_machine()
+            if not self._is_follower:
+                await self._go_on()
 
-    async def _go_on(self) -> None:
+    async def _follow_until_led(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(self._follow(None, self._tell_followed))
+            await self._led.wait()
+            following.cancel()
+        self._led.clear()
+        await self._tell_followed()  # in case that was cut short
+
+    def _drop_machine(self) -> None:
         ended = self._journal
         self.image.await_commits_of(ended)  # whatever was not committed does not count
         self._position = Index(ended.committed_end)
+        if self._is_follower:
+            self._has_claimed = False
+            assert ended.error is not None, "it has ended"
+            _log.warning("not the controller any more", problem=str(ended.error))
+            self._journal = ConsensusJournal.of_follower(self._log, ended.error, self._position)
+            self.host.resume(self.image.current, self._journal)
+
+    async def _go_on(self) -> None:
+        ended = self._journal
         if isinstance(ended.error, Fenced):
             _log.error(
                 "another node is the controller: this one only follows", problem=str(ended.error)
@@ -164,6 +222,8 @@ class Controller:
             return
         async with contextlib.aclosing(self._log.follow(self._position)) as found:
             async for each in found:
+                if self._has_claimed:
+                    return  # the image has it from the journal
                 self._note_position(self._show(each))
                 await tell()
                 if end is not None and self._position >= end:
@@ -171,8 +231,11 @@ class Controller:
 
     def _note_position(self, position: Index) -> None:
         self._position = position
-        if not self._has_vote:
+        if self._is_follower:
             self._journal.note_followed(position)
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -190,7 +253,7 @@ class Controller:
         for value in seen.values:
             machine.apply(machine.decode(value))
         self.image.replace(machine)
-        if not self._has_vote:  # its host has no machine that is ahead of the image
+        if self._is_follower:  # its host has no machine that is ahead of the image
             self.host.resume(machine, self._journal)
         self._on_replaced(before, machine)
         return seen.index

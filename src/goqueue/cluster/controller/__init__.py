@@ -9,6 +9,13 @@ from goqueue.cluster.controller.configs import (
     change_group_config,
     take_over_group_configs,
 )
+from goqueue.cluster.controller.election import (
+    askable,
+    electorate,
+    is_vacant,
+    resign_control,
+    take_control,
+)
 from goqueue.cluster.controller.features import set_feature_level
 from goqueue.cluster.controller.ids import name_cluster, reserve_producer_ids
 from goqueue.cluster.controller.isr import IsrChange, alter_partition
@@ -46,6 +53,7 @@ __all__ = [
     "add_partitions",
     "alter_partition",
     "announce_node",
+    "askable",
     "cancel_reassignment",
     "change_broker_config",
     "change_group_config",
@@ -55,8 +63,10 @@ __all__ = [
     "delete_topic",
     "drain_node",
     "elect_leader",
+    "electorate",
     "fence_node",
     "hand_over",
+    "is_vacant",
     "name_cluster",
     "note_data_removed",
     "prefer_leaders",
@@ -64,7 +74,9 @@ __all__ = [
     "register_node",
     "remove_node",
     "reserve_producer_ids",
+    "resign_control",
     "set_feature_level",
+    "take_control",
     "take_over_group_configs",
     "unfence_node",
 ]

@@ -5,8 +5,10 @@ from goqueue.cluster.metadata.nodes import Node, NodeTable
 from goqueue.cluster.metadata.partitions import PartitionTable, placed, role_of, written
 from goqueue.cluster.metadata.records import (
     NO_LEADER,
+    NO_NODE,
     ClusterNamed,
     ConfigChanged,
+    ControllerElected,
     FeatureLevel,
     FeatureRange,
     GroupConfigsTakenOver,
@@ -30,8 +32,10 @@ from goqueue.cluster.metadata.topics import Topic, merged
 
 __all__ = [
     "NO_LEADER",
+    "NO_NODE",
     "ClusterNamed",
     "ConfigChanged",
+    "ControllerElected",
     "FeatureLevel",
     "FeatureRange",
     "GroupConfigsTakenOver",

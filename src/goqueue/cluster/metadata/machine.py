@@ -14,8 +14,10 @@ from goqueue.cluster.metadata import records
 from goqueue.cluster.metadata.nodes import Node, NodeTable
 from goqueue.cluster.metadata.partitions import PartitionTable, changed, placed, role_of, written
 from goqueue.cluster.metadata.records import (
+    NO_NODE,
     ClusterNamed,
     ConfigChanged,
+    ControllerElected,
     FeatureLevel,
     GroupConfigsTakenOver,
     MetadataRecord,
@@ -52,6 +54,7 @@ class Metadata:
         self._defaults = dict(defaults)
         self.partitions_max = partitions_max  # of a topic
         self._cluster_id = ""
+        self._controller = ControllerElected(0, NO_NODE)
         self._next_producer_id = 0
         self._topics = TopicTable()
         self._partitions = PartitionTable()
@@ -65,6 +68,7 @@ class Metadata:
         """One that goes its own way from here."""
         copy = Metadata(self._defaults, self.partitions_max)
         copy._cluster_id = self._cluster_id
+        copy._controller = self._controller
         copy._next_producer_id = self._next_producer_id
         copy._topics = self._topics.copy()
         copy._partitions = self._partitions.copy()
@@ -80,6 +84,11 @@ class Metadata:
     @property
     def cluster_id(self) -> str:
         return self._cluster_id
+
+    @property
+    def controller(self) -> ControllerElected:
+        """Who decides, and under which term (0: no node was ever elected)."""
+        return self._controller
 
     @property
     def next_producer_id(self) -> int:
@@ -210,6 +219,9 @@ class Metadata:
                 node = self._nodes[record.node_id]
                 assert node.epoch == record.epoch, "decided for another registration"
                 self._put_node(msgspec.structs.replace(node, state=record.state))
+            case ControllerElected():
+                assert record.term >= self._controller.term, "terms never fall"
+                self._controller = record
             case FeatureLevel():
                 self._features[record.name] = record.level
             case ProducerIdsReserved():
@@ -287,6 +299,8 @@ class Metadata:
         if self._group_configs_taken_over:
             head.append(GroupConfigsTakenOver({}))
         head += [node.record for node in self._nodes.values()]
+        if self._controller.term:
+            head.append(self._controller)
         head += [FeatureLevel(name, level) for name, level in self._features.items()]
         configs = [ConfigChanged("broker", *each) for each in self._broker_configs.items()]
         configs += [ConfigChanged("group", *each) for each in self._group_configs.items()]

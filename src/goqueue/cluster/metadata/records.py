@@ -22,6 +22,7 @@ from goqueue.model.ids import (
 )
 
 NO_LEADER: Final = NodeId(-1)
+NO_NODE: Final = NodeId(-1)
 
 Nodes = tuple[NodeId, ...]
 NodeState = Literal["active", "fenced", "draining", "removed"]
@@ -148,6 +149,16 @@ class NodeChanged(msgspec.Struct, frozen=True, tag="node-state"):
     state: NodeState
 
 
+class ControllerElected(msgspec.Struct, frozen=True, tag="controller"):
+    """The node decides the metadata under this term of its log; NO_NODE: it has resigned.
+
+    Written where nodes elect their controller: everybody who follows the log knows whom to ask.
+    """
+
+    term: int
+    node_id: NodeId
+
+
 class FeatureLevel(msgspec.Struct, frozen=True, tag="feature"):
     """All nodes work with the feature at this level from now on."""
 
@@ -188,6 +199,7 @@ MetadataRecord = (
     | TopicDataRemoved
     | NodeRegistered
     | NodeChanged
+    | ControllerElected
     | FeatureLevel
     | ConfigChanged
     | GroupConfigsTakenOver

@@ -52,7 +52,7 @@ class Told:
 
 
 def member(world: World) -> Membership:
-    return Membership(world.environment("b"), NODE, lambda: TWO, [f"a:{PORT}"])
+    return Membership(world.environment("b"), NODE, lambda: TWO, lambda: [f"a:{PORT}"])
 
 
 async def end(membership: Membership, running: "asyncio.Future[None] | None" = None) -> None:
