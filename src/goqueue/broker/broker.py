@@ -408,6 +408,10 @@ class Broker:
     # --- topics -----------------------------------------------------------------------------------
 
     @property
+    def node_id(self) -> NodeId:
+        return NodeId(self.config.node_id)
+
+    @property
     def controller(self) -> Controller:
         assert self._controller is not None, "the broker is not open"
         return self._controller
@@ -700,6 +704,7 @@ class Broker:
 
     async def delete_records(self, partition: Partition, before: Offset) -> Offset:
         """Delete what lies before the offset (-1: everything readable); gives the new start."""
+        partition.check_leader()
         await partition.flush()
         log = partition.log
         target = log.high_watermark if before == -1 else before
@@ -733,6 +738,7 @@ class Broker:
     async def latest_offset(self, partition: Partition, *, committed_only: bool) -> TimedOffset:
         """The offset of the next record a reader will see."""
         await partition.flush_visible()
+        partition.check_watermark()
         limit = partition.read_limit(committed_only=committed_only)
         return TimedOffset(limit, NO_TIMESTAMP, partition.log.epochs.latest)
 
@@ -745,12 +751,16 @@ class Broker:
     ) -> TimedOffset | None:
         await partition.flush_visible()
         limit = partition.read_limit(committed_only=committed_only)
-        return await partition.offset_for_time(timestamp, limit)
+        found = await partition.offset_for_time(timestamp, limit)
+        if found is None:
+            partition.check_watermark()
+        return found
 
     async def newest_record(
         self, partition: Partition, *, committed_only: bool
     ) -> TimedOffset | None:
         await partition.flush_visible()
+        partition.check_watermark()
         limit = partition.read_limit(committed_only=committed_only)
         return await partition.newest_record(limit)
 

@@ -243,6 +243,13 @@ class NotEnoughReplicas(GoQueueError):
     retriable = True
 
 
+class OffsetNotAvailable(GoQueueError):
+    """This node began to lead just now, and does not know yet how much is committed."""
+
+    code = "offset_not_available"
+    retriable = True
+
+
 class FencedLeaderEpoch(GoQueueError):
     """The caller's leader epoch is older than this broker's: refresh metadata and retry."""
 

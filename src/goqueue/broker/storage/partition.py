@@ -47,6 +47,7 @@ from goqueue.model.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
+    OffsetNotAvailable,
     OffsetOutOfRange,
     OutOfHandles,
     StorageFailed,
@@ -186,6 +187,14 @@ class Partition:
         """Raise `NotLeader` on a node that only copies, or does not serve."""
         if self._replicas is None:
             raise self._not_leader()
+
+    def check_watermark(self) -> None:
+        """Raise `OffsetNotAvailable` while a leader before this one may have shown a higher one."""
+        watermark = self.log.high_watermark
+        if self._replicas is not None and not self._replicas.knows_committed(watermark):
+            raise OffsetNotAvailable(
+                f"this node has begun to lead {self}, and does not know yet what is committed"
+            )
 
     def check_enough_replicas(self) -> None:
         """Raise `NotEnoughReplicas` when a commit could not be waited for."""

@@ -116,6 +116,10 @@ class Replicas:
         self.role = role
         self._count(role, now)
 
+    def knows_committed(self, high_watermark: Offset) -> bool:
+        """Whether that is no less than what any leader before this one has shown (KIP-207)."""
+        return high_watermark >= self._epoch_start
+
     def set_min_insync_replicas(self, count: int) -> None:
         self._min_insync_replicas = count
         self.has_enough = self.role.has_enough_replicas(count)

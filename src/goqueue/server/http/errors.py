@@ -81,6 +81,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.Uncertain: 504,
     errors.QuorumUnavailable: 503,
     errors.NotEnoughReplicas: 503,
+    errors.OffsetNotAvailable: 503,
     errors.FencedLeaderEpoch: 409,
     errors.UnknownLeaderEpoch: 503,
     errors.TimedOut: 504,

@@ -20,8 +20,9 @@ from goqueue.groups import JoinRequest, Left, MemberIdentity, Protocol, SyncRequ
 from goqueue.groups.errors import MemberIdRequired
 from goqueue.model.errors import GoQueueError
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
-from goqueue.server.kafka.group_names import client_host, client_id, named_group
+from goqueue.server.kafka.group_names import client_host, client_id
 from goqueue.wire.messages import build, milliseconds
 
 MEMBER_ID_REQUIRED_FROM: Final = 4
@@ -58,7 +59,7 @@ async def handle_join_group(context: Context, request: JoinGroupRequest) -> Join
 def _join_request(context: Context, request: JoinGroupRequest) -> JoinRequest:
     version = context.header.api_version
     return JoinRequest(
-        group_id=named_group(request.group_id),
+        group_id=coordinated_group(context.broker, request.group_id),
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=client_id(context),
@@ -90,7 +91,7 @@ async def handle_sync_group(context: Context, request: SyncGroupRequest) -> Sync
     try:
         synced = await context.broker.groups.sync(
             SyncRequest(
-                group_id=named_group(request.group_id),
+                group_id=coordinated_group(context.broker, request.group_id),
                 member_id=request.member_id,
                 generation=request.generation_id,
                 instance_id=request.group_instance_id,
@@ -113,7 +114,7 @@ async def handle_heartbeat(context: Context, request: HeartbeatRequest) -> Heart
     error_code = ErrorCode.none
     try:
         await context.broker.groups.heartbeat(
-            named_group(request.group_id),
+            coordinated_group(context.broker, request.group_id),
             request.member_id,
             generation=request.generation_id,
             instance_id=request.group_instance_id,
@@ -128,7 +129,8 @@ async def handle_leave_group(context: Context, request: LeaveGroupRequest) -> Le
         MemberIdentity(member.member_id, member.group_instance_id) for member in request.members
     ]
     try:
-        left = await context.broker.groups.leave(named_group(request.group_id), leavers)
+        group_id = coordinated_group(context.broker, request.group_id)
+        left = await context.broker.groups.leave(group_id, leavers)
     except GoQueueError as error:
         return build(LeaveGroupResponse, error_code=coordinator_code(error))
     return build(LeaveGroupResponse, members=tuple(map(_answer_leave, left)))

@@ -116,7 +116,7 @@ def _config(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsRes
 
 
 def _refuse_other_node(context: Context, name: str) -> None:
-    node = context.broker.config.node_id
+    node = context.broker.node_id
     if name != str(node):
         raise InvalidRequest(f"this is node {node}, not {name!r}")
 
@@ -134,14 +134,14 @@ def _unknown(resource_type: int) -> InvalidRequest:
 async def handle_list_config_resources(
     context: Context, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """What has settings: every topic, this node, and the groups for which something is set.
+    """What has settings: every topic, every node, and the groups for which something is set.
 
     Version 0 asks for subscriptions to client metrics, of which there are none; loggers neither.
     """
     broker = context.broker
     names: dict[int, list[str]] = {
         TOPIC: [topic.name for topic in broker.topics()],
-        BROKER: [str(broker.config.node_id)],
+        BROKER: [str(node.node_id) for node in broker.metadata.nodes.members],
         BROKER_LOGGER: [],
         CLIENT_METRICS: [],
         GROUP: list(map(str, sorted(broker.group_configs.groups()))),

@@ -23,9 +23,10 @@ from goqueue.groups.errors import GroupNotFound
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
 from goqueue.model.ids import GroupId, TopicId, TopicIdPartition, TopicName
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_admin import authorized_operations
-from goqueue.server.kafka.group_names import client_host, client_id, named_group
+from goqueue.server.kafka.group_names import client_host, client_id
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build, duration, milliseconds
 
@@ -62,7 +63,7 @@ def _heartbeat_request(
 ) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return HeartbeatRequest(
-        group_id=named_group(request.group_id),
+        group_id=coordinated_group(context.broker, request.group_id),
         member_id=request.member_id or _new_member_id(context, request),
         member_epoch=request.member_epoch,
         instance_id=request.instance_id,
@@ -116,21 +117,19 @@ async def handle_consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
-    async with context.broker.groups.barrier:
-        groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+    try:
+        async with context.broker.groups.barrier:
+            groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+    except GoQueueError as error:
+        groups = [_refuse(name, error) for name in names]
     return build(ConsumerGroupDescribeResponse, groups=tuple(groups))
 
 
 def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
-        group = _consumer_group(broker, named_group(name))
+        group = _consumer_group(broker, coordinated_group(broker, name))
     except GoQueueError as error:
-        return build(
-            DescribedGroup,
-            error_code=coordinator_code(error),
-            error_message=str(error),
-            group_id=name,
-        )
+        return _refuse(name, error)
     return build(
         DescribedGroup,
         group_id=name,
@@ -140,6 +139,15 @@ def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
         assignor_name=group.protocol,
         members=tuple(_describe_member(broker, member) for member in group.members),
         authorized_operations=operations,
+    )
+
+
+def _refuse(name: str, error: GoQueueError) -> DescribedGroup:
+    return build(
+        DescribedGroup,
+        error_code=coordinator_code(error),
+        error_message=str(error),
+        group_id=name,
     )
 
 

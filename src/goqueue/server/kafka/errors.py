@@ -64,6 +64,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.Uncertain: ErrorCode.request_timed_out,
     errors.QuorumUnavailable: ErrorCode.request_timed_out,
     errors.NotEnoughReplicas: ErrorCode.not_enough_replicas,
+    errors.OffsetNotAvailable: ErrorCode.offset_not_available,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
     errors.TimedOut: ErrorCode.request_timed_out,
@@ -130,7 +131,7 @@ def kafka_code(error: GoQueueError) -> ErrorCode:
 
 
 def leader_of(error: GoQueueError) -> LeaderAndEpoch | None:
-    """Where a client should ask instead (KIP-951)."""
+    """The leader that the error names, if it does; see `leaders.py`."""
     if not isinstance(error, errors.NotLeader) or error.leader is None:
         return None
     return LeaderAndEpoch(*error.leader)

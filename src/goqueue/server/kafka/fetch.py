@@ -9,8 +9,9 @@ from goqueue.broker.messages.fetch import FetchedPartition, FetchLimits, Partiti
 from goqueue.log.aborted import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.ids import Offset
-from goqueue.server.kafka.errors import kafka_code, leader_of
+from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, list_requested
+from goqueue.server.kafka.leaders import find_leader, leader_endpoints
 from goqueue.wire.fetch import (
     AbortedTransaction,
     FetchPartitionResponse,
@@ -20,6 +21,7 @@ from goqueue.wire.fetch import (
     encode_fetch_response,
 )
 from goqueue.wire.frames import RequestHeader
+from goqueue.wire.nodes import LeaderAndEpoch
 
 READ_COMMITTED = 1
 WAIT_MS_MAX = 300_000
@@ -52,15 +54,22 @@ async def handle_fetch(
         for (topic, index), each in list_requested(request, session)
     )
     topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
+    leaders: set[int] = set()  # that clients are sent to
     for found in await fetch(broker, wanted, limits):
         key = found.wanted.topic, found.wanted.index
         is_news = session is None or session.is_news(key, found)
         if is_news or request.session_epoch == OPEN_EPOCH:
-            topics.setdefault(key[0], []).append(_response(found))
+            leader = None
+            if found.error is not None:
+                leader = find_leader(broker, *key, found.error)
+            if leader is not None:
+                leaders.add(leader.leader_id)
+            topics.setdefault(key[0], []).append(_response(found, leader))
     return encode_fetch_response(
         version,
         [FetchTopicResponse(name, responses) for name, responses in topics.items()],
         session_id=session.session_id if session else 0,
+        node_endpoints=leader_endpoints(broker, leaders) if leaders else (),
     )
 
 
@@ -83,12 +92,12 @@ def _refuse_replica(version: int, request: FetchRequest) -> list[Buffer]:
     return encode_fetch_response(version, topics, error_code=code)
 
 
-def _response(found: FetchedPartition) -> FetchPartitionResponse:
+def _response(found: FetchedPartition, leader: LeaderAndEpoch | None) -> FetchPartitionResponse:
     error, aborted = found.error, found.aborted
     return FetchPartitionResponse(
         partition=found.wanted.index,
         error_code=0 if error is None else kafka_code(error).value,
-        current_leader=None if error is None else leader_of(error),
+        current_leader=leader,
         high_watermark=found.high_watermark,
         last_stable_offset=found.stable_offset,
         log_start_offset=found.start_offset,

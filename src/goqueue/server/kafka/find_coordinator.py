@@ -6,7 +6,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
+from goqueue.broker import Broker
+from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import NodeId
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import coordinator_code
+from goqueue.server.kafka.nodes import address_of
 from goqueue.wire.messages import build
 
 
@@ -20,26 +25,38 @@ class KeyType(enum.IntEnum):
 async def handle_find_coordinator(
     context: Context, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """This node coordinates everything."""
     found = tuple(_coordinator(context, request.key_type, key) for key in request.coordinator_keys)
     return build(FindCoordinatorResponse, coordinators=found)
 
 
 def _coordinator(context: Context, key_type: int, key: str) -> Coordinator:
     if key_type not in list(KeyType):
-        return build(
-            Coordinator,
-            key=key,
-            node_id=-1,
-            port=-1,
-            error_code=ErrorCode.invalid_request,
-            error_message=f"key type {key_type}: groups (0) and transactions (1) have coordinators",
-        )
+        text = f"key type {key_type}: groups (0) and transactions (1) have coordinators"
+        return _refuse(key, ErrorCode.invalid_request, text)
+    try:
+        node_id = _find(context.broker, key_type, key)
+    except GoQueueError as error:
+        return _refuse(key, coordinator_code(error), str(error))
+    node = context.broker.metadata.nodes.get(node_id)
+    address = None if node is None or not node.is_live else address_of(context, node)
+    if address is None:
+        text = f"node {node_id}, the coordinator, does not answer"
+        return _refuse(key, ErrorCode.coordinator_not_available, text)
     return build(
         Coordinator,
         key=key,
-        node_id=context.broker.config.node_id,
-        host=context.address.host,
-        port=context.address.port,
+        node_id=node_id,
+        host=address.host,
+        port=address.port,
         error_message=None,
     )
+
+
+def _find(broker: Broker, key_type: int, key: str) -> NodeId:
+    if key_type == KeyType.GROUP:
+        return broker.group_coordinator(key)
+    return broker.transaction_coordinator(key)
+
+
+def _refuse(key: str, code: ErrorCode, message: str) -> Coordinator:
+    return build(Coordinator, key=key, node_id=-1, port=-1, error_code=code, error_message=message)

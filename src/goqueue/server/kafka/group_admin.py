@@ -15,11 +15,12 @@ from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 from goqueue.broker import Broker
 from goqueue.groups import GroupDescription, MemberDescription
 from goqueue.groups.errors import GroupNotFound
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, NotCoordinator
 from goqueue.model.ids import GroupId
 from goqueue.server.kafka import authorized_operations as allowed
 from goqueue.server.kafka.authorized_operations import operations_if
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import check_group
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
@@ -34,9 +35,15 @@ def authorized_operations(*, asked: bool) -> int:
 
 
 async def handle_list_groups(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
-    found = await context.broker.queue_groups.list_groups(
-        request.states_filter, request.types_filter
-    )
+    """Those that this node coordinates: clients ask all nodes."""
+    try:
+        found = await context.broker.queue_groups.list_groups(
+            request.states_filter, request.types_filter
+        )
+    except NotCoordinator:
+        return build(ListGroupsResponse)
+    except GoQueueError as error:
+        return build(ListGroupsResponse, error_code=coordinator_code(error))
     return build(
         ListGroupsResponse,
         groups=tuple(
@@ -60,22 +67,20 @@ async def handle_describe_groups(
 ) -> DescribeGroupsResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.groups)
-    async with context.broker.groups.barrier:
-        groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+    try:
+        async with context.broker.groups.barrier:
+            groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+    except GoQueueError as error:
+        groups = [_refuse(name, error) for name in names]
     return build(DescribeGroupsResponse, groups=tuple(groups))
 
 
 def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
+        check_group(broker, GroupId(name))
         group = _classic_group(broker, GroupId(name))
     except GoQueueError as error:
-        return build(
-            DescribedGroup,
-            error_code=coordinator_code(error),
-            error_message=str(error),
-            group_id=name,
-            group_state="Dead",
-        )
+        return _refuse(name, error)
     is_stable = group.state == "Stable"  # else the members' protocol is not agreed on
     return build(
         DescribedGroup,
@@ -85,6 +90,16 @@ def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
         protocol_data=group.protocol if is_stable else "",
         members=tuple(_describe_member(member, is_stable) for member in group.members),
         authorized_operations=operations,
+    )
+
+
+def _refuse(name: str, error: GoQueueError) -> DescribedGroup:
+    return build(
+        DescribedGroup,
+        error_code=coordinator_code(error),
+        error_message=str(error),
+        group_id=name,
+        group_state="Dead",
     )
 
 
@@ -121,6 +136,7 @@ async def handle_delete_groups(
 async def _delete(broker: Broker, name: str) -> DeletableGroupResult:
     error_code = ErrorCode.none
     try:
+        check_group(broker, GroupId(name))
         await broker.queue_groups.delete(GroupId(name))
     except GoQueueError as error:
         error_code = coordinator_code(error)

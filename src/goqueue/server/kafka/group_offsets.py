@@ -32,8 +32,8 @@ from goqueue.groups.errors import StaleMemberEpoch
 from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import check_group, coordinated_group
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
-from goqueue.server.kafka.group_names import named_group
 from goqueue.wire.messages import build
 from goqueue.wire.shapes import (
     OffsetCommitRequest,
@@ -52,6 +52,7 @@ from goqueue.wire.shapes import (
 
 MEMBER_EPOCH_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 10
+GROUP_ERROR_FROM: Final = 2  # of OffsetFetch
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 
@@ -123,7 +124,7 @@ async def _commit(
     try:
         results = await context.broker.groups.commit(
             CommitRequest(
-                group_id=named_group(request.group_id),
+                group_id=coordinated_group(context.broker, request.group_id),
                 offsets=offsets,
                 member_id=request.member_id,
                 generation=request.generation_id_or_member_epoch,
@@ -177,13 +178,35 @@ def _commit_topic(
 
 async def handle_offset_fetch(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Positions; with `require_stable` none that an open transaction is going to move."""
-    groups = await context.broker.groups.host.read(
-        lambda machine: tuple(
-            _fetch_group(context, machine, group, request.require_stable)
-            for group in request.groups
+    try:
+        groups = await context.broker.groups.host.read(
+            lambda machine: tuple(
+                _fetch_group(context, machine, group, request.require_stable)
+                for group in request.groups
+            )
         )
-    )
+    except GoQueueError as error:
+        groups = tuple(_refuse_group(context, group, error) for group in request.groups)
     return build(OffsetFetchResponse, groups=groups)
+
+
+def _refuse_group(
+    context: Context, group: OffsetFetchRequestGroup, error: GoQueueError
+) -> OffsetFetchResponseGroup:
+    """Of the whole group; a version that cannot say that says it of each partition."""
+    code = coordinator_code(error)
+    asked = (group.topics or ()) if context.header.api_version < GROUP_ERROR_FROM else ()
+    topics = tuple(
+        build(
+            OffsetFetchResponseTopic,
+            name=topic.name,
+            partitions=tuple(
+                _fetch_partition(index, None, code) for index in topic.partition_indexes
+            ),
+        )
+        for topic in asked
+    )
+    return build(OffsetFetchResponseGroup, group_id=group.group_id, topics=topics, error_code=code)
 
 
 def _fetch_group(
@@ -191,11 +214,16 @@ def _fetch_group(
 ) -> OffsetFetchResponseGroup:
     """All of it in one moment: an end that is awaited must not come between offset and answer."""
     broker, version = context.broker, context.header.api_version
+    group_id = GroupId(group.group_id)
+    try:
+        check_group(broker, group_id)
+    except GoQueueError as error:
+        return _refuse_group(context, group, error)
     topics = None
     if group.topics is not None:
         topics = [(topic, _find(broker, topic, version)) for topic in group.topics]
     wanted = FetchRequest(
-        group_id=GroupId(group.group_id),
+        group_id=group_id,
         partitions=None if topics is None else tuple(_list_wanted(topics)),
         member_id=group.member_id or "",
         member_epoch=group.member_epoch,
@@ -310,7 +338,8 @@ async def handle_offset_delete(
         if broker.metadata.find(topic.name) is not None
     ]
     try:
-        results = await broker.groups.delete_offsets(named_group(request.group_id), wanted)
+        group_id = coordinated_group(broker, request.group_id)
+        results = await broker.groups.delete_offsets(group_id, wanted)
     except GoQueueError as error:
         return build(OffsetDeleteResponse, error_code=coordinator_code(error))
     return build(OffsetDeleteResponse, topics=_delete_topics(request, _codes(results)))

@@ -5,7 +5,7 @@ response in its newest shape.
 """
 
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -16,6 +16,7 @@ from goqueue.server.kafka import (
     configs,
     consumer_groups,
     elections,
+    features,
     find_coordinator,
     group_admin,
     group_offsets,
@@ -41,12 +42,12 @@ Handler = Callable[[Context, Any], Awaitable[Any]]
 
 
 async def handle_api_versions(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    return _api_versions()
+    return _api_versions(*context.broker.metadata.features.items())
 
 
-@cache
-def _api_versions() -> ApiVersionsResponse:
-    return describe_api_versions(SERVED_APIS)
+@lru_cache(maxsize=4)
+def _api_versions(*finalized: tuple[str, int]) -> ApiVersionsResponse:
+    return describe_api_versions(SERVED_APIS, dict(finalized))
 
 
 HANDLERS: dict[ApiKey, Handler] = {
@@ -70,6 +71,7 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.handle_alter_partition_reassignments,
     ApiKey.ELECT_LEADERS: elections.handle_elect_leaders,
     ApiKey.DESCRIBE_QUORUM: quorum.handle_describe_quorum,
+    ApiKey.UPDATE_FEATURES: features.handle_update_features,
     ApiKey.DESCRIBE_ACLS: permissions.handle_describe_acls,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: permissions.handle_describe_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: permissions.handle_describe_user_scram_credentials,

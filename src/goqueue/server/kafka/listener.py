@@ -14,6 +14,7 @@ from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.frame_listener import FrameListener
 from goqueue.server.kafka.handlers import HANDLERS, SERVED_APIS
+from goqueue.server.kafka.nodes import is_reachable
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.versions import refuse_api_versions
@@ -25,7 +26,6 @@ from goqueue.wire.frames import RequestHeader
 from goqueue.wire.messages import decode_request, encode_response
 
 FETCH_BYTES_MIN: Final = 64 * 1024  # of a fetch response, however little room there is
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 
 
 class KafkaListener(FrameListener):
@@ -55,7 +55,7 @@ class KafkaListener(FrameListener):
         advertised = self._broker.config.http.advertised
         if advertised:
             return parse_address(advertised)
-        if self.http_address is not None and self.http_address.host in EVERY_ADDRESS:
+        if self.http_address is not None and not is_reachable(self.http_address):
             return Address(self._host_for(connection), self.http_address.port)
         return self.http_address
 

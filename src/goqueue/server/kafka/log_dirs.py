@@ -69,7 +69,7 @@ def _logs_asked_for(
 
 
 def _find_here(broker: Broker, topic: Topic, indexes: Iterable[int]) -> list[int]:
-    states, node_id = broker.metadata.partitions.of(topic.topic_id), broker.config.node_id
+    states, node_id = broker.metadata.partitions.of(topic.topic_id), broker.node_id
     return [
         index
         for index in indexes

@@ -1,7 +1,7 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster: what there is, and where."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Container, Iterable
+from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
@@ -24,15 +24,16 @@ from kio.schema.metadata.v13.response import (
 
 from goqueue.broker import Broker
 from goqueue.broker.storage.partition_store import Partitions
-from goqueue.cluster import NO_LEADER, Node, PartitionState, Topic
+from goqueue.cluster import NO_LEADER, PartitionState, Topic
 from goqueue.cluster.health import offline_replicas
-from goqueue.model.config import Address
 from goqueue.model.errors import GoQueueError, Overloaded, TopicNotFound
+from goqueue.model.ids import NodeId
 from goqueue.server.kafka import authorized_operations as allowed
 from goqueue.server.kafka.authorized_operations import operations_if
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import in_turns
+from goqueue.server.kafka.nodes import NodesAndAddresses, ids_of, reachable_nodes
 from goqueue.wire.messages import build
 
 PARTITIONS_DESCRIBED_MAX: Final = 2000
@@ -43,7 +44,8 @@ ENDPOINT_BROKERS: Final = 1
 async def handle_metadata(context: Context, request: MetadataRequest) -> MetadataResponse:
     broker = context.broker
     operations = operations_if(request.include_topic_authorized_operations, allowed.TOPIC)
-    parts = _Parts(broker)
+    nodes = reachable_nodes(context)
+    parts = _Parts(broker, nodes)
     if request.topics is None:
         topics = [
             _describe(broker, topic, operations, parts) async for topic in in_turns(broker.topics())
@@ -64,23 +66,12 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
                 port=address.port,
                 rack=node.rack or None,
             )
-            for node, address in reachable_nodes(context)
+            for node, address in nodes
         ),
         cluster_id=broker.cluster_id,
-        controller_id=broker.config.node_id,  # which hands on what another node must decide
+        controller_id=broker.node_id,  # which hands on what another node must decide
         topics=tuple(topics),
     )
-
-
-def reachable_nodes(context: Context) -> list[tuple[Node, Address]]:
-    """Those that answer, by number, and where this client reaches them."""
-    own = context.broker.config.node_id
-    found = []
-    for node in sorted(context.broker.metadata.nodes.values(), key=lambda each: each.node_id):
-        address = context.address if node.node_id == own else node.addresses.get("kafka")
-        if address is not None and node.is_live:
-            found.append((node, address))
-    return found
 
 
 async def _answer_topic(
@@ -152,8 +143,9 @@ def _describe(
 class _Parts:
     """What one answer says of partitions: those of most topics are in the same places."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, reachable: NodesAndAddresses) -> None:
         self._nodes = broker.metadata.nodes
+        self._reachable = ids_of(reachable)
         self._partitions = broker.partitions
         self._made: dict[tuple[int, int, PartitionState], MetadataResponsePartition] = {}
 
@@ -167,9 +159,8 @@ class _Parts:
     def _make(self, index: int, epoch: int, state: PartitionState) -> MetadataResponsePartition:
         return build(
             MetadataResponsePartition,
-            error_code=leader_code(state),
+            **describe_leader(state, self._reachable),
             partition_index=index,
-            leader_id=state.leader,
             leader_epoch=epoch,
             replica_nodes=state.replicas,
             isr_nodes=state.isr,
@@ -182,8 +173,11 @@ def leader_epoch(partitions: Partitions, topic: Topic, index: int, state: Partit
     return max(state.leader_epoch, partitions.leader_epoch(topic, index))
 
 
-def leader_code(state: PartitionState) -> ErrorCode:
-    return ErrorCode.leader_not_available if state.leader == NO_LEADER else ErrorCode.none
+def describe_leader(state: PartitionState, reachable: Container[NodeId]) -> dict[str, Any]:
+    """A client is never told of a leader without being told where that is."""
+    if state.leader in reachable:
+        return {"error_code": ErrorCode.none, "leader_id": state.leader}
+    return {"error_code": ErrorCode.leader_not_available, "leader_id": NO_LEADER}
 
 
 # --- DescribeTopicPartitions ------------------------------------------------------------------
@@ -202,17 +196,18 @@ async def handle_describe_topic_partitions(
         names = [name for name in names if name >= request.cursor.topic_name]
         first_index = max(0, request.cursor.partition_index)
     room = max(1, min(request.response_partition_limit, PARTITIONS_DESCRIBED_MAX))
-    return _page(broker, names, first_index, room, request)
+    return _page(context, names, first_index, room, request)
 
 
 def _page(
-    broker: Broker,
+    context: Context,
     names: Iterable[str],
     first_index: int,
     room: int,
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse:
     topics: list[DescribeTopicPartitionsResponseTopic] = []
+    broker, reachable = context.broker, ids_of(reachable_nodes(context))
     for name in names:
         resumes = request.cursor is not None and name == request.cursor.topic_name
         start = first_index if resumes else 0
@@ -231,7 +226,7 @@ def _page(
             continue
         end = min(topic.partitions, start + room)
         room -= max(0, end - start)
-        topics.append(_describe_part(broker, topic, range(start, end)))
+        topics.append(_describe_part(broker, topic, range(start, end), reachable))
         if end < topic.partitions:
             cursor = build(Cursor, topic_name=name, partition_index=end)
             return build(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
@@ -239,7 +234,7 @@ def _page(
 
 
 def _describe_part(
-    broker: Broker, topic: Topic, indexes: range
+    broker: Broker, topic: Topic, indexes: range, reachable: Container[NodeId]
 ) -> DescribeTopicPartitionsResponseTopic:
     states, nodes = broker.metadata.partitions.of(topic.topic_id), broker.metadata.nodes
     return build(
@@ -250,9 +245,8 @@ def _describe_part(
         partitions=tuple(
             build(
                 DescribeTopicPartitionsResponsePartition,
-                error_code=leader_code(state),
+                **describe_leader(state, reachable),
                 partition_index=index,
-                leader_id=state.leader,
                 leader_epoch=leader_epoch(broker.partitions, topic, index, state),
                 replica_nodes=state.replicas,
                 isr_nodes=state.isr,
@@ -282,7 +276,7 @@ async def handle_describe_cluster(
     return build(
         DescribeClusterResponse,
         cluster_id=context.broker.cluster_id,
-        controller_id=context.broker.config.node_id,
+        controller_id=context.broker.node_id,
         brokers=tuple(
             build(
                 DescribeClusterBroker,
@@ -290,8 +284,9 @@ async def handle_describe_cluster(
                 host=address.host,
                 port=address.port,
                 rack=node.rack or None,
+                is_fenced=not node.is_live,
             )
-            for node, address in reachable_nodes(context)
+            for node, address in reachable_nodes(context, fenced=request.include_fenced_brokers)
         ),
         cluster_authorized_operations=operations_if(
             request.include_cluster_authorized_operations, allowed.CLUSTER

@@ -1,11 +1,14 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords: finding and moving a partition's bounds."""
 
+from typing import Final
+
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest
 from kio.schema.delete_records.v2.response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 from kio.schema.list_offsets.v11.response import (
     ListOffsetsPartitionResponse,
@@ -25,7 +28,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
 from goqueue.broker import NO_OFFSET, Broker, Partition
 from goqueue.broker.messages.fetch import check_epoch
 from goqueue.log import TimedOffset
-from goqueue.model.errors import GoQueueError, UnsupportedVersion
+from goqueue.model.errors import GoQueueError, OffsetNotAvailable, UnsupportedVersion
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.names import refuse_internal
 from goqueue.server.kafka.context import Context
@@ -34,13 +37,15 @@ from goqueue.server.kafka.fetch import READ_COMMITTED
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
 
+OFFSET_NOT_AVAILABLE_FROM: Final = 5  # of ListOffsets
+
 
 async def handle_list_offsets(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
     committed_only = request.isolation_level == READ_COMMITTED
     topics = []
     async for topic in in_turns(request.topics):
         partitions = [
-            await _list_offset(context.broker, topic.name, wanted, committed_only)
+            await _list_offset(context, topic.name, wanted, committed_only)
             async for wanted in in_turns(topic.partitions)
         ]
         topics.append(
@@ -50,8 +55,9 @@ async def handle_list_offsets(context: Context, request: ListOffsetsRequest) -> 
 
 
 async def _list_offset(
-    broker: Broker, topic: str, wanted: ListOffsetsPartition, committed_only: bool
+    context: Context, topic: str, wanted: ListOffsetsPartition, committed_only: bool
 ) -> ListOffsetsPartitionResponse:
+    broker = context.broker
     try:
         partition = await broker.partition(topic, wanted.partition_index)
         check_epoch(partition, wanted.current_leader_epoch)
@@ -60,7 +66,7 @@ async def _list_offset(
         return build(
             ListOffsetsPartitionResponse,
             partition_index=wanted.partition_index,
-            error_code=kafka_code(error),
+            error_code=_code(error, context.header.api_version),
         )
     return build(
         ListOffsetsPartitionResponse,
@@ -69,6 +75,13 @@ async def _list_offset(
         offset=found.offset,
         leader_epoch=found.leader_epoch,
     )
+
+
+def _code(error: GoQueueError, version: int) -> ErrorCode:
+    """Older clients try again when there is no leader."""
+    if isinstance(error, OffsetNotAvailable) and version < OFFSET_NOT_AVAILABLE_FROM:
+        return ErrorCode.leader_not_available
+    return kafka_code(error)
 
 
 async def _find(

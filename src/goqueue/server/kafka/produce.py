@@ -20,6 +20,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     InvalidRecords,
     InvalidRequest,
+    NotCoordinator,
     OutOfOrderSequence,
     PolicyViolation,
     StorageFailed,
@@ -27,6 +28,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.server.kafka.errors import kafka_code, leader_of
+from goqueue.server.kafka.leaders import find_leader, leader_endpoints
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.transactions import data_code
@@ -37,6 +39,7 @@ from goqueue.txn.errors import (
     TransactionError,
 )
 from goqueue.wire.frames import RequestHeader
+from goqueue.wire.nodes import LeaderAndEpoch
 from goqueue.wire.produce import (
     ProducePartition,
     ProducePartitionResponse,
@@ -61,7 +64,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
     request = decode_produce(header.api_version, header.body)
     waits = request.acks == ACKS_ALL or request.transactional_id is not None
     timeout_seconds = request.timeout_ms / 1000
-    reply = _Reply(header.api_version, request.acks, slot, waits, timeout_seconds)
+    reply = _Reply(broker, header.api_version, request.acks, slot, waits, timeout_seconds)
     for place, topic in enumerate(request.topics, 1):
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
@@ -72,7 +75,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 await asyncio.sleep(0)
             if request.acks not in _ACKS:
                 wrong = InvalidRequest("acks is 0, 1 or -1")
-                results.append(_refuse(item.index, ErrorCode.invalid_required_acks, wrong))
+                results.append(_refuse(item.index, ErrorCode.invalid_required_acks, wrong, None))
                 continue
             try:
                 partition = await _partition(broker, found, item.index)
@@ -83,7 +86,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                     admitted = _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches, waits=waits)
             except GoQueueError as error:
-                results.append(_refuse(item.index, _code(error, header.api_version), error))
+                reply.refuse(topic.topic, item.index, _code(error, header.api_version), error)
                 if isinstance(error, TransactionError):
                     reply.wait_for(broker.transactions.host.uncommitted(), results)
             else:
@@ -119,6 +122,7 @@ def _admit(
 
     The reply must wait for the future given.
     """
+    partition.check_leader()
     if request.transactional_id is None or not is_transactional(batches):
         raise InvalidTransactionState(
             "a transactional request holds transactional batches, and no other does"
@@ -151,6 +155,8 @@ def _code(error: GoQueueError, version: int) -> ErrorCode:
             return ErrorCode.not_enough_replicas  # it tries again
         case TransactionError():
             return data_code(error)
+        case NotCoordinator():  # of the transaction: this node cannot ask it, and the client may
+            return ErrorCode.not_enough_replicas
         case _:
             return kafka_code(error)
 
@@ -163,13 +169,15 @@ def _batches(item: ProducePartition) -> memoryview:
     return item.records
 
 
-def _refuse(index: int, code: ErrorCode, error: GoQueueError) -> ProducePartitionResponse:
+def _refuse(
+    index: int, code: ErrorCode, error: GoQueueError, leader: LeaderAndEpoch | None
+) -> ProducePartitionResponse:
     return ProducePartitionResponse(
         index=index,
         error_code=code.value,
         error_message=str(error),
         record_errors=_bad_records(error),
-        current_leader=leader_of(error),
+        current_leader=leader,
     )
 
 
@@ -211,15 +219,32 @@ class _Reply:
     """Gathers the partitions' results and fills the slot when the last commit is in."""
 
     def __init__(
-        self, version: int, acks: int, slot: ReplySlot, waits: bool, timeout_seconds: float
+        self,
+        broker: Broker,
+        version: int,
+        acks: int,
+        slot: ReplySlot,
+        waits: bool,
+        timeout_seconds: float,
     ) -> None:
         self.results: Results = {}
+        self._broker = broker
+        self._leaders: set[int] = set()  # that clients are sent to
         self._version = version
         self._acks = acks
         self._waits = waits  # for the commit
         self._timeout_seconds = timeout_seconds
         self._slot = slot
         self._outstanding = 1  # the request itself, until `release`
+
+    def refuse(self, topic: str | UUID, index: int, code: ErrorCode, error: GoQueueError) -> None:
+        leader = self._note_leader(find_leader(self._broker, topic, index, error))
+        self.results[topic].append(_refuse(index, code, error, leader))
+
+    def _note_leader(self, leader: LeaderAndEpoch | None) -> LeaderAndEpoch | None:
+        if leader is not None:
+            self._leaders.add(leader.leader_id)
+        return leader
 
     def note_written(
         self,
@@ -262,7 +287,8 @@ class _Reply:
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or error is not None:
             known = error if isinstance(error, GoQueueError) else StorageFailed(str(error))
-            results[place] = _refuse(results[place].index, kafka_code(known), known)
+            leader = self._note_leader(leader_of(known))
+            results[place] = _refuse(results[place].index, kafka_code(known), known, leader)
         self.release()
 
     def release(self) -> None:
@@ -273,4 +299,5 @@ class _Reply:
             self._slot.fill(None)
             return
         topics = [ProduceTopicResponse(name, results) for name, results in self.results.items()]
-        self._slot.fill([encode_produce_response(self._version, topics)])
+        endpoints = leader_endpoints(self._broker, self._leaders) if self._leaders else ()
+        self._slot.fill([encode_produce_response(self._version, topics, node_endpoints=endpoints)])

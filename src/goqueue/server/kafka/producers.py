@@ -8,6 +8,7 @@ from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 
 from goqueue.model.errors import GoQueueError
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import coordinated_transaction
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.txn import ProducerIdentity
 from goqueue.wire.messages import build, milliseconds
@@ -39,7 +40,7 @@ async def _init_transactional(
         return _refuse(ErrorCode.transactional_id_authorization_failed)
     expected = ProducerIdentity(request.producer_id, request.producer_epoch) if has_id else None
     who = await context.broker.transactions.init(
-        request.transactional_id,
+        coordinated_transaction(context.broker, request.transactional_id),
         timeout_ms=milliseconds(request.transaction_timeout),
         expected=expected,
     )

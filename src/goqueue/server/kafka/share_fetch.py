@@ -12,7 +12,7 @@ The acknowledgements of a partition hold all or none: a client is told whether t
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -27,6 +27,7 @@ from kio.schema.share_fetch.v2.request import ShareFetchRequest
 from kio.schema.share_fetch.v2.response import (
     AcquiredRecords,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchResponse,
@@ -54,16 +55,20 @@ from goqueue.queue.ranges import join_ranges
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_names import named_group
+from goqueue.server.kafka.leaders import check_leader, find_leader, leader_endpoints
 from goqueue.wire.messages import build, duration, milliseconds
+from goqueue.wire.nodes import LeaderAndEpoch
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 BATCH_OPTIMIZED: Final = 0  # acquire mode; the other one, 1, keeps to the limit of records
 WAIT_MS_MAX: Final = 300_000
 NO_TOPIC: Final = UUID(int=0)
+UNKNOWN_LEADER: Final = LeaderAndEpoch(-1, -1)
 REASON: Final = "rejected by a share consumer"
 
 Batches = Collection[Any]  # AcknowledgementBatch of either API: they are alike
 Settled = list[tuple[Key, list[Waiting]]]
+EndpointT = TypeVar("EndpointT")
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -99,6 +104,7 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
         await _be_durable(settled, told)
     except GoQueueError as error:
         return build(ShareFetchResponse, error_code=kafka_code(error), error_message=str(error))
+    leaders = _find_leaders(broker, told)
     return build(
         ShareFetchResponse,
         acquisition_lock_timeout=duration(broker.queues.settings(member.group_id).visibility_ms),
@@ -106,10 +112,14 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
             build(
                 ShareFetchableTopicResponse,
                 topic_id=topic_id,
-                partitions=tuple(_partition_data(index, each) for index, each in some),
+                partitions=tuple(
+                    _partition_data(index, each, leaders.get((topic_id, index), UNKNOWN_LEADER))
+                    for index, each in some
+                ),
             )
             for topic_id, some in _by_topic(told)
         ),
+        node_endpoints=_endpoints(broker, leaders, NodeEndpoint),
     )
 
 
@@ -185,13 +195,15 @@ def _places(
         try:
             if topic is None or topic.topic_id != key[0]:
                 topic = broker.topic_by_id(key[0])
-            places[_place(topic, key[1])] = key
+            place = _place(topic, key[1])
+            check_leader(broker, topic.topic_id, key[1])
+            places[place] = key
         except GoQueueError as error:
             told.setdefault(key, Told()).error = error
     return places
 
 
-def _partition_data(index: int, told: Told) -> PartitionData:
+def _partition_data(index: int, told: Told, leader: LeaderAndEpoch) -> PartitionData:
     acquired = told.acquired
     return build(
         PartitionData,
@@ -200,7 +212,7 @@ def _partition_data(index: int, told: Told) -> PartitionData:
         error_message=_message(told.error),
         acknowledge_error_code=_code(told.acknowledge_error).value,
         acknowledge_error_message=_message(told.acknowledge_error),
-        current_leader=build(LeaderIdAndEpoch, leader_id=-1, leader_epoch=-1),
+        current_leader=build(LeaderIdAndEpoch, **msgspec.structs.asdict(leader)),
         records=acquired.data if acquired else b"",
         acquired_records=tuple(
             build(
@@ -236,6 +248,7 @@ async def handle_share_acknowledge(
         return build(
             ShareAcknowledgeResponse, error_code=kafka_code(error), error_message=str(error)
         )
+    leaders = _find_leaders(broker, told)
     return build(
         ShareAcknowledgeResponse,
         acquisition_lock_timeout=duration(broker.queues.settings(member.group_id).visibility_ms),
@@ -243,20 +256,28 @@ async def handle_share_acknowledge(
             build(
                 ShareAcknowledgeTopicResponse,
                 topic_id=topic_id,
-                partitions=tuple(_answer_acknowledgement(index, each) for index, each in some),
+                partitions=tuple(
+                    _answer_acknowledgement(
+                        index, each, leaders.get((topic_id, index), UNKNOWN_LEADER)
+                    )
+                    for index, each in some
+                ),
             )
             for topic_id, some in _by_topic(told)
         ),
+        node_endpoints=_endpoints(broker, leaders, acknowledged.NodeEndpoint),
     )
 
 
-def _answer_acknowledgement(index: int, told: Told) -> acknowledged.PartitionData:
+def _answer_acknowledgement(
+    index: int, told: Told, leader: LeaderAndEpoch
+) -> acknowledged.PartitionData:
     return build(
         acknowledged.PartitionData,
         partition_index=index,
         error_code=_code(told.acknowledge_error),
         error_message=_message(told.acknowledge_error),
-        current_leader=build(acknowledged.LeaderIdAndEpoch, leader_id=-1, leader_epoch=-1),
+        current_leader=build(acknowledged.LeaderIdAndEpoch, **msgspec.structs.asdict(leader)),
     )
 
 
@@ -274,7 +295,9 @@ def _acknowledge(
     for key, batches in _acknowledgements(request.topics):
         told[key] = Told()
         try:
-            where = Where(member.group_id, *_place(broker.topic_by_id(key[0]), key[1]))
+            topic = broker.topic_by_id(key[0])
+            where = Where(member.group_id, *_place(topic, key[1]))
+            check_leader(broker, topic.topic_id, key[1])
             endings = list(_endings(broker, where, member, batches))
             waiting = broker.queues.settlement.settle_ranges(
                 where, endings, consumer=member.member_id
@@ -368,6 +391,24 @@ def _by_topic(told: dict[Key, Told]) -> Iterable[tuple[UUID, list[tuple[int, Tol
     for (topic_id, index), each in told.items():
         topics.setdefault(topic_id, []).append((index, each))
     return topics.items()
+
+
+def _find_leaders(broker: Broker, told: dict[Key, Told]) -> dict[Key, LeaderAndEpoch]:
+    """Of partitions that this node does not lead."""
+    found = {}
+    for key, each in told.items():
+        error = each.error or each.acknowledge_error
+        leader = None if error is None else find_leader(broker, *key, error)
+        if leader is not None:
+            found[key] = leader
+    return found
+
+
+def _endpoints(
+    broker: Broker, leaders: dict[Key, LeaderAndEpoch], shape: type[EndpointT]
+) -> tuple[EndpointT, ...]:
+    nodes = leader_endpoints(broker, {each.leader_id for each in leaders.values()})
+    return tuple(build(shape, **msgspec.structs.asdict(node)) for node in nodes)
 
 
 def _code(error: GoQueueError | None) -> ErrorCode:

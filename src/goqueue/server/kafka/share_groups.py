@@ -19,9 +19,10 @@ from goqueue.groups.replies import Assignment as Assigned
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
 from goqueue.model.ids import TopicId, TopicName
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_admin import authorized_operations
-from goqueue.server.kafka.group_names import client_host, client_id, named_group
+from goqueue.server.kafka.group_names import client_host, client_id
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build, duration
 
@@ -35,7 +36,7 @@ async def handle_share_group_heartbeat(
     try:
         response = await context.broker.queue_members.share_heartbeat(
             ShareHeartbeatRequest(
-                group_id=named_group(request.group_id),
+                group_id=coordinated_group(context.broker, request.group_id),
                 member_id=request.member_id,
                 member_epoch=request.member_epoch,
                 rack_id=request.rack_id,
@@ -75,22 +76,19 @@ async def handle_share_group_describe(
 ) -> ShareGroupDescribeResponse:
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
-    async with context.broker.queue_groups.barrier:
-        groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+    try:
+        async with context.broker.queue_groups.barrier:
+            groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+    except GoQueueError as error:
+        groups = [_refuse(name, error) for name in names]
     return build(ShareGroupDescribeResponse, groups=tuple(groups))
 
 
 def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
     try:
-        group = broker.queue_groups.describe_ahead(named_group(name))
+        group = broker.queue_groups.describe_ahead(coordinated_group(broker, name))
     except GoQueueError as error:
-        return build(
-            DescribedGroup,
-            error_code=coordinator_code(error),
-            error_message=str(error),
-            group_id=name,
-            group_state="Dead",
-        )
+        return _refuse(name, error)
     return build(
         DescribedGroup,
         group_id=name,
@@ -100,6 +98,16 @@ def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
         assignor_name=ASSIGNOR,
         members=tuple(_describe_member(broker, worker) for worker in group.workers),
         authorized_operations=operations,
+    )
+
+
+def _refuse(name: str, error: GoQueueError) -> DescribedGroup:
+    return build(
+        DescribedGroup,
+        error_code=coordinator_code(error),
+        error_message=str(error),
+        group_id=name,
+        group_state="Dead",
     )
 
 

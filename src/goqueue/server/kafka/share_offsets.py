@@ -36,8 +36,8 @@ from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import PartitionStats
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
-from goqueue.server.kafka.group_names import named_group
 from goqueue.wire.messages import build
 
 NO_OFFSET: Final = -1  # the group has not begun there
@@ -56,7 +56,7 @@ async def _describe(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     try:
-        await broker.queue_groups.describe(named_group(asked.group_id))
+        await broker.queue_groups.describe(coordinated_group(broker, asked.group_id))
         (stats,) = await broker.queues.stats(asked.group_id)
     except GoQueueError as error:
         return build(
@@ -130,7 +130,7 @@ async def handle_alter_share_group_offsets(
     """Only of a group without members; one that is not there is made, empty, at these offsets."""
     broker = context.broker
     try:
-        group_id = named_group(request.group_id)
+        group_id = coordinated_group(broker, request.group_id)
         await broker.groups.refuse_members(group_id)
         await broker.queue_groups.refuse_members(group_id)
         await broker.queues.begin(group_id, (), SHARE_DEFAULTS)
@@ -186,7 +186,7 @@ async def handle_delete_share_group_offsets(
     """Only of a group without members."""
     broker = context.broker
     try:
-        group_id = named_group(request.group_id)
+        group_id = coordinated_group(broker, request.group_id)
         await broker.queue_groups.describe(group_id)
         await broker.queue_groups.refuse_members(group_id)
     except GoQueueError as error:

@@ -33,9 +33,10 @@ from kio.schema.write_txn_markers.v2.response import (
 
 from goqueue.broker import Broker
 from goqueue.log.producers import Producer
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest, NotCoordinator
 from goqueue.model.ids import Timestamp
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import coordinated_transaction
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
 from goqueue.server.kafka.limits import in_turns
 from goqueue.txn import ProducerIdentity, State, Transaction
@@ -51,6 +52,8 @@ _STATES: Final = {name: state for state, name in _NAMES.items()}
 async def handle_list_transactions(
     context: Context, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
+    """Those that this node coordinates: clients ask all nodes."""
+    producer_ids = request.producer_id_filters
     known = {_STATES[name] for name in request.state_filters if name in _STATES}
     unknown = tuple(name for name in request.state_filters if name not in _STATES)
     if request.state_filters and not known:
@@ -60,20 +63,26 @@ async def handle_list_transactions(
     except InvalidRequest:
         return build(ListTransactionsResponse, error_code=ErrorCode.invalid_regular_expression)
     now = context.broker.environment.clock.steady()
-    async with context.broker.transactions.barrier:
-        states = tuple(
-            build(
-                ListedTransaction,
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=_NAMES[each.state],
+    states: tuple[ListedTransaction, ...] = ()
+    try:
+        async with context.broker.transactions.barrier:
+            states = tuple(
+                build(
+                    ListedTransaction,
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=_NAMES[each.state],
+                )
+                for each in context.broker.transactions.ahead.all()
+                if (not known or each.state in known)
+                and (not producer_ids or each.producer_id in producer_ids)
+                and (request.duration_filter < 0 or _age_ms(each, now) > request.duration_filter)
+                and is_named(each.transactional_id)
             )
-            for each in context.broker.transactions.ahead.all()
-            if (not known or each.state in known)
-            and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
-            and (request.duration_filter < 0 or _age_ms(each, now) > request.duration_filter)
-            and is_named(each.transactional_id)
-        )
+    except NotCoordinator:
+        states = ()
+    except GoQueueError as error:
+        return build(ListTransactionsResponse, error_code=coordinator_code(error))
     return build(ListTransactionsResponse, unknown_state_filters=unknown, transaction_states=states)
 
 
@@ -100,19 +109,22 @@ async def handle_describe_transactions(
     context: Context, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     names = dict.fromkeys(request.transactional_ids)
-    async with context.broker.transactions.barrier:
-        found = [_describe(context.broker, each) async for each in in_turns(names)]
+    try:
+        async with context.broker.transactions.barrier:
+            found = [_describe(context.broker, each) async for each in in_turns(names)]
+    except GoQueueError as error:
+        found = [_refuse(each, coordinator_code(error)) for each in names]
     return build(DescribeTransactionsResponse, transaction_states=tuple(found))
 
 
 def _describe(broker: Broker, transactional_id: str) -> DescribedTransaction:
+    try:
+        coordinated_transaction(broker, transactional_id)
+    except GoQueueError as error:
+        return _refuse(transactional_id, coordinator_code(error))
     transaction = broker.transactions.ahead.find(transactional_id)
     if transaction is None:
-        return build(
-            DescribedTransaction,
-            transactional_id=transactional_id,
-            error_code=ErrorCode.transactional_id_not_found,
-        )
+        return _refuse(transactional_id, ErrorCode.transactional_id_not_found)
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(index)
@@ -130,6 +142,10 @@ def _describe(broker: Broker, transactional_id: str) -> DescribedTransaction:
             for topic, indexes in topics.items()
         ),
     )
+
+
+def _refuse(transactional_id: str, code: ErrorCode) -> DescribedTransaction:
+    return build(DescribedTransaction, transactional_id=transactional_id, error_code=code)
 
 
 # --- DescribeProducers ------------------------------------------------------------------------
@@ -151,6 +167,7 @@ async def handle_describe_producers(
 async def _producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
         partition = await broker.partition(topic, index)
+        partition.check_leader()
     except GoQueueError as error:
         return build(
             PartitionResponse,

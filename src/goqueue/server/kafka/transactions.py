@@ -37,6 +37,10 @@ from goqueue.groups.errors import StaleMemberEpoch
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset, TopicName, TopicPartition
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.coordinators import (
+    coordinated_group,
+    coordinated_transaction,
+)
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.group_names import named_group
 from goqueue.txn import ProducerIdentity
@@ -77,7 +81,10 @@ async def handle_add_partitions_to_txn(
     for transaction in request.transactions:
         codes = _add(context, transaction)
         if transaction.verify_only or any(code is not ErrorCode.none for code in codes.values()):
-            await context.broker.transactions.settled()  # what it rests on is committed
+            try:
+                await context.broker.transactions.settled()  # what it rests on is committed
+            except GoQueueError as error:
+                codes = dict.fromkeys(codes, transaction_code(error))
         results.append(_answer_added(transaction, codes))
     return build(AddPartitionsToTxnResponse, results_by_transaction=tuple(results))
 
@@ -100,6 +107,7 @@ def _add(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
             for each in wanted
         }
     try:
+        coordinated_transaction(broker, transaction.transactional_id)
         if transaction.verify_only:
             return _verify(context, transaction.transactional_id, who, wanted)
         broker.transactions.announce_partitions_soon(transaction.transactional_id, who, wanted)
@@ -159,7 +167,9 @@ async def handle_add_offsets_to_txn(
     who = ProducerIdentity(request.producer_id, request.producer_epoch)
     try:
         await context.broker.transactions.add_group(
-            request.transactional_id, who, named_group(request.group_id)
+            coordinated_transaction(context.broker, request.transactional_id),
+            who,
+            named_group(request.group_id),
         )
     except GoQueueError as error:
         return build(AddOffsetsToTxnResponse, error_code=transaction_code(error))
@@ -197,7 +207,7 @@ async def _add_offsets(
             request.transactional_id,
             ProducerIdentity(request.producer_id, request.producer_epoch),
             CommitRequest(
-                group_id=named_group(request.group_id),
+                group_id=coordinated_group(context.broker, request.group_id),
                 offsets=offsets,
                 member_id=request.member_id,
                 generation=request.generation_id,
@@ -246,7 +256,7 @@ def _offset_commit_response(
 async def handle_end_txn(context: Context, request: EndTxnRequest) -> EndTxnResponse:
     try:
         who = await context.broker.transactions.end(
-            request.transactional_id,
+            coordinated_transaction(context.broker, request.transactional_id),
             ProducerIdentity(request.producer_id, request.producer_epoch),
             commits=request.committed,
             bumps_epoch=context.header.api_version >= BUMPS_EPOCH_FROM,

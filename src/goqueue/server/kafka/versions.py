@@ -1,6 +1,6 @@
 """ApiVersions: which requests this listener answers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kio.schema.api_versions.v4.response import (
@@ -15,7 +15,7 @@ from goqueue.wire.apis import ApiKey, advertised_versions
 from goqueue.wire.messages import build, encode_response
 
 # Newer clients look here for what no API version tells.
-FEATURES: Final = {  # the lowest and the highest level; the highest one is in use
+FEATURES: Final = {  # the lowest and the highest level that this version can work with
     "group.version": (1, 1),  # the consumer protocol of KIP-848
     "metadata.version": (25, 25),  # 4.0-IV3: what Kafka's tools may take for granted of metadata
     "share.version": (1, 1),  # share groups, KIP-932
@@ -23,7 +23,15 @@ FEATURES: Final = {  # the lowest and the highest level; the highest one is in u
 }
 
 
-def describe_api_versions(served: Iterable[ApiKey]) -> ApiVersionsResponse:
+def level_of(name: str, finalized: Mapping[str, int]) -> int:
+    """The level in use: the one that the nodes agreed on, or the highest if they never did."""
+    return finalized.get(name, FEATURES[name][1])
+
+
+def describe_api_versions(
+    served: Iterable[ApiKey], finalized: Mapping[str, int]
+) -> ApiVersionsResponse:
+    """`finalized`: the levels that all nodes of the cluster agreed on."""
     return build(
         ApiVersionsResponse,
         api_keys=_versions_of(served),
@@ -31,10 +39,11 @@ def describe_api_versions(served: Iterable[ApiKey]) -> ApiVersionsResponse:
             build(SupportedFeatureKey, name=name, min_version=low, max_version=high)
             for name, (low, high) in FEATURES.items()
         ),
-        finalized_features_epoch=0,
+        finalized_features_epoch=sum(finalized.values()),  # levels only rise, so it does, too
         finalized_features=tuple(
-            build(FinalizedFeatureKey, name=name, min_version_level=high, max_version_level=high)
-            for name, (_, high) in FEATURES.items()
+            build(FinalizedFeatureKey, name=name, min_version_level=level, max_version_level=level)
+            for name in FEATURES
+            for level in (level_of(name, finalized),)
         ),
     )
 

@@ -20,12 +20,13 @@ from goqueue.cluster import PartitionChanged
 from goqueue.cluster.replication import Follower, Leader, Role
 from goqueue.model.ids import Epoch, NodeId, PartitionEpoch
 from goqueue.model.machine import Decision
-from goqueue.wire.apis import ApiKey
+from goqueue.wire.apis import VERSIONS, ApiKey
 from goqueue.wire.messages import build
 from tests.unit.server.kafka.asking import ask, fetch, produce
 
 ME, OTHER = NodeId(0), NodeId(2)
 NEWER, SAME, OLDER, UNSAID = 6, 5, 4, -1
+NOT_AVAILABLE_FROM = 5  # of ListOffsets
 
 Asking = Callable[[Broker, int], Awaitable[Any]]
 
@@ -160,3 +161,38 @@ async def test_a_produce_that_waits_hears_at_once_of_another_leader(
     found = await waiting
     assert found.error_code is ErrorCode.not_leader_or_follower
     assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (OTHER, NEWER)
+
+
+async def test_a_new_leader_names_no_end_before_it_knows_what_is_committed(
+    broker: Broker, partition: Partition
+):
+    """Else a client could see the end of the partition go back (KIP-207)."""
+    waiting = asyncio.create_task(produce(broker, "t"))
+    await some_turns()
+    partition.take_role(Follower(OTHER, Epoch(NEWER)))
+    await waiting
+    partition.take_role(msgspec.structs.replace(led_with(OTHER), epoch=Epoch(NEWER + 1)))
+
+    async def ask_ends(version: int) -> list[Any]:
+        """The end, the newest record, and what is from the far future."""
+        found = []
+        for timestamp in (-1, -3, 2**60):
+            wanted = build(ListOffsetsPartition, partition_index=0, timestamp=timestamp)
+            topics = (build(ListOffsetsTopic, name="t", partitions=(wanted,)),)
+            answer = await ask(broker, ApiKey.LIST_OFFSETS, version, topics=topics)
+            found.append(answer.topics[0].partitions[0])
+        return found
+
+    for version, code in (
+        (NOT_AVAILABLE_FROM - 1, ErrorCode.leader_not_available),
+        (NOT_AVAILABLE_FROM, ErrorCode.offset_not_available),
+    ):
+        assert [each.error_code for each in await ask_ends(version)] == [code] * 3
+    partition.take_role(msgspec.structs.replace(led_with(), epoch=Epoch(NEWER + 2)))
+    partition.apply_settings(msgspec.structs.replace(partition.log.settings, min_insync_replicas=1))
+    found = await ask_ends(VERSIONS[ApiKey.LIST_OFFSETS].max)
+    assert [(each.error_code, each.offset) for each in found] == [
+        (ErrorCode.none, 2),
+        (ErrorCode.none, 1),
+        (ErrorCode.none, -1),
+    ]
