@@ -24,6 +24,7 @@ import structlog
 
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.membership import Membership
+from goqueue.broker.cluster.peer import Peers
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
 from goqueue.broker.host_upkeep import HostUpkeep
@@ -48,6 +49,7 @@ from goqueue.broker.transactions.application_transactions import GroupTransactio
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
+from goqueue.broker.transactions.peers import TransactionPeers
 from goqueue.cluster import (
     Metadata,
     MetadataRecord,
@@ -138,6 +140,8 @@ class Broker:
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)
+        self.transaction_peers = TransactionPeers(self)
+        self.cluster.handlers |= self.transaction_peers.handlers
         self.transactions = Transactions(
             clock,
             transaction_log,
@@ -147,6 +151,7 @@ class Broker:
             self.partition,
             self.partitions.opened,
             self.reserve_producer_id,
+            self.transaction_peers,
         )
         self.group_transactions = GroupTransactions(
             clock, self.transactions, self.reserve_producer_id
@@ -670,6 +675,13 @@ class Broker:
         partition = await self.partitions.get(self.metadata.topic(topic), index)
         partition.check_leader()
         return partition
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    @property
+    def peers(self) -> Peers:
+        """The other nodes of the cluster."""
+        return self.cluster.peers
 
     # --- coordinators -----------------------------------------------------------------------------
 

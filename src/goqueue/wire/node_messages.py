@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 import msgspec
 
 from goqueue.model.errors import GoQueueError
+from goqueue.model.markers import Marker
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.primitives import INT32, Buffer, nullable_string
 
@@ -40,6 +41,8 @@ class NodeApi(enum.IntEnum):
     NODE_HEARTBEAT = 20_005
     FORWARD = 20_006
     ASK_CONTROLLER = 20_020
+    ADMIT_TO_TRANSACTION = 20_030
+    END_TRANSACTION = 20_031
 
 
 class NodeRequest(msgspec.Struct, Generic[ReplyT], frozen=True):
@@ -187,6 +190,34 @@ class Forward(NodeRequest[Forwarded], frozen=True):
     body: msgspec.Raw
 
 
+# --- transactions ---------------------------------------------------------------------------------
+
+
+class AdmitToTransaction(NodeRequest[Nothing], frozen=True):
+    """A partition's leader asks the coordinator whether the producer may append there."""
+
+    api = NodeApi.ADMIT_TO_TRANSACTION
+    reply_type = Nothing
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topic: str
+    partition: int
+    adds: bool  # the partition to the transaction, if need be
+
+
+class EndTransaction(NodeRequest[Nothing], frozen=True):
+    """The coordinator has a partition's leader end a transaction there."""
+
+    api = NodeApi.END_TRANSACTION
+    reply_type = Nothing
+
+    topic: str
+    partition: int
+    marker: Marker
+
+
 REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
     each.api: each
     for each in (
@@ -198,6 +229,8 @@ REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
         NodeHeartbeat,
         Forward,
         AskController,
+        AdmitToTransaction,
+        EndTransaction,
     )
 }
 

@@ -9,11 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.model.errors import GoQueueError, NotLeader, TopicExists
+from goqueue.model.markers import Marker
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import parse_header
 from goqueue.wire.node_messages import (
     REQUESTS,
     TEXT_BYTES_MAX,
+    AdmitToTransaction,
+    AskController,
+    EndTransaction,
     Forward,
     Hello,
     MetadataEnd,
@@ -42,6 +46,9 @@ MESSAGES: list[NodeRequest[Any]] = [
     RegisterNode(2, "directory", 7, {"kafka": "a:1"}),
     NodeHeartbeat(2, 3, 4),
     Forward("verb", NOTHING),
+    AskController(3),
+    AdmitToTransaction("id", 7, 1, "t", 0, adds=True),
+    EndTransaction("t", 0, Marker(7, 2, 3, commits=True, is_bumped=True)),
 ]
 
 

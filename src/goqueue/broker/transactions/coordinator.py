@@ -36,6 +36,7 @@ from goqueue.broker.transactions.participants import (
     FindPartition,
     LocalParticipants,
     OpenedPartition,
+    OtherLeaders,
 )
 from goqueue.broker.transactions.upgrade import take_over_leftovers
 from goqueue.groups import CommitRequest, PartitionResult
@@ -78,6 +79,7 @@ class Transactions:
         find_partition: FindPartition,
         opened: OpenedPartition,
         reserve_producer_id: ReserveProducerId,
+        others: OtherLeaders,
     ) -> None:
         self._clock = clock
         self._groups = groups
@@ -87,7 +89,9 @@ class Transactions:
         self._orphans = orphans
         self.acks = TransactionAcks(clock, queues)
         self.barrier = Barrier(self)  # of verbs that look at transactions in several steps
-        self._participants = LocalParticipants(clock, groups, self.acks, find_partition, opened)
+        self._participants = LocalParticipants(
+            clock, groups, self.acks, find_partition, opened, others
+        )
         self._completion = TransactionCompletion(clock, log, self._participants)
 
     # --- life -------------------------------------------------------------------------------------

@@ -82,12 +82,11 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 batches = _batches(item)
                 admitted = None
                 if request.transactional_id is not None or is_transactional(batches):
-                    await broker.transactions.wait_ready(request.transactional_id or "")
-                    admitted = _admit(broker, request, header.api_version, partition, batches)
+                    admitted = await _admit(broker, request, header.api_version, partition, batches)
                 appended = broker.append(partition, batches, waits=waits)
             except GoQueueError as error:
                 reply.refuse(topic.topic, item.index, _code(error, header.api_version), error)
-                if isinstance(error, TransactionError):
+                if isinstance(error, TransactionError) and broker.transactions.is_coordinating:
                     reply.wait_for(broker.transactions.host.uncommitted(), results)
             else:
                 reply.note_written(results, item.index, partition, appended, admitted)
@@ -111,7 +110,7 @@ async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) ->
     return broker.partitions.opened(topic.name, index) or await broker.partitions.get(topic, index)
 
 
-def _admit(
+async def _admit(
     broker: Broker,
     request: ProduceRequest,
     version: int,
@@ -120,7 +119,7 @@ def _admit(
 ) -> asyncio.Future[None] | None:
     """Let a transactional batch pass only as part of its producer's open transaction.
 
-    The reply must wait for the future given.
+    The batch is to be appended in the same step.  The reply must wait for the future given.
     """
     partition.check_leader()
     if request.transactional_id is None or not is_transactional(batches):
@@ -131,12 +130,13 @@ def _admit(
     if first.base_sequence < 0:
         raise InvalidRecord("a transactional batch has a sequence")
     adds = version >= ADDS_PARTITIONS_FROM
-    admitted = broker.transactions.admit(
-        request.transactional_id,
-        ProducerIdentity(first.producer_id, first.producer_epoch),
-        TopicPartition(TopicName(partition.topic), partition.index),
-        adds=adds,
-    )
+    who, admitted = ProducerIdentity(first.producer_id, first.producer_epoch), None
+    if broker.transaction_coordinator(request.transactional_id) == broker.node_id:
+        await broker.transactions.wait_ready(request.transactional_id)
+        at = TopicPartition(TopicName(partition.topic), partition.index)
+        admitted = broker.transactions.admit(request.transactional_id, who, at, adds=adds)
+    else:
+        await broker.transaction_peers.admit(request.transactional_id, who, partition, adds=adds)
     # After the coordinator's word, as in Kafka: a producer that was shut out is told so.
     if adds and first.base_sequence and not partition.log.producers.find(first.producer_id):
         raise OutOfOrderSequence(

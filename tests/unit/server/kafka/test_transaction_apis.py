@@ -233,4 +233,4 @@ async def test_the_first_batch_of_a_newer_transaction_has_sequence_0(broker, ver
     request = ProduceRequest("tx", -1, 1_000, [])
     refusal = pytest.raises(OutOfOrderSequence) if is_refused else contextlib.nullcontext()
     with refusal:
-        produce._admit(broker, request, version, partition, memoryview(data))
+        await produce._admit(broker, request, version, partition, memoryview(data))
