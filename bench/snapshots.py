@@ -32,10 +32,20 @@ import msgspec
 
 from goqueue.broker import MachineHost, Partition
 from goqueue.broker.storage.partition_journal import PartitionJournal
+from goqueue.cluster.replication import Leader
 from goqueue.groups import GroupMachine
 from goqueue.groups.records import CommittedOffset, OffsetsCommitted
 from goqueue.log import open_log
-from goqueue.model.ids import GroupId, Offset, PartitionId, Timestamp, TopicId, TopicName
+from goqueue.model.ids import (
+    Epoch,
+    GroupId,
+    NodeId,
+    Offset,
+    PartitionId,
+    Timestamp,
+    TopicId,
+    TopicName,
+)
 from goqueue.model.machine import Decision
 from goqueue.model.settings import topic_settings
 from goqueue.queue import GroupTable, QueueMachine, Where
@@ -60,10 +70,12 @@ class Figures(msgspec.Struct):
     collector_cpu_ms: float  # its longest run
     longest_ms: float
     seconds: float
-    file_mib: float
+    snapshot_mib: float
     state_mib: float
     extra_mib: float  # memory at its peak, over what it was before
     decided: int  # meanwhile
+    commit_ms: float  # median wait of a decision meanwhile, one at a time
+    commit_p99_ms: float
     load_seconds: float
 
 
@@ -133,7 +145,7 @@ async def measure(state: str, count: int, rate: int, directory: Path) -> Figures
     empty = _memory("VmRSS")
     machine, records, change = STATES[state](count)
     disk = RealDisk()
-    host = _host(machine, disk, directory)
+    host = MachineHost(machine, _journal(disk, directory), RealClock())
     await host.open()
     for record in records:
         machine.apply(record)
@@ -144,6 +156,7 @@ async def measure(state: str, count: int, rate: int, directory: Path) -> Figures
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(pulse.beat())
         deciding = tasks.create_task(_decide(host, change, rate, pulse))
+        waiting = tasks.create_task(_wait_for_commits(host, change, pulse))
         await asyncio.sleep(0.5)
         pulse.reset()
         started = time.perf_counter()
@@ -152,12 +165,15 @@ async def measure(state: str, count: int, rate: int, directory: Path) -> Figures
         await asyncio.sleep(0.01)
         watching.cancel()
         deciding.cancel()
+        waiting.cancel()
     pulse.stop()
     peak = _memory("VmHWM")
     await host.settled()
-    file_bytes = _newest_bytes(directory)
+    stored = await _journal(disk, directory).newest_snapshot()
+    assert stored is not None
+    again, _, _ = STATES[state](count)
     started = time.perf_counter()
-    await _host(type(machine)(), disk, directory).open()
+    await MachineHost(again, _journal(disk, directory), RealClock()).open()
     loaded = time.perf_counter() - started
     disk.close()
     return Figures(
@@ -167,10 +183,11 @@ async def measure(state: str, count: int, rate: int, directory: Path) -> Figures
         round(pulse.collector_cpu_ms, 1),
         round(pulse.longest_ms, 1),
         round(seconds, 1),
-        round(file_bytes / 2**20, 1),
+        round(stored.bytes / 2**20, 1),
         round(full - empty),
         round(max(0.0, peak - full), 1),
         pulse.decided,
+        *(round(each, 1) for each in pulse.commit_times()),
         round(loaded, 1),
     )
 
@@ -189,6 +206,12 @@ class Pulse:
         self.longest_cpu_ms = 0.0  # without the collector
         self.collector_cpu_ms = 0.0
         self._collected_ms = 0.0  # since the last beat
+        self.waits_ms: list[float] = []
+
+    def commit_times(self) -> tuple[float, float]:
+        """Median and 99th percentile."""
+        waits = sorted(self.waits_ms)
+        return waits[len(waits) // 2], waits[len(waits) * 99 // 100]
 
     def _note_collection(self, phase: str, _info: dict[str, int]) -> None:
         if phase == "start":
@@ -221,21 +244,29 @@ async def _decide(host: MachineHost[Any], change: Change, rate: int, pulse: Puls
         await asyncio.sleep(1 / rate)
 
 
-def _host(machine: Any, disk: RealDisk, directory: Path) -> MachineHost[Any]:
+async def _wait_for_commits(host: MachineHost[Any], change: Change, pulse: Pulse) -> None:
+    while True:
+        started = time.perf_counter()
+        decision = Decision((change(pulse.decided),), None)
+        await host.submit(lambda _, decided=decision: decided)
+        pulse.waits_ms.append((time.perf_counter() - started) * 1e3)
+        pulse.decided += 1
+        await asyncio.sleep(0.005)
+
+
+def _journal(disk: RealDisk, directory: Path) -> PartitionJournal:
     clock, log_directory = RealClock(), str(directory / "log")
     disk.make_directory(log_directory)
     log, _ = open_log(disk, log_directory, topic_settings({"max.message.bytes": "100000000"}))
-    partition = Partition("bench", None, PartitionId(0), log, disk, lambda _: None, _ignore)
-    journal = PartitionJournal(partition, disk, clock, str(directory / "snapshots"))
-    return MachineHost(machine, journal, clock)
+    role = Leader.alone(NodeId(1), Epoch(0))
+    partition = Partition(
+        "bench", None, PartitionId(0), log, role, disk, lambda _: None, _ignore, lambda _: None
+    )
+    return PartitionJournal(partition, disk, clock, str(directory / "snapshots"))
 
 
 def _ignore(_partition: Partition, _seconds: float, _error: Exception | None) -> None:
     return
-
-
-def _newest_bytes(directory: Path) -> int:
-    return max(directory.glob("snapshots/*")).stat().st_size
 
 
 def _forget_peak() -> None:

@@ -5,11 +5,13 @@ machine dies at any operation of it.
 """
 
 import random
+from typing import Any
 
 import pytest
 
 from goqueue.broker import machine_host
 from goqueue.broker.storage.partition_journal import PartitionJournal
+from goqueue.broker.storage.snapshot_directory import SnapshotDirectory
 from goqueue.queue import snapshot
 from tests.sim import test_queues_sim, test_transactions_sim
 
@@ -22,13 +24,22 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(machine_host, "SLICE_RECORDS", 1)
     monkeypatch.setattr(snapshot, "PART_ENTRIES_MAX", 1)
     found: list[str] = []
-    remove_old = PartitionJournal._remove_old
+    store = PartitionJournal.store_snapshot
 
-    def note(journal: PartitionJournal) -> object:
+    async def note(journal: PartitionJournal, offset: Any, slices: Any) -> object:
+        stored = await store(journal, offset, slices)
         found.append(journal.name)
-        return remove_old(journal)
+        return stored
 
-    monkeypatch.setattr(PartitionJournal, "_remove_old", note)
+    store_file = SnapshotDirectory.store
+
+    async def note_file(files: SnapshotDirectory, offset: Any, slices: Any) -> object:
+        stored = await store_file(files, offset, slices)
+        found.append("__metadata")
+        return stored
+
+    monkeypatch.setattr(PartitionJournal, "store_snapshot", note)
+    monkeypatch.setattr(SnapshotDirectory, "store", note_file)
     return found
 
 

@@ -1,8 +1,8 @@
 """What the host of a machine needs of its log: the one interface between the two.
 
-A journal is a log of values, and the snapshots that stand for its beginning.  On one node it is a
-partition and a directory (`goqueue.broker.storage.partition_journal`).  A consensus log
-can take its place without a change to machines and their host.
+A journal is a log of values, and the snapshots that stand for its beginning.  Mostly it is a
+partition (`goqueue.broker.storage.partition_journal`).  A consensus log can take its place without
+a change to machines and their host.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from goqueue.model.ids import Epoch, Offset
 class StoredSnapshot(msgspec.Struct, frozen=True):
     offset: Offset  # the first one of the log that is not in it
     bytes: int
+    is_file: bool = False  # beside the log, where those who copy the log do not get it
 
 
 class ReadValues(msgspec.Struct, frozen=True):

@@ -103,6 +103,8 @@ class MachineHost(Generic[MachineT]):
             self._replay(piece.values)
             self._check_growth(len(piece.values), piece.bytes)
         self._upkeep.add(self)
+        if snapshot is not None and snapshot.is_file:
+            self._upkeep.want_snapshot(self)  # that the log has, for those who copy it
         self.notice_deadline()
 
     def _replay(self, values: Iterable[bytes]) -> None:

@@ -1,9 +1,10 @@
 """Inspects and repairs the broker's own logs while the server is stopped.
 
 A log and its snapshots hold the state of a machine.  The server starts if it can replay every
-record after the newest sound snapshot.  If a batch of those is damaged, `repair` replays the sound
-ones before and after it, writes the state as a new snapshot, and begins a new log at the old one's
-end, so that no offset is used twice.  The damaged files are moved to `damaged/`, complete.
+record after the newest sound snapshot.  If a batch of those, or of the snapshot in the log, is
+damaged, `repair` replays the sound ones before and after it, writes the state as a snapshot in a
+file, and begins a new log at the old one's end, so that no offset is used twice.  The damaged files
+are moved to `damaged/`, complete.
 
     logs/__ledgers/0            -> damaged/{time}/logs/__ledgers/0
     snapshots/__ledgers         -> damaged/{time}/snapshots/__ledgers
@@ -29,6 +30,7 @@ from goqueue.broker.groups.coordinator import view_of
 from goqueue.broker.storage import snapshot_file
 from goqueue.broker.storage.backups import SNAPSHOTS
 from goqueue.broker.storage.bundle import LEDGER
+from goqueue.broker.storage.log_snapshot import Piece, Pieces, find_piece
 from goqueue.broker.storage.orphans import Orphan
 from goqueue.cluster import Metadata, controller
 from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
@@ -77,6 +79,12 @@ class SnapshotFile(msgspec.Struct, frozen=True):
     offset: Offset
     records: list[bytes] | None  # None when it is damaged
     problem: str = ""
+
+
+class SnapshotInLog(msgspec.Struct, frozen=True):
+    at: Offset
+    records: list[bytes]
+    is_whole: bool
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -172,23 +180,46 @@ def replay(disk: Disk, data_dir: str, place: Place, make: Callable[[], AnyMachin
     newest = next((each for each in snapshots if each.records is not None), None)
     first = newest.offset if newest else Offset(0)
     values: list[tuple[Offset, bytes]] = []
+    pieces: list[Piece] = []
 
     def take(found: Sound) -> None:
-        if found.header.last_offset >= first:
-            for record in batches.decode(found.data, found.header):
-                if record.offset >= first and record.value is not None:
-                    values.append((Offset(record.offset), record.value))
+        if found.header.last_offset < first:
+            return
+        piece = find_piece(found.data, found.header)
+        if piece is not None:
+            pieces.append(piece)
+            return
+        for record in batches.decode(found.data, found.header):
+            if record.offset >= first and record.value is not None:
+                values.append((Offset(record.offset), record.value))
 
     report = inspect_log(disk, f"{data_dir}/{place.log}", on_batch=take)
-    machine = make()
-    base = newest.records if newest and newest.records else []
-    refused = _apply(machine, [*base, *(value for _, value in values)])
     lost = [each for each in report.damage if each.next_offset > first or each.count <= 0]
+    base = newest.records if newest and newest.records else []
+    in_log = _snapshot_in_log(pieces) if max(first, report.start_offset) else None
+    if in_log is not None and (in_log.is_whole or first < report.start_offset):
+        first, base = in_log.at, in_log.records
+        values = [(offset, value) for offset, value in values if offset >= first]
+        if not in_log.is_whole and not lost:
+            lost.append(_missing(report, Offset(0), report.start_offset))
     if report.start_offset > first:
         lost.insert(0, _missing(report, first, report.start_offset))
     if report.end_offset < first:
         lost.append(_missing(report, report.end_offset, first))
+    machine = make()
+    refused = _apply(machine, [*base, *(value for _, value in values)])
     return Replayed(place, machine, make, base, values, report, snapshots, lost, refused)
+
+
+def _snapshot_in_log(pieces: list[Piece]) -> SnapshotInLog | None:
+    """The one that the server loads; what is sound of the first one if none is whole."""
+    if not pieces:
+        return None
+    looking = Pieces()
+    whole = next(filter(None, map(looking.note, pieces)), None)
+    at = pieces[0].at if whole is None else whole[0]
+    slices = [piece.records for piece in pieces if piece.at == at and not piece.is_end]
+    return SnapshotInLog(at, [each for some in slices for each in some], whole is not None)
 
 
 def metadata_in(found: dict[str, Replayed]) -> Metadata:

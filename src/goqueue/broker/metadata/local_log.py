@@ -10,9 +10,11 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final
 
+from goqueue.broker.journal import StoredSnapshot
 from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_journal import PartitionJournal
+from goqueue.broker.storage.snapshot_directory import SnapshotDirectory
 from goqueue.cluster.consensus import Entries, Index, Leadership, Member, Snapshot, Term
 from goqueue.log import framed
 from goqueue.model.errors import DiskFull, Fenced
@@ -34,6 +36,7 @@ class LocalLog:
         self._disk = disk
         self._clock = clock
         self._journal = PartitionJournal(partition, disk, clock, directory)
+        self._snapshots = SnapshotDirectory(partition, disk, directory)
         self._directory = directory
         self._term = Term(0)
         self._leading = asyncio.Lock()
@@ -57,7 +60,7 @@ class LocalLog:
     async def lead(self, after: Term | None = None) -> Leadership:
         if after is not None and after != self._term:
             raise Fenced(f"term {self._term} has been taken")
-        snapshot = await self._journal.newest_snapshot()  # or the log does not go on from it
+        snapshot = await self._stored()
         async with self._leading:
             term = self._term = await self._disk.in_background(self._take_term)
         end = await self.end()
@@ -114,11 +117,17 @@ class LocalLog:
 
     async def store_snapshot(self, term: Term, at: Index, slices: Iterable[Sequence[bytes]]) -> int:
         self._check_term(term)
-        return (await self._journal.store_snapshot(Offset(at), slices)).bytes
+        return (await self._snapshots.store(Offset(at), slices)).bytes
+
+    async def _stored(self) -> StoredSnapshot | None:
+        """The newest; raises `CorruptData` when the log does not go on from it."""
+        stored = await self._snapshots.newest()
+        self._snapshots.check_continued(stored)
+        return stored
 
     async def _newest_snapshot(self) -> Snapshot | None:
-        stored = await self._journal.newest_snapshot()
+        stored = await self._stored()
         if stored is None:
             return None
-        values = [value async for some in self._journal.read_snapshot(stored) for value in some]
+        values = [value async for some in self._snapshots.read(stored) for value in some]
         return Snapshot(Index(stored.offset), values, stored.bytes)

@@ -1,34 +1,44 @@
-"""The journal of one node: a partition of an internal topic, and a directory for its snapshots."""
+"""The journal of a machine on a partition: values, and the snapshots between them.
+
+When a snapshot is whole and committed, the log is cut where it begins, so a log is about as long as
+its snapshot and what follows.  It has everything that a replica needs.  Opening reads it up to
+three times (which snapshot is whole, its slices, the values), and decodes each record once.
+"""
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Final
 
 from goqueue.broker.journal import ReadValues, StoredSnapshot
-from goqueue.broker.storage import snapshot_file
+from goqueue.broker.storage import log_snapshot
+from goqueue.broker.storage.log_snapshot import Piece, Pieces
 from goqueue.broker.storage.partition import Partition
-from goqueue.broker.storage.snapshot_file import SnapshotWriter
+from goqueue.broker.storage.snapshot_directory import SnapshotDirectory
 from goqueue.model import batch as batches
-from goqueue.model.errors import CorruptData, GoQueueError
+from goqueue.model.batch import BatchHeader, Buffer
+from goqueue.model.errors import DiskFull, LeadershipLost
 from goqueue.model.ids import Epoch, Offset
 from goqueue.model.names import is_internal
 from goqueue.model.record import Record
 from goqueue.runtime import Clock, Disk
 
-SNAPSHOTS_KEPT: Final = 3
 BATCH_RECORDS_MAX: Final = 5_000
 READ_BYTES: Final = 1024 * 1024
+# So much of a snapshot is written before it is synced: whoever waits for a commit waits for it too.
+UNSYNCED_BYTES_MAX: Final = 256 * 1024
 
 
 class PartitionJournal:
     """See `Journal`."""
 
     def __init__(self, partition: Partition, disk: Disk, clock: Clock, directory: str) -> None:
+        """`directory` has the snapshots of a former release, if there are any."""
         self._partition = partition
         self._disk = disk
         self._clock = clock
-        self._directory = directory  # of the snapshots
+        self._end = partition.log.end_offset  # behind the last value; slices may follow
+        self._files = SnapshotDirectory(partition, disk, directory)
+        self._snapshot_bytes = 0  # of the newest
 
     @property
     def name(self) -> str:
@@ -36,7 +46,7 @@ class PartitionJournal:
 
     @property
     def end_offset(self) -> Offset:
-        return self._partition.log.end_offset
+        return self._end
 
     @property
     def epoch(self) -> Epoch:
@@ -56,15 +66,16 @@ class PartitionJournal:
             position = len(data)
             data += batches.encode([Record(0, now, None, value) for value in some])
             headers.append(batches.header_at(data, position))
-        return self._partition.append(data, headers, now).last_offset
+        last = self._partition.append(data, headers, now).last_offset
+        self._end = Offset(last + 1)
+        return last
 
     def is_committed(self, offset: Offset) -> bool:
         return offset < self._partition.log.high_watermark
 
     @property
     def has_uncommitted(self) -> bool:
-        log = self._partition.log
-        return log.high_watermark < log.end_offset
+        return self._partition.log.high_watermark < self._end
 
     def committed(self, offset: Offset) -> asyncio.Future[None]:
         return self._partition.committed(offset)
@@ -78,82 +89,114 @@ class PartitionJournal:
     # --- reading ----------------------------------------------------------------------------------
 
     async def read(self, offset: Offset, end: Offset | None = None) -> AsyncIterator[ReadValues]:
-        end = self.end_offset if end is None else end
+        async for data in self._read_batches(offset, end):
+            values, size = list[bytes](), 0
+            for header in batches.headers(data):
+                if log_snapshot.find_piece(data, header) is None:
+                    values += _values_from(offset, data, header)
+                    size += header.size
+            yield ReadValues(values, size)
+
+    async def _read_batches(
+        self, offset: Offset, end: Offset | None = None
+    ) -> AsyncIterator[Buffer]:
+        end = self._partition.log.end_offset if end is None else end
         while offset < end:
             chunk = await self._partition.read(offset, READ_BYTES, end)
-            records = batches.decode_all(chunk.data)
-            values = [
-                each.value for each in records if each.offset >= offset and each.value is not None
-            ]
-            yield ReadValues(values, len(chunk.data))
+            yield chunk.data
             offset = chunk.next_offset
 
     # --- snapshots --------------------------------------------------------------------------------
 
     async def newest_snapshot(self) -> StoredSnapshot | None:
-        found = await self._disk.in_background(self._newest)
-        start, end = self._partition.log.start_offset, self.end_offset
-        first = 0 if found is None else found.offset
-        if not start <= first <= end:
-            raise CorruptData(
-                f"{self._directory}: the newest readable snapshot goes up to offset {first}, and"
-                f" {self.name} has {start} to {end}: restore both from a copy"
-            )
+        """In the log it is the first one that is whole: the log was cut where it begins.
+
+        Unless a crash came before the cut; then it is the one before, and the log goes on from it.
+        """
+        found = await self._files.newest()
+        start = self._partition.log.start_offset
+        if found is not None and found.offset >= start:
+            found = await self._find_in_log(found.offset) or found
+        elif start > 0:
+            found = await self._find_in_log(start)
+        self._files.check_continued(found)
+        self._snapshot_bytes = 0 if found is None else found.bytes
         return found
 
-    def _newest(self) -> StoredSnapshot | None:
-        """Blocking.  A damaged one is passed over: an older one and the log are still there."""
-        for offset in snapshot_file.stored_offsets(self._disk, self._directory):
-            path = snapshot_file.path_of(self._directory, offset)
-            try:
-                snapshot_file.check(self._disk, path)
-            except CorruptData:
-                continue
-            return StoredSnapshot(offset, self._disk.size(path))
+    async def _find_in_log(self, start: Offset) -> StoredSnapshot | None:
+        pieces = Pieces()
+        async for piece in self._read_pieces(start):
+            whole = pieces.note(piece)
+            if whole is not None:
+                return StoredSnapshot(*whole)
         return None
 
+    async def _read_pieces(self, start: Offset) -> AsyncIterator[Piece]:
+        async for data in self._read_batches(start):
+            for header in batches.headers(data):
+                piece = log_snapshot.find_piece(data, header)
+                if piece is not None:
+                    yield piece
+
     async def read_snapshot(self, snapshot: StoredSnapshot) -> AsyncIterator[Sequence[bytes]]:
-        path = snapshot_file.path_of(self._directory, snapshot.offset)
-        blocks = snapshot_file.read_blocks(self._disk, path)
-        while (block := await self._disk.in_background(lambda: next(blocks, None))) is not None:
-            yield block
+        if snapshot.is_file:
+            async for block in self._files.read(snapshot):
+                yield block
+            return
+        async for piece in self._read_pieces(snapshot.offset):
+            if piece.at == snapshot.offset:
+                if piece.is_end:
+                    return
+                yield piece.records
 
     async def store_snapshot(
         self, offset: Offset, slices: Iterable[Sequence[bytes]]
     ) -> StoredSnapshot:
-        writer = await self._disk.in_background(lambda: self._begin(offset))
-        try:
-            for records in slices:
-                await self._disk.in_background(functools.partial(writer.add, records))
-            await self._committed_up_to(offset)
-            size = await self._disk.in_background(writer.finish)
-        except GoQueueError:
-            await self._disk.in_background(writer.give_up)
-            raise
-        oldest = await self._disk.in_background(self._remove_old)
-        if oldest > self._partition.log.start_offset:
-            await self._partition.remove_before(oldest)
-        return StoredSnapshot(offset, size)
+        """Its slices are committed as they are written, and the log is cut when its end is."""
+        log, epoch = self._partition.log, self.epoch
+        at, count, size, unsynced = log.end_offset, 0, 0, 0
+        assert offset <= at, "it is not ahead of its log"
+        for records in slices:
+            data = log_snapshot.encode_slice(at, records, self._clock.now())
+            last = self._append_piece(data, epoch)
+            count, size, unsynced = count + 1, size + len(data), unsynced + len(data)
+            if count == 1:
+                await self._check_room()
+            elif unsynced >= UNSYNCED_BYTES_MAX:
+                await self._partition.committed(last)
+                unsynced = 0
+            else:
+                await asyncio.sleep(0)
+        end = log_snapshot.encode_end(at, count, self._clock.now())
+        await self._partition.committed(self._append_piece(end, epoch))
+        await self._partition.remove_before(at)
+        await self._files.remove()
+        self._snapshot_bytes = size
+        return StoredSnapshot(at, size)
 
-    async def _committed_up_to(self, offset: Offset) -> None:
-        """A snapshot is never ahead of its log: neither of the disk, nor of what all agree on."""
-        if offset > self._partition.log.high_watermark:
-            await self._partition.committed(Offset(offset - 1))
+    def _append_piece(self, data: bytearray, epoch: Epoch) -> Offset:
+        partition = self._partition
+        partition.check_enough_replicas()
+        if partition.leader_epoch != epoch:  # another leader may have written in between
+            raise LeadershipLost(f"{partition} has a new epoch: its snapshot is given up")
+        headers = [batches.header_at(data, 0)]
+        return partition.append(data, headers, self._clock.now()).last_offset
 
-    def _begin(self, offset: Offset) -> SnapshotWriter:
-        """Blocking."""
-        self._disk.make_directory(self._directory)
-        snapshot_file.remove_unfinished(self._disk, self._directory)
-        path = snapshot_file.path_of(self._directory, offset)
-        return SnapshotWriter(self._disk, path, offset)
+    async def _check_room(self) -> None:
+        """What is in the log stays there: a full disk is not filled with half a snapshot."""
+        free = await self._disk.in_background(
+            lambda: self._disk.free_bytes(self._partition.log.directory)
+        )
+        if free < self._snapshot_bytes:
+            raise DiskFull(
+                f"a snapshot of {self.name} takes {self._snapshot_bytes} bytes, {free} are free"
+            )
 
-    def _remove_old(self) -> Offset:
-        """Blocking.  Gives the offset before which the log is not needed any more."""
-        offsets = snapshot_file.stored_offsets(self._disk, self._directory)
-        for offset in offsets[SNAPSHOTS_KEPT:]:
-            self._disk.remove(snapshot_file.path_of(self._directory, offset))
-        kept = offsets[:SNAPSHOTS_KEPT]
-        return kept[-1] if len(kept) == SNAPSHOTS_KEPT else Offset(0)
+
+def _values_from(offset: Offset, data: Buffer, header: BatchHeader) -> Iterator[bytes]:
+    for record in batches.decode(data, header):
+        if record.offset >= offset and record.value is not None:
+            yield record.value
 
 
 def _batched(values: Sequence[bytes]) -> Iterable[Sequence[bytes]]:

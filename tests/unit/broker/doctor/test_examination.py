@@ -10,13 +10,13 @@ import httpx
 import msgspec
 import pytest
 
-from goqueue.broker import Broker
+from goqueue.broker import Broker, machine_host
 from goqueue.broker.doctor.examination import Examination, examine
 from goqueue.broker.metadata import node_file
 from goqueue.broker.metadata.node_file import NodeFile
 from goqueue.client import AsyncClient
 from goqueue.embedding import embedded
-from goqueue.groups import FetchRequest
+from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.log.aborted import AbortedRange
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
@@ -156,6 +156,17 @@ async def test_records_behind_the_damage_count_too(data: Path):
         assert committed.offset == COUNT - 1, "the last commit lies behind the damage"
 
 
+async def commit(broker: Broker, group: str, offset: int) -> None:
+    wanted = OffsetToCommit(topic=TopicName("t0"), partition=0, offset=Offset(offset))
+    await broker.groups.commit(CommitRequest(group_id=GroupId(group), offsets=(wanted,)))
+
+
+async def offset_of(broker: Broker, group: str) -> int | None:
+    (fetched,) = await broker.groups.fetch([FetchRequest(group_id=GroupId(group))])
+    committed = fetched.offsets.get(TopicPartition(TopicName("t0"), 0))
+    return None if committed is None else committed.offset
+
+
 @pytest.mark.parametrize("log", ["__metadata", "__transactions"])
 async def test_damage_behind_the_checkpoint_of_a_killed_server_is_mended_too(
     data: Path, tmp_path: Path, log: str
@@ -221,15 +232,43 @@ def test_topics_are_not_compared_with_metadata_that_is_in_etcd(data: Path):
 async def test_a_damaged_snapshot_gives_way_to_an_older_one(data: Path):
     async with broker(data) as started:
         for _ in range(2):
-            await started.queues.registry.take_snapshot()
-            await publish(started, "t0", "more")
-    newest = max((data / "snapshots" / "__ledgers").glob("*.snapshot"))
+            await started._host.take_snapshot()
+            await started.change_settings("t0", {"retention.ms": "1000"})
+    newest = max((data / "snapshots" / "__metadata").glob("*.snapshot"))
     flip(newest)
     found = examined(data)
     assert not found.has_problems
     assert any(each.status == "warning" and str(newest) in each.text for each in found.findings)
     async with broker(data):
         pass
+
+
+async def test_a_snapshot_in_a_log_counts_and_what_is_sound_of_a_damaged_one(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(machine_host, "SLICE_RECORDS", 1)
+    async with broker(data) as started:
+        for number in range(20):
+            await commit(started, f"group-{number}", number)
+        await started.groups.host.take_snapshot()
+        await commit(started, "late", 19)
+    assert not list((data / "snapshots").glob("__groups/*"))
+    assert not examined(data).has_problems
+    log = only_log(data, "__groups")
+    content = log.read_bytes()
+    flip(log, (content.rindex(b"group-9") + 1) / len(content))
+    with pytest.raises(CorruptData, match="__groups"):
+        async with broker(data):
+            pass
+    (problem,) = (each for each in examined(data).findings if each.status == "problem")
+    assert problem.subject == "__groups"
+    assert "(1 record)" in problem.text
+    assert not examined(data, repairs=True).has_problems
+    assert not examined(data).has_problems
+    async with broker(data) as started:
+        assert await offset_of(started, "group-9") is None, "its slice is lost"
+        assert await offset_of(started, "group-8") == 8
+        assert await offset_of(started, "late") == 19
 
 
 async def test_a_damaged_ledger_is_mended_and_what_is_lost_is_named(data: Path):
