@@ -137,6 +137,7 @@ class Broker:
         )
         self._controller: Controller | None = None
         self.cluster = ClusterNode(environment, config, self)
+        self.others = self.cluster.others
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)

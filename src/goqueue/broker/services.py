@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.storage.partition import Partition
@@ -20,6 +21,11 @@ class BrokerServices(Protocol):
     groups: Groups
     group_configs: GroupConfigs
     partitions: Partitions
+
+    @property
+    def others(self) -> OtherNodes | None:
+        """The other nodes of the cluster; None on a single broker."""
+        ...
 
     def topics(self) -> list[Topic]: ...
 

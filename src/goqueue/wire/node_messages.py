@@ -9,6 +9,8 @@ fields, and one that is older skips them.
     answer     header | 0 | msgpack of the reply        done
                header | 1 | msgpack of a `Refusal`      a `GoQueueError` over there
 
+Answers come in the order of the requests, but for those `OUT_OF_TURN`: they may wait long.
+
 The first two requests of every connection prove who asks: see `goqueue.broker.cluster.handshake`.
 """
 
@@ -43,6 +45,10 @@ class NodeApi(enum.IntEnum):
     ASK_CONTROLLER = 20_020
     ADMIT_TO_TRANSACTION = 20_030
     END_TRANSACTION = 20_031
+    HTTP_CALL = 20_030
+    HTTP_MORE = 20_031
+    HTTP_LEAVE = 20_032
+    VERB = 20_033
 
 
 class NodeRequest(msgspec.Struct, Generic[ReplyT], frozen=True):
@@ -218,6 +224,74 @@ class EndTransaction(NodeRequest[Nothing], frozen=True):
     marker: Marker
 
 
+# --- requests of clients, at the node that they belong to -----------------------------------------
+
+
+class HttpPart(msgspec.Struct, frozen=True):
+    """A part of an answer; there is nothing yet while it has neither a status nor a body."""
+
+    status: int = 0  # of the first part
+    headers: list[tuple[bytes, bytes]] = []
+    body: bytes = b""
+    is_last: bool = False
+    is_stream: bool = False  # its parts are for the client as they come
+
+
+class HttpCall(NodeRequest[HttpPart], frozen=True):
+    """A whole HTTP request.  Whoever asks has checked where it comes from."""
+
+    api = NodeApi.HTTP_CALL
+    reply_type = HttpPart
+
+    number: int  # by which the sender names it
+    method: str
+    path: str
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    client: tuple[str, int] | None
+    scheme: str
+    prefix: str  # that a proxy puts before the paths
+    host: tuple[str, int] | None  # where the client connected to
+
+
+class HttpMore(NodeRequest[HttpPart], frozen=True):
+    """The next part of the answer to a call."""
+
+    api = NodeApi.HTTP_MORE
+    reply_type = HttpPart
+
+    number: int
+
+
+class HttpLeave(NodeRequest[Nothing], frozen=True):
+    """The client of a call has gone: the call may end as it would with a client of its own."""
+
+    api = NodeApi.HTTP_LEAVE
+    reply_type = Nothing
+
+    number: int
+
+
+class VerbReply(msgspec.Struct, frozen=True):
+    body: msgspec.Raw
+
+
+class NodeVerb(NodeRequest[VerbReply], frozen=True):
+    """A verb of a family of the broker, for what the other node leads or coordinates."""
+
+    api = NodeApi.VERB
+    reply_type = VerbReply
+
+    verb: str
+    body: msgspec.Raw
+
+
+# What is answered when it is done, whatever was asked before it on the same connection.
+OUT_OF_TURN: Final = frozenset(
+    {NodeApi.HTTP_CALL, NodeApi.HTTP_MORE, NodeApi.HTTP_LEAVE, NodeApi.VERB}
+)
+
 REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
     each.api: each
     for each in (
@@ -231,6 +305,10 @@ REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
         AskController,
         AdmitToTransaction,
         EndTransaction,
+        HttpCall,
+        HttpMore,
+        HttpLeave,
+        NodeVerb,
     )
 }
 

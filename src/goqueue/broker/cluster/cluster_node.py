@@ -14,6 +14,7 @@ from goqueue.broker.cluster.forwarding import Decider, Forwarding
 from goqueue.broker.cluster.handshake import Identity, load_secret
 from goqueue.broker.cluster.leader_peer import LeaderPeer
 from goqueue.broker.cluster.membership import Membership
+from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.cluster.peer import Peers
 from goqueue.broker.cluster.roles import Roles
 from goqueue.broker.metadata.node_file import NodeFile
@@ -42,6 +43,8 @@ class ClusterBroker(Decider, Protocol):
     @property
     def metadata(self) -> Metadata: ...
 
+    def group_coordinator(self, group_id: str) -> NodeId: ...
+
 
 class ClusterNode:
     """Only the event loop's thread touches it."""
@@ -57,6 +60,12 @@ class ClusterNode:
         self.node_id = NodeId(config.node_id)
         self.handlers: dict[NodeApi, NodeHandler] = {}  # of the cluster listener
         self.peers = Peers(environment, self.identity, self._cluster_addresses)
+        self.others: OtherNodes | None = None  # of a broker that is not alone
+        if config.cluster.listen:
+            self.others = OtherNodes(
+                self.node_id, self.peers, lambda: broker.metadata, broker.group_coordinator
+            )
+            self.handlers[NodeApi.VERB] = self.others.answer
         self.replicas = ReplicaManager(
             broker.partitions,
             environment.clock,

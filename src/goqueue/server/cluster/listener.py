@@ -2,8 +2,9 @@
 
 The frames, the connections and their bounds are those of the Kafka listener.  A connection says
 first who it is (`goqueue.broker.cluster.handshake`); until it has, nothing else is answered.
-Requests of a node are carried out at the same time, and answered in their order.  Kafka's own
-requests, by which nodes fetch from each other, are handled one after the other, as for clients.
+Requests of a node are carried out at the same time, and answered in their order, but for those that
+may wait long (`OUT_OF_TURN`).  Kafka's own requests, by which nodes fetch from each other, are
+handled one after the other, as for clients.
 """
 
 import asyncio
@@ -12,18 +13,19 @@ from typing import Any, Final
 
 from goqueue.broker.cluster.handshake import NONCE_BYTES, Identity, answer_hello, check_proof
 from goqueue.model.config import KafkaConfig
-from goqueue.model.errors import Fenced, GoQueueError, Unauthorized
+from goqueue.model.errors import Fenced, GoQueueError, Overloaded, Unauthorized
 from goqueue.model.ids import NodeId
 from goqueue.runtime import Environment
 from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.frame_listener import ConnectionMetrics, FrameListener
-from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.kafka.reply import ReplyOutOfTurn, ReplySlot
 from goqueue.server.server_log import ServerLog
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import RequestHeader
 from goqueue.wire.node_messages import (
     FRAME_BYTES_MAX,
+    OUT_OF_TURN,
     REQUESTS,
     Hello,
     HelloReply,
@@ -38,7 +40,9 @@ from goqueue.wire.node_messages import (
 
 CONNECTIONS_MAX: Final = 512  # a few of each of at most 64 nodes
 PENDING_REQUESTS_MAX: Final = 64
+POLLS_MAX: Final = 4_096  # requests of one connection that may wait long
 
+Reply = ReplySlot | ReplyOutOfTurn
 Handler = Callable[[NodeId, Any], Awaitable[object]]  # of a request of that node
 KafkaHandler = Callable[[NodeId, RequestHeader, ReplySlot], Awaitable[None]]  # fills the slot
 
@@ -50,10 +54,10 @@ class _Caller:
         self.greeting: tuple[Hello, HelloReply] | None = None
         self.node_id: NodeId | None = None  # when it is proved
         self.has_beaten = False  # it has sent heartbeats
-        self.polls: set[asyncio.Task[None]] = set()  # that wait for news of the metadata
+        self.polls: set[asyncio.Task[None]] = set()  # that wait for news, or for a client's sake
 
     def end_polls(self) -> None:
-        for task in self.polls:
+        for task in list(self.polls):
             task.cancel()
 
 
@@ -129,7 +133,11 @@ class ClusterListener(FrameListener):
                 case Prove():
                     slot.fill(encode_done(self._check(caller, request)))
                 case _:
-                    self._start(caller, request, slot)
+                    reply: Reply = slot
+                    if request.api in OUT_OF_TURN:
+                        slot.fill(None)
+                        reply = ReplyOutOfTurn(header.correlation_id, connection.send_out_of_turn)
+                    self._start(caller, request, reply)
         except GoQueueError as error:
             self.log_closing(connection, str(error))
             slot.fill(encode_refusal(error))
@@ -150,19 +158,22 @@ class ClusterListener(FrameListener):
         caller.node_id = NodeId(hello.node_id)
         return Nothing()
 
-    def _start(self, caller: _Caller, request: NodeRequest[Any], slot: ReplySlot) -> None:
+    def _start(self, caller: _Caller, request: NodeRequest[Any], slot: Reply) -> None:
         """Its answer comes when it is there; what the node asks next does not wait for it."""
         if caller.node_id is None:
             raise Unauthorized("a request of a node that has not said who it is")
+        if len(caller.polls) >= POLLS_MAX:
+            slot.fill(encode_refusal(Overloaded(f"more than {POLLS_MAX} requests of a node wait")))
+            return
         task = self.start_task(self._answer(caller.node_id, request, slot))
         caller.has_beaten |= request.api is NodeApi.NODE_HEARTBEAT
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
-        if request.api is NodeApi.METADATA_FOLLOW:
+        if request.api is NodeApi.METADATA_FOLLOW or request.api in OUT_OF_TURN:
             caller.polls.add(task)
             task.add_done_callback(caller.polls.discard)
 
-    async def _answer(self, node_id: NodeId, request: NodeRequest[Any], slot: ReplySlot) -> None:
+    async def _answer(self, node_id: NodeId, request: NodeRequest[Any], slot: Reply) -> None:
         try:
             handler = self._handlers.get(request.api)
             if handler is None:

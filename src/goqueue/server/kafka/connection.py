@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, cast
 
 import structlog
 
+from goqueue.model.batch import Buffer
 from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.kafka.reply import ReplySlot
@@ -234,6 +235,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._wake_server()
         if self._ended and not self.is_busy:
             self.close()
+
+    def send_out_of_turn(self, parts: list[Buffer]) -> None:
+        """A reply that has no slot."""
+        if self._transport is None or self.closing:
+            return
+        self.last_active = asyncio.get_running_loop().time()
+        self._transport.writelines(parts)
+        if not self._may_write:
+            self._note_unsent()
 
     def _log_request(self, slot: ReplySlot, now: float) -> None:
         self._listener.server_log.kafka_request(

@@ -1,4 +1,4 @@
-"""The place of a reply among the replies of its connection."""
+"""The place of a reply among the replies of its connection, or beside them."""
 
 from collections.abc import Callable
 
@@ -32,3 +32,18 @@ class ReplySlot:
         else:
             self.parts = encode_frame(self._correlation_id, self._flexible, body)
         self._filled(self)
+
+
+class ReplyOutOfTurn:
+    """A reply that is sent when it is there; its receiver finds the request by the number."""
+
+    __slots__ = ("_correlation_id", "_send")
+
+    def __init__(self, correlation_id: int, send: Callable[[list[Buffer]], None]) -> None:
+        self._correlation_id = correlation_id
+        self._send = send
+
+    def fill(self, body: list[Buffer] | None) -> None:
+        """Give the reply's body; None: nobody waits for it any more."""
+        if body is not None:
+            self._send(encode_frame(self._correlation_id, False, body))

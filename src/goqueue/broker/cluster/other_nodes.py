@@ -1,0 +1,137 @@
+"""What this node asks of the other nodes, and does for them: verbs for what a node leads or
+coordinates.
+
+A verb goes to one node, and never further: whoever is asked does it here or refuses.  Nothing is
+asked twice.  On a single broker there is no `OtherNodes`, and nobody looks for one.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import msgspec
+
+from goqueue.broker.cluster.peer import Peers
+from goqueue.cluster import NO_LEADER, Metadata, Topic
+from goqueue.model.errors import GoQueueError, InvalidRequest, NodeUnreachable, NotLeader, Uncertain
+from goqueue.model.ids import GroupId, NodeId
+from goqueue.wire.node_messages import NodeVerb, Refusal, VerbReply, error_of
+
+ANSWER_SECONDS: Final = 10.0
+
+ReplyT = TypeVar("ReplyT")
+VerbT = TypeVar("VerbT", bound="Verb[Any]")
+CarryOut = Callable[[NodeId, Any], Awaitable[object]]
+
+
+class Verb(msgspec.Struct, Generic[ReplyT], frozen=True):
+    """What is asked; `name` is how nodes call it, also nodes of other versions."""
+
+    name: ClassVar[str]
+    reply_type: ClassVar[Any]
+
+
+class OtherNodes:
+    def __init__(
+        self,
+        node_id: NodeId,
+        peers: Peers,
+        metadata: Callable[[], Metadata],
+        coordinator_of: Callable[[GroupId], NodeId],
+    ) -> None:
+        self.node_id = node_id
+        self._peers = peers
+        self._metadata = metadata
+        self._coordinator_of = coordinator_of
+        self._served: dict[str, tuple[type[Verb[Any]], CarryOut]] = {}
+
+    # --- who is asked -----------------------------------------------------------------------------
+
+    def leader(self, topic: Topic, index: int) -> NodeId:
+        """Raises `NotLeader` while the partition has none."""
+        leader = self._metadata().partition(topic.topic_id, index).leader
+        if leader == NO_LEADER:
+            raise NotLeader(f"{topic.name}-{index} has no leader at the moment")
+        return leader
+
+    def leaders(self, topics: Iterable[Topic]) -> list[NodeId]:
+        """The nodes, this one too, that lead partitions of the topics; in order."""
+        partitions = self._metadata().partitions
+        found = {state.leader for topic in topics for state in partitions.of(topic.topic_id)}
+        return sorted(found - {NO_LEADER})
+
+    def coordinator(self, group_id: GroupId) -> NodeId | None:
+        """The other node that coordinates the group; None: this one does."""
+        found = self._coordinator_of(group_id)
+        return None if found == self.node_id else found
+
+    @property
+    def live(self) -> list[NodeId]:
+        """The others that answer, as the metadata has it; in order."""
+        nodes = self._metadata().nodes
+        return sorted(each for each in nodes if each != self.node_id and nodes.live(each))
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def ask(
+        self, node_id: NodeId, verb: Verb[ReplyT], seconds: float = ANSWER_SECONDS
+    ) -> ReplyT:
+        """What the other node answers.
+
+        Raises what it refused with, `NodeUnreachable` when it was not asked, and `Uncertain` when
+        it was and did not answer.
+        """
+        request = NodeVerb(verb.name, msgspec.Raw(msgspec.msgpack.encode(verb)))
+        try:
+            answer = await self._peers.of(node_id).ask(request, seconds)
+        except NodeUnreachable as error:
+            raise NodeUnreachable(f"node {node_id} is not reached: {error}") from error
+        except Uncertain as error:
+            text = f"node {node_id} did not answer: it may have done what it was asked, or not yet"
+            raise Uncertain(f"{text} ({verb.name}: {error})") from error
+        reply: ReplyT = msgspec.msgpack.decode(answer.body, type=verb.reply_type)
+        return reply
+
+    # --- serving ----------------------------------------------------------------------------------
+
+    def serve(
+        self, verb: type[VerbT], carry_out: Callable[[NodeId, VerbT], Awaitable[Any]]
+    ) -> None:
+        """Have the verb carried out for the nodes that ask."""
+        self._served[verb.name] = verb, carry_out
+
+    async def answer(self, node_id: NodeId, request: NodeVerb) -> VerbReply:
+        """For the cluster listener."""
+        known = self._served.get(request.verb)
+        if known is None:
+            raise InvalidRequest(
+                f"this node knows no verb {request.verb!r}: it may be an older one"
+            )
+        kind, carry_out = known
+        try:
+            verb = msgspec.msgpack.decode(request.body, type=kind)
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest(f"verb {request.verb!r}: {error}") from error
+        reply = await carry_out(node_id, verb)
+        return VerbReply(msgspec.Raw(msgspec.msgpack.encode(reply)))
+
+
+# --- outcomes, of which some are errors -----------------------------------------------------------
+
+
+class Outcome(msgspec.Struct, Generic[ReplyT], frozen=True, array_like=True):
+    """One of many: done, or why not."""
+
+    done: ReplyT | None = None
+    refusal: Refusal | None = None
+
+    def read(self) -> ReplyT | GoQueueError:
+        if self.refusal is not None:
+            return error_of(self.refusal)
+        assert self.done is not None, "it is one of both"
+        return self.done
+
+
+def outcome_of(given: ReplyT | GoQueueError) -> Outcome[ReplyT]:
+    if isinstance(given, GoQueueError):
+        return Outcome(None, Refusal(given.code, str(given)))
+    return Outcome(given)
