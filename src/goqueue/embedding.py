@@ -24,7 +24,8 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.cli.configuration import ConfigurationProblems, from_tree
 from goqueue.client.http.messages import Message, Publishable, Received, as_messages, payload_bytes
 from goqueue.model.config import Config

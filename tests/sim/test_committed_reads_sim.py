@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from goqueue.broker import Broker
 from goqueue.broker.groups.admin import GroupAdmin
-from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.messages.publish import Messages
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.config import Config

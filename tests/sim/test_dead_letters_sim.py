@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.messages.publish import Messages
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError

@@ -11,7 +11,8 @@ from functools import partial
 from random import Random
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.cluster.replication import Follower, Leader
 from goqueue.log.replica import Replica
 from goqueue.model.config import Config

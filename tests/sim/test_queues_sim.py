@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
 from goqueue.queue import Delivered, QueueSettings, Settled

@@ -107,6 +107,7 @@ WITHOUT_TEST_FILE: dict[str, dict[str, str]] = {
     "broker": {
         "groups.http_requests": DATA,
         "groups.services": INTERFACE,
+        "messages.outgoing": DATA,
         "journal": INTERFACE,
         "services": INTERFACE,
     },

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.model.config import Config
 from goqueue.model.ids import GroupId
 from goqueue.queue import Delivered, Peeked, QueueSettings

@@ -6,7 +6,7 @@ import pytest
 
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import QueueSettings
 from goqueue.runtime import Environment

@@ -12,12 +12,14 @@ Readers see what is committed, and may wait for more (`broker/long_poll.py`).
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.cluster.other_nodes import outcome_of
 from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.messages.idempotency import (
     KEYED_EPOCH,
@@ -25,8 +27,14 @@ from goqueue.broker.messages.idempotency import (
     fingerprint_of,
     producer_id_of,
 )
+from goqueue.broker.messages.outgoing import Acks, Outcome, OutgoingMessage, Published
+from goqueue.broker.messages.publish_elsewhere import (
+    PublishHere,
+    PublishOutcome,
+    publish_elsewhere,
+)
 from goqueue.broker.storage.partition import Partition
-from goqueue.cluster import Topic
+from goqueue.cluster import NO_LEADER, Topic
 from goqueue.log import Appended
 from goqueue.log.aborted import AbortedRange, is_aborted
 from goqueue.model import batch as batches
@@ -44,10 +52,10 @@ from goqueue.model.errors import (
     TopicNotFound,
     UnsupportedBatch,
 )
-from goqueue.model.ids import Offset, Timestamp, TopicId
+from goqueue.model.ids import NodeId, Offset, Timestamp, TopicId
 from goqueue.model.names import refuse_internal
 from goqueue.model.partitioner import murmur2_partition
-from goqueue.model.record import Headers, Record
+from goqueue.model.record import Record
 
 RECORD_OVERHEAD_MAX: Final = 36  # bytes of a record beside key, value and headers
 HEADER_OVERHEAD_MAX: Final = 10  # bytes of a header beside its name and value
@@ -58,26 +66,6 @@ NO_TIME: Final = -1
 NO_PRODUCER: Final = (-1, -1, -1)
 KEY_REUSED: Final = "this idempotency key was used with other messages: take a new one"
 REMEMBERED_TOPICS_MAX: Final = 10_000  # whose next partition for keyless messages is known
-
-Acks = Literal["all", "leader"]
-
-
-class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
-    value: bytes | None
-    key: bytes | None = None
-    headers: Headers = ()
-    partition: int | None = None
-    timestamp: int | None = None  # wall-clock ms; the broker's time when None
-
-
-class Published(msgspec.Struct, frozen=True, gc=False):
-    partition: int
-    offset: int
-    timestamp: int
-    is_repeat: bool = False  # it was published before, under the same idempotency key
-
-
-Outcome = Published | GoQueueError
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -123,6 +111,8 @@ class Messages:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._rotation = PartitionRotation()
+        if broker.others is not None:
+            broker.others.serve(PublishHere, self.publish_here)
 
     # --- publish ---------------------------------------------------------------------------------
 
@@ -142,16 +132,65 @@ class Messages:
         refuse_internal(topic)
         target = await self._broker.ensure_topic(topic)
         outcomes: list[Outcome | None] = [None] * len(messages)
+        assigned = self._assign(target, messages, outcomes, idempotency_key)
+        elsewhere = self._led_elsewhere(target, assigned)
+        if elsewhere:
+            here = {index: some for index, some in assigned.items() if index not in elsewhere}
+            await asyncio.gather(
+                self._publish(target, here, messages, outcomes, acks, idempotency_key),
+                publish_elsewhere(
+                    self._broker, target, elsewhere, messages, outcomes, acks, idempotency_key
+                ),
+            )
+        else:
+            await self._publish(target, assigned, messages, outcomes, acks, idempotency_key)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def publish_here(self, _: NodeId, request: PublishHere) -> list[PublishOutcome]:
+        """For another node: to partitions that this one leads."""
+        topic = self._broker.topic_by_id(request.topic_id)
+        outcomes: list[Outcome | None] = [None] * len(request.messages)
+        assigned: dict[int, list[int]] = {}
+        for place, index in enumerate(request.partitions):
+            assigned.setdefault(index, []).append(place)
+        await self._publish(
+            topic, assigned, request.messages, outcomes, request.acks, request.idempotency_key
+        )
+        return [outcome_of(each) for each in outcomes if each is not None]
+
+    def _led_elsewhere(
+        self, topic: Topic, assigned: dict[int, list[int]]
+    ) -> dict[int, list[int]] | None:
+        """Those of the assigned partitions that other nodes lead."""
+        others = self._broker.others
+        if others is None:
+            return None
+        states = self._broker.metadata.partitions.of(topic.topic_id)
+        return {
+            index: places
+            for index, places in assigned.items()
+            if states[index].leader not in (others.node_id, NO_LEADER)
+        }
+
+    async def _publish(
+        self,
+        topic: Topic,
+        assigned: dict[int, list[int]],
+        messages: Sequence[OutgoingMessage],
+        outcomes: list[Outcome | None],
+        acks: Acks,
+        idempotency_key: str | None,
+    ) -> None:
+        """To partitions of this node."""
         waiting: list[tuple[asyncio.Future[None], list[int]]] = []
         timeout_seconds = self._broker.config.http.publish_timeout_ms / 1000
-        assigned = self._assign(target, messages, outcomes, idempotency_key)
         for index, places in assigned.items():
             try:
-                partition = await self._broker.partition(topic, index)
+                partition = await self._broker.partition(topic.name, index)
             except GoQueueError as error:
                 _fill(outcomes, places, error)
                 continue
-            bytes_max = target.settings.max_message_bytes
+            bytes_max = topic.settings.max_message_bytes
             if idempotency_key is None:
                 made = self._batches(messages, places, bytes_max, outcomes)
             else:
@@ -162,8 +201,7 @@ class Messages:
                     waiting.append((partition.committed(last, timeout_seconds), some))
         await _settle(waiting, outcomes)
         if idempotency_key is not None:
-            await self._restore_times(topic, outcomes)
-        return [outcome for outcome in outcomes if outcome is not None]
+            await self._restore_times(topic.name, assigned, outcomes)
 
     def _assign(
         self,
@@ -235,10 +273,13 @@ class Messages:
         except GoQueueError as error:
             _fill(outcomes, places, error)
 
-    async def _restore_times(self, topic: str, outcomes: list[Outcome | None]) -> None:
+    async def _restore_times(
+        self, topic: str, assigned: dict[int, list[int]], outcomes: list[Outcome | None]
+    ) -> None:
         """A repeat is answered with the times of the first publish, as long as they are there."""
         repeats: dict[int, dict[int, Published]] = {}
-        for place, outcome in enumerate(outcomes):
+        for place in itertools.chain.from_iterable(assigned.values()):
+            outcome = outcomes[place]
             if isinstance(outcome, Published) and outcome.is_repeat:
                 repeats.setdefault(outcome.partition, {})[place] = outcome
         for index, some in repeats.items():

@@ -12,9 +12,9 @@ import msgspec
 
 from goqueue.broker.barrier import settle_refusals
 from goqueue.broker.broker import Broker
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.messages.publish import (
     MessageCheck,
-    OutgoingMessage,
     PartitionRotation,
     fitting_runs,
     partition_of,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import TopicNotFound
 from tests.unit.broker.queue_world import Bench, play
 

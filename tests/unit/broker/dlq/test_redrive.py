@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from goqueue.broker.dlq.browse import DeadLetterFilter
 from goqueue.broker.dlq.redrive import holds
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import BatchTooLarge
 from goqueue.model.ids import Offset, TopicName
 from goqueue.queue.records import Move

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from goqueue.broker.dlq.writer import DeadLetterWriter
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model import batch as batches
 from goqueue.model.errors import PolicyViolation
 from goqueue.model.ids import GroupId, Offset, TopicName

@@ -5,7 +5,7 @@ import pytest
 from goqueue.broker.groups.admin import GroupAdmin, Reset, ResetTo
 from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
 from goqueue.model.errors import InvalidRequest, OffsetOutOfRange, TopicNotFound
 from goqueue.model.ids import GroupId, Offset, TopicName

@@ -18,7 +18,8 @@ from goqueue.broker.groups.http_requests import (
     PollRequest,
 )
 from goqueue.broker.long_poll import LongPoll
-from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.messages.publish import Messages
 from goqueue.groups import FetchRequest, HeartbeatRequest
 from goqueue.groups.errors import IllegalGeneration, InvalidGroupRequest, UnknownMember
 from goqueue.model import ids

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.messages.fetch import FetchedPartition, FetchLimits, PartitionFetch, fetch
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.batch import headers
 from goqueue.model.errors import (
     FencedLeaderEpoch,

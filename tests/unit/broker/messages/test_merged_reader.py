@@ -16,7 +16,7 @@ from goqueue.broker.messages.merged_reader import (
     Position,
     cursor_from_text,
 )
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import InvalidRequest, OffsetOutOfRange, PolicyViolation
 from goqueue.model.ids import Offset, Timestamp
 from tests.unit.broker.queue_world import Bench, play

@@ -3,7 +3,8 @@
 import asyncio
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.model.errors import TimedOut
 from goqueue.server.http.errors import refusal
 from tests.unit.broker.storage.test_commit_timeouts import StuckDisk, elapsed, stuck_broker

@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.model.errors import TimedOut
 from tests.unit.broker.storage.test_commit_timeouts import StuckDisk, stuck_broker

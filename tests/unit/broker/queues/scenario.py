@@ -24,7 +24,7 @@ from collections.abc import Callable
 import msgspec
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import QueueSettings, Settled, Where
 from goqueue.queue.replies import SettleOutcome

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import ShuttingDown
 from goqueue.queue import Delivered, QueueSettings
 from goqueue.queue.lanes import NAMES, WEIGHTS

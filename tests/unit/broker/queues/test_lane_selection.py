@@ -1,6 +1,6 @@
 """Which messages of a lane one consumer gets, and which are passed over."""
 
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.queues.lane_selection import LaneSelection, _cut_to_size
 from goqueue.broker.queues.prefetch import Budget, Moment
 from goqueue.model.record import Record

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.queues.acknowledgement import Ack
 from goqueue.broker.storage.bundle import LEDGER
 from goqueue.cluster.replication import Follower, Leader

@@ -3,7 +3,7 @@
 from typing import Any
 
 from goqueue.broker.dlq.browse import DeadLetterFilter
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
 from goqueue.queue import QueueSettings, ReceiptExpired, Where

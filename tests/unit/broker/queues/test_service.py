@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model.errors import GoQueueError, TopicNotFound

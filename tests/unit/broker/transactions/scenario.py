@@ -30,7 +30,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, read_page
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.messages.publish import Messages, read_page
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model import markers

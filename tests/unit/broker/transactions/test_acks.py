@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.broker.transactions.acks import ledgers_of
 from goqueue.model.errors import DiskFull, StorageFailed

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.messages.publish import Messages
 from goqueue.broker.queues.ledgers import wait_durable
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import Offset

@@ -5,7 +5,8 @@ import asyncio
 import httpx
 import pytest
 
-from goqueue.broker.messages.publish import Messages, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.model.errors import StorageFailed
 
 Client = httpx.AsyncClient

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest_asyncio
 
-from goqueue.broker.messages.publish import Messages, OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.messages.publish import Messages
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import GroupStats, Totals
 from goqueue.server.queue_metrics import GROUPS_SHOWN_MAX, TOPICS_SHOWN_MAX, QueueCollector

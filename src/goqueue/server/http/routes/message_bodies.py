@@ -36,7 +36,7 @@ from goqueue.api.messages import (
     ReadEncoding,
 )
 from goqueue.api.parsing import parse_time, parse_wait
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.record import Headers, Record
 from goqueue.model.times import time_text

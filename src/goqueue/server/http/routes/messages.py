@@ -32,7 +32,7 @@ from goqueue.api.parsing import (
 )
 from goqueue.broker import Broker, Partition
 from goqueue.broker.messages.merged_reader import Position, cursor_from_text
-from goqueue.broker.messages.publish import Acks, Outcome, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import Acks, Outcome, OutgoingMessage, Published
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange
 from goqueue.model.ids import Offset

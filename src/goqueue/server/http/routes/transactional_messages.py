@@ -15,7 +15,7 @@ from goqueue.api.transactions import (
     PublishMany,
     TransactionMessage,
 )
-from goqueue.broker.messages.publish import OutgoingMessage
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.messages.transactional_publish import NO_SEQUENCE
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name

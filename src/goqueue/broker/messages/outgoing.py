@@ -1,0 +1,28 @@
+"""Messages on their way into a topic, and what became of them."""
+
+from typing import Literal
+
+import msgspec
+
+from goqueue.model.errors import GoQueueError
+from goqueue.model.record import Headers
+
+Acks = Literal["all", "leader"]
+
+
+class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None  # wall-clock ms; the broker's time when None
+
+
+class Published(msgspec.Struct, frozen=True, gc=False):
+    partition: int
+    offset: int
+    timestamp: int
+    is_repeat: bool = False  # it was published before, under the same idempotency key
+
+
+Outcome = Published | GoQueueError
