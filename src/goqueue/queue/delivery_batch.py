@@ -84,11 +84,7 @@ class DeliveryBatch(msgspec.Struct, frozen=True):
 
     def claims(self, place: int) -> list[Claim]:
         """As receipts for all of it would be read, the first one at `place` of a request."""
-        claims: list[Claim] = []
-        for first, last, attempt in self.spans():
-            claims.append(Claim(first, last, attempt, place))
-            place += last - first + 1
-        return claims
+        return claims_of(self.spans(), place)
 
     def batches(self) -> bytes | None:
         """The batches that hold these messages, if they are all at hand."""
@@ -98,6 +94,15 @@ class DeliveryBatch(msgspec.Struct, frozen=True):
                 return None
             batches[base_offset_at(each.batch)] = each.batch
         return b"".join(batches[base_offset] for base_offset in sorted(batches))
+
+
+def claims_of(spans: list[Span], place: int) -> list[Claim]:
+    """As receipts for all of them would be read, the first one at `place` of a request."""
+    claims: list[Claim] = []
+    for first, last, attempt in spans:
+        claims.append(Claim(first, last, attempt, place))
+        place += last - first + 1
+    return claims
 
 
 def singles(chosen: list[Chosen]) -> Iterator[Single]:

@@ -16,30 +16,30 @@ from goqueue.queue.settling import Outcomes, Verdict
 DELAY_MS_MAX: Final = 30 * 24 * 3_600_000
 
 
-class Ack(msgspec.Struct, frozen=True):
+class Ack(msgspec.Struct, frozen=True, tag="ack"):
     """Done with."""
 
 
-class Nack(msgspec.Struct, frozen=True):
+class Nack(msgspec.Struct, frozen=True, tag="nack"):
     """Failed: again after `delay_ms`, or after the group's backoff."""
 
     delay_ms: int | None = None
     reason: str = ""
 
 
-class Reject(msgspec.Struct, frozen=True):
+class Reject(msgspec.Struct, frozen=True, tag="reject"):
     """To the dead letters at once."""
 
     reason: str
 
 
-class Extend(msgspec.Struct, frozen=True):
+class Extend(msgspec.Struct, frozen=True, tag="extend"):
     """Still at work: `visibility_ms` from now on."""
 
     visibility_ms: int
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, tag="release"):
     """Back, and no failure; a dead letter if it was delivered `deliveries_max` times."""
 
     delay_ms: int = 0

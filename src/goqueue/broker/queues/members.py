@@ -102,7 +102,7 @@ class QueueMembers:
 
     async def release(self, group_id: GroupId, member_id: str) -> None:
         """What the share consumer holds comes back, and no failure is counted."""
-        if group_id in self._queues.groups:
+        if group_id in self._queues.groups or self._services.others is not None:
             limit = self.deliveries_max(group_id)
             await self._queues.remove_consumer(
                 group_id, member_id, failed=False, deliveries_max=limit
@@ -195,7 +195,7 @@ class QueueMembers:
             except TopicNotFound:  # deleted meanwhile: the next poll does without it
                 return []
         if deliveries and self.members(group_id).get(member_id) is not member:
-            self._queues.receiver.release(deliveries)
+            await self._queues.receiver.give_back(deliveries)
             self._member(group_id, member_id, member.epoch)  # raises what it is now
         return deliveries
 

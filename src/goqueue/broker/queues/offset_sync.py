@@ -12,24 +12,27 @@ from typing import Final
 
 import structlog
 
+from goqueue.broker.queues.group_link import MARK, GroupLink
 from goqueue.broker.queues.ledgers import settle_all
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
-from goqueue.groups import CommitRequest, CommittedOffset, OffsetToCommit
+from goqueue.groups import CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicPartition
 from goqueue.queue.partition_state import PartitionState
 
-MARK: Final = "goqueue-floor"  # metadata of our own commits
 COMMIT_SECONDS: Final = 1.0
 
 _log = structlog.get_logger("goqueue.queues")
 
 
 class OffsetSync:
-    def __init__(self, services: BrokerServices, queues: QueueState) -> None:
+    def __init__(
+        self, services: BrokerServices, queues: QueueState, coordinator: GroupLink
+    ) -> None:
         self._services = services
         self._queues = queues
+        self._coordinator = coordinator
         self._committed: dict[PartitionState, Offset] = {}
 
     async def run(self) -> None:
@@ -49,7 +52,7 @@ class OffsetSync:
             ]
             if moved:
                 try:
-                    if not self._services.groups.host.ahead.has_members(group.group_id):
+                    if not await self._coordinator.has_streams(group.group_id):
                         await self._commit_group(group.group_id, moved)
                 except GoQueueError as error:
                     _log.warning("floors not committed", group=group.group_id, problem=str(error))
@@ -62,21 +65,23 @@ class OffsetSync:
         # What is told is true also after a power cut.
         await settle_all(ledger for ledger in ledgers if ledger is not None)
         still = [each for each in states if self._queues.state(each.where) is each]
-        committed = self._services.groups.committed(group_id)
+        committed = await self._coordinator.committed(group_id)
         floors = {each: each.ack_floor for each in still}
-        offsets = tuple(
-            OffsetToCommit(each.where.topic, each.where.partition, floor, metadata=MARK)
-            for each, floor in floors.items()
-            if not _matches(committed.get(_place(each)), floor)
-        )
-        if offsets:
-            await self._services.groups.commit(CommitRequest(group_id=group_id, offsets=offsets))
-        self._committed.update(floors)
+        news = [each for each in still if not _matches(committed.get(_place(each)), floors[each])]
+        offsets = [
+            OffsetToCommit(each.where.topic, each.where.partition, floors[each], metadata=MARK)
+            for each in news
+        ]
+        adopted_at = [each.adopted_at for each in news]
+        if not news or await self._coordinator.commit(group_id, offsets, adopted_at):
+            self._committed.update(floors)
 
     # --- the group's offsets to our floors --------------------------------------------------------
 
-    def committed_offset(self, group_id: GroupId, place: TopicPartition) -> CommittedOffset | None:
-        return self._services.groups.committed(group_id).get(place)
+    async def committed_offset(
+        self, group_id: GroupId, place: TopicPartition
+    ) -> CommittedOffset | None:
+        return (await self._coordinator.committed(group_id)).get(place)
 
     async def adopt_commits(self, group_id: GroupId, states: Iterable[PartitionState]) -> None:
         """Move floors to where somebody else committed; durable before anything is answered.
@@ -84,7 +89,7 @@ class OffsetSync:
         Kafka lets anybody commit any offset.  A floor stays within its log, or what is published
         next would be taken for finished.
         """
-        committed = self._services.groups.committed(group_id)
+        committed = await self._coordinator.committed(group_id)
         if not committed:
             return
         for state in states:

@@ -11,6 +11,7 @@ If a caller goes away, the messages that it was about to get are released at onc
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 
@@ -19,21 +20,44 @@ from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.queues.acknowledgement import Release, check_number
 from goqueue.broker.queues.dispatcher import Dispatcher, Served, Source
 from goqueue.broker.queues.dispatchers import Dispatchers
+from goqueue.broker.queues.group_link import GroupLink
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.settlement import Settlement
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
 from goqueue.model.errors import GoQueueError, NotLeader, ShuttingDown
-from goqueue.model.ids import GroupId
+from goqueue.model.ids import GroupId, NodeId
 from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.model.names import check_length
-from goqueue.queue import Peeked, TooManyInFlight
-from goqueue.queue.delivery_batch import DeliveryBatch
+from goqueue.queue import Peeked, TooManyInFlight, Where
+from goqueue.queue.delivery_batch import DeliveryBatch, Span, claims_of
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.receipts import Claims
 
 _log = structlog.get_logger("goqueue.queues")
+
+
+class Elsewhere(Protocol):
+    """The other nodes that lead partitions (`receive_elsewhere`)."""
+
+    def leaders(self, topics: Sequence[str], /) -> list[NodeId]: ...
+
+    def is_all_here(self, leaders: Sequence[NodeId], /) -> bool: ...
+
+    async def receive(
+        self, request: ReceiveRequest, wait_ms: int, leaders: list[NodeId], /
+    ) -> list[DeliveryBatch]: ...
+
+    async def begin(
+        self, group_id: GroupId, topics: Sequence[str], leaders: list[NodeId], /
+    ) -> None: ...
+
+    async def give_back(self, deliveries: Sequence[DeliveryBatch], /) -> None: ...
+
+    async def peek(
+        self, group_id: GroupId, topic: str, count: int, leaders: Sequence[NodeId], /
+    ) -> list[Peeked]: ...
 
 
 class Receiver:
@@ -45,6 +69,7 @@ class Receiver:
         subscriptions: Subscriptions,
         settlement: Settlement,
         dead_letter_writer: DeadLetterWriter,
+        coordinator: GroupLink,
     ) -> None:
         self._services = services
         self._clock = services.environment.clock
@@ -54,6 +79,8 @@ class Receiver:
         self._subscriptions = subscriptions
         self._settlement = settlement
         self._dead_letter_writer = dead_letter_writer
+        self._coordinator = coordinator
+        self.elsewhere: Elsewhere | None = None  # in a cluster
         self._stopping = False
 
     def stop(self) -> None:
@@ -68,9 +95,19 @@ class Receiver:
         group holds too many all the while.  Cancel it to give up: nothing stays with the consumer
         then.
         """
+        elsewhere = self.elsewhere
+        if elsewhere is not None and request.places is None:
+            leaders = elsewhere.leaders(request.topics)
+            if not elsewhere.is_all_here(leaders):
+                request.check()
+                return await elsewhere.receive(request, wait_ms, leaders)
+        return await self.receive_here(request, wait_ms)
+
+    async def receive_here(self, request: ReceiveRequest, wait_ms: int) -> list[DeliveryBatch]:
+        """As `receive`, from the partitions that this node leads."""
         request.check()
         group_id = request.group_id
-        await self._services.groups.refuse_members(group_id)
+        await self._coordinator.refuse_streams(group_id)
         sources = await self._sources_of(request)
         dispatcher = self._dispatchers.get(group_id)
         known = _version(dispatcher, sources)
@@ -174,24 +211,56 @@ class Receiver:
             raise
         return deliveries
 
+    async def begin(self, group_id: GroupId, topics: Sequence[str]) -> None:
+        """Let the group begin in the partitions of the topics that this node leads."""
+        await self._subscriptions.find(topics, group_id)
+
+    async def begin_everywhere(self, group_id: GroupId, topics: Sequence[str]) -> None:
+        """The same in all partitions, wherever they are led."""
+        if self.elsewhere is None or not topics:
+            await self.begin(group_id, topics)
+        else:
+            await self.elsewhere.begin(group_id, topics, self.elsewhere.leaders(topics))
+
+    async def give_back(self, deliveries: Sequence[DeliveryBatch]) -> None:
+        """The caller has gone: let others have the messages at once, wherever they are led."""
+        if self.elsewhere is None:
+            self.release(deliveries)
+        else:
+            await self.elsewhere.give_back(deliveries)
+
     def release(self, deliveries: Sequence[DeliveryBatch]) -> None:
-        """The caller has gone: let others have the messages at once."""
+        """As `give_back`, of what this node leads."""
+        self.release_spans([(each.where, each.lease_id, each.spans()) for each in deliveries])
+
+    def release_spans(self, deliveries: Sequence[tuple[Where, int, list[Span]]]) -> None:
+        """The same by lease, and first, last and attempt."""
         claims: Claims = {}
         count = 0
-        for delivery in deliveries:
-            claims[delivery.where, delivery.lease_id] = delivery.claims(count)
-            count += delivery.count
+        for where, lease_id, spans in deliveries:
+            claims[where, lease_id] = claims_of(spans, count)
+            count += sum(last - first + 1 for first, last, _ in spans)
         never_delivered = Release(deliveries_max=0)
         try:
             self._settlement.settle_now(claims, count, never_delivered)
         except GoQueueError as error:  # their time will run out
             _log.warning("messages of a lost caller not released", problem=str(error))
-        self._dispatchers.notify_one(deliveries[0].where.group_id)
+        for group_id in {where.group_id for where, *_ in deliveries}:
+            self._dispatchers.notify_one(group_id)
 
     # --- looking ----------------------------------------------------------------------------------
 
     async def peek(self, group_id: GroupId, topic: str, count: int) -> list[Peeked]:
         """What would be delivered next; nothing changes."""
+        elsewhere = self.elsewhere
+        if elsewhere is not None:
+            leaders = elsewhere.leaders([topic])
+            if not elsewhere.is_all_here(leaders):
+                return await elsewhere.peek(group_id, topic, count, leaders)
+        return await self.peek_here(group_id, topic, count)
+
+    async def peek_here(self, group_id: GroupId, topic: str, count: int) -> list[Peeked]:
+        """As `peek`, of the partitions that this node leads."""
         check_length(group_id, "group")
         check_number(count, "count", 1, RECEIVE_MESSAGES_MAX)
         sources = await self._subscriptions.peek(self._services.topic(topic), group_id)

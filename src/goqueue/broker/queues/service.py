@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from goqueue.broker.barrier import Barrier
+from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.dlq.browse import DeadLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
@@ -24,11 +25,15 @@ from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues import stats
 from goqueue.broker.queues.acknowledgement import Ack, Extend, Nack, Reject, Release
 from goqueue.broker.queues.dispatchers import Dispatchers
+from goqueue.broker.queues.elsewhere import QueuesElsewhere, RemoveConsumer
+from goqueue.broker.queues.group_link import GroupLink
 from goqueue.broker.queues.ledger_split import split_ledgers
 from goqueue.broker.queues.ledgers import Ledger, Ledgers, submit_all
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.receive import Receiver
+from goqueue.broker.queues.receive_elsewhere import ReceiverElsewhere, ReceiverHere
 from goqueue.broker.queues.receive_request import ReceiveRequest
+from goqueue.broker.queues.settle_elsewhere import SettlementElsewhere, SettlementHere
 from goqueue.broker.queues.settlement import Settlement
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.stats import WhichInFlight
@@ -67,7 +72,8 @@ class Queues:
         self._state = QueueState(services, self.on_deadline)
         self.dispatchers = Dispatchers(self._clock, self._state)
         self._dead_letter_writer = DeadLetterWriter(services, self._state)
-        self._offset_sync = OffsetSync(services, self._state)
+        self._coordinator = GroupLink(services)
+        self._offset_sync = OffsetSync(services, self._state, self._coordinator)
         self._subscriptions = Subscriptions(services, self._state, self._offset_sync)
         self.settlement = Settlement(
             self._clock, self._state, self.dispatchers, self._dead_letter_writer
@@ -79,11 +85,26 @@ class Queues:
             self._subscriptions,
             self.settlement,
             self._dead_letter_writer,
+            self._coordinator,
         )
+        self._elsewhere: QueuesElsewhere | None = None
+        if services.others is not None:
+            self._join_cluster(services, services.others)
         self._redriver = Redriver(services, self._state)
         self.dead_letters = DeadLetters(services, self._state, self._redriver)
         self.redrives = Redrives(self._clock, self.dead_letters)
         self._stopping = False
+
+    def _join_cluster(self, services: BrokerServices, others: OtherNodes) -> None:
+        """Ask the other nodes for what they lead, and do the same for them."""
+        elsewhere = ReceiverElsewhere(services, others, self.receiver)
+        self.receiver.elsewhere = elsewhere
+        self.settlement.elsewhere = SettlementElsewhere(services, others, self.settlement)
+        self._elsewhere = QueuesElsewhere(others, self, elsewhere)
+        self._coordinator.serve(others)
+        ReceiverHere(self.receiver).serve(others)
+        SettlementHere(self.settlement).serve(others)
+        self._elsewhere.serve()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -160,6 +181,8 @@ class Queues:
         """Background loops: DLQ writer, redrive, offset sync, cache eviction."""
         async with asyncio.TaskGroup() as tasks:
             self.redrives.attach(tasks)
+            if self._elsewhere is not None:
+                self._elsewhere.attach(tasks)
             tasks.create_task(self._state.registry.run())
             tasks.create_task(self._state.ledgers.run())
             tasks.create_task(self._dead_letter_writer.run())
@@ -258,15 +281,21 @@ class Queues:
         group_id = _group_id(group)
         if settings != QueueSettings() and not self.is_known(group_id):
             await self.configure(group, settings)
-        await self._subscriptions.find(topics, group_id)
+        await self.receiver.begin_everywhere(group_id, topics)
 
     async def forget(self, group: str) -> None:
         """Delete the group's states and settings; what was in flight is void."""
         group_id = _group_id(group)
+        await self.forget_here(group_id)
+        if self._elsewhere is not None:
+            await self._elsewhere.forget(group_id)
+        await self._configs.unset_queue_settings(group_id)
+
+    async def forget_here(self, group_id: GroupId) -> None:
+        """The states in the ledgers of this node."""
         if group_id in self.groups:
             await self._forget_states(group_id)
             self.dispatchers.forget(group_id)
-        await self._configs.unset_queue_settings(group_id)
 
     async def _forget_states(self, group_id: GroupId) -> None:
         """In one step, so that no group starts over meanwhile; a crash may leave some of it."""
@@ -348,7 +377,21 @@ class Queues:
 
         Messages that were delivered `deliveries_max` times die; None: the group's setting.
         """
-        group_id = _group_id(group)
+        group_id, count = _group_id(group), 0
+        if self._elsewhere is not None:
+            count = await self._elsewhere.remove_consumer(
+                RemoveConsumer(group_id, consumer, failed, deliveries_max)
+            )
+            if group_id not in self.groups:
+                return count
+        return count + await self.remove_consumer_here(
+            group_id, consumer, failed=failed, deliveries_max=deliveries_max
+        )
+
+    async def remove_consumer_here(
+        self, group_id: GroupId, consumer: str, *, failed: bool, deliveries_max: int | None
+    ) -> int:
+        """As `remove_consumer`, in the ledgers of this node."""
         self.dispatchers.forget_consumer(group_id, consumer)
         limit = deliveries_max
         decided = self._release_leases(group_id, consumer, failed=failed, deliveries_max=limit)
@@ -382,7 +425,13 @@ class Queues:
         deliveries_max: int | None = None,
     ) -> None:
         """The consumer was lost: take back what it holds, without waiting for that."""
-        if group_id not in self.groups or self._stopping:
+        if self._stopping:
+            return
+        if self._elsewhere is not None:
+            self._elsewhere.release_consumer(
+                RemoveConsumer(group_id, consumer, failed, deliveries_max)
+            )
+        if group_id not in self.groups:
             return
         self.dispatchers.forget_consumer(group_id, consumer)
         try:

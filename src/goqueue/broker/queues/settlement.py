@@ -7,6 +7,7 @@ hold.  A transaction only reserves: its end acks.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from goqueue.broker.dlq.writer import DeadLetterWriter
 from goqueue.broker.queues.acknowledgement import (
@@ -22,11 +23,39 @@ from goqueue.broker.queues.dispatchers import Dispatchers
 from goqueue.broker.queues.ledgers import Ledger, Waiting, wait_durable
 from goqueue.broker.queues.state import QueueState
 from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import NodeId
 from goqueue.queue import ReceiptExpired, Settled, SettleOutcome, Where
 from goqueue.queue.machine import UNKNOWN
 from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.queue.settling import Outcomes, Verdict
 from goqueue.runtime import Clock
+
+
+class Elsewhere(Protocol):
+    """The other nodes that lead partitions (`settle_elsewhere`)."""
+
+    def divide(self, receipts: Sequence[str], /) -> dict[NodeId, list[int]] | None: ...
+
+    def leader_elsewhere(self, where: Where, /) -> NodeId | None: ...
+
+    async def settle(
+        self, receipts: Sequence[str], ending: Ending, divided: dict[NodeId, list[int]], /
+    ) -> list[SettleOutcome]: ...
+
+    async def refusals(
+        self, receipts: Sequence[str], ending: Ending, divided: dict[NodeId, list[int]], /
+    ) -> dict[int, GoQueueError]: ...
+
+    async def settle_range(
+        self,
+        leader: NodeId,
+        where: Where,
+        first: int,
+        last: int,
+        ending: Ending,
+        consumer: str | None,
+        /,
+    ) -> list[Settled]: ...
 
 
 class Settlement:
@@ -41,11 +70,20 @@ class Settlement:
         self._state = state
         self._dispatchers = dispatchers
         self._dead_letter_writer = dead_letter_writer
+        self.elsewhere: Elsewhere | None = None  # in a cluster
 
     # --- by receipts: an outcome for each, in order -----------------------------------------------
 
     async def settle(self, receipts: Sequence[str], ending: Ending) -> list[SettleOutcome]:
         """Each is `Settled`, or `ReceiptMalformed`, `ReceiptUnknown` or `ReceiptExpired`."""
+        if self.elsewhere is not None:
+            check(ending)
+            if divided := self.elsewhere.divide(receipts):
+                return await self.elsewhere.settle(receipts, ending, divided)
+        return await self.settle_here(receipts, ending)
+
+    async def settle_here(self, receipts: Sequence[str], ending: Ending) -> list[SettleOutcome]:
+        """As `settle`, of what this node leads."""
         claims, malformed = read_receipts(receipts)
         outcomes = await self._settle(claims, len(receipts), ending)
         for place, error in malformed.items():
@@ -54,6 +92,16 @@ class Settlement:
 
     async def refusals(self, receipts: Sequence[str], ending: Ending) -> dict[int, GoQueueError]:
         """As `settle`, for who wants to know only what did not go well, by place."""
+        if self.elsewhere is not None:
+            check(ending)
+            if divided := self.elsewhere.divide(receipts):
+                return await self.elsewhere.refusals(receipts, ending, divided)
+        return await self.refusals_here(receipts, ending)
+
+    async def refusals_here(
+        self, receipts: Sequence[str], ending: Ending
+    ) -> dict[int, GoQueueError]:
+        """As `refusals`, of what this node leads."""
         claims, malformed = read_receipts(receipts)
         check(ending)
         outcomes, waiting = self.settle_now(claims, len(receipts), ending)
@@ -76,6 +124,18 @@ class Settlement:
 
         Gives what that was, in order.
         """
+        if self.elsewhere is not None:
+            leader = self.elsewhere.leader_elsewhere(where)
+            if leader is not None:
+                return await self.elsewhere.settle_range(
+                    leader, where, first, last, ending, consumer
+                )
+        return await self.settle_range_here(where, first, last, ending, consumer=consumer)
+
+    async def settle_range_here(
+        self, where: Where, first: int, last: int, ending: Ending, *, consumer: str | None
+    ) -> list[Settled]:
+        """As `settle_range`, in a partition that this node leads."""
         claims = self.leased(where, first, last, consumer)
         outcomes = await self._settle(claims, _count(claims), ending)
         return [outcome for outcome in outcomes if isinstance(outcome, Settled)]

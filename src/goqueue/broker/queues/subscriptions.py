@@ -133,7 +133,7 @@ class Subscriptions:
 
     async def _start(self, where: Where, partition: Partition) -> tuple[Offset, Timestamp]:
         """Where the group's committed offset says, and when that was made, if there is one."""
-        committed = self._offset_sync.committed_offset(
+        committed = await self._offset_sync.committed_offset(
             where.group_id, TopicPartition(where.topic, where.partition)
         )
         adopted_at, settings = NO_TIMESTAMP, self._settings_of(where.group_id)
@@ -171,7 +171,7 @@ class Subscriptions:
         """Make visible what is written and nobody waited for; whether there was anything."""
         written = []
         for name in topics:
-            for index in range(self._services.topic(name).partitions):
+            for index in self._led_here(self._services.topic(name)):
                 partition = await self._services.partition(name, index)
                 log = partition.log
                 if log.high_watermark < log.end_offset and log.failed is None:

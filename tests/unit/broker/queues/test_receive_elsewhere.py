@@ -1,0 +1,100 @@
+"""Receiving from partitions of several leaders."""
+
+import asyncio
+
+import msgspec
+
+from goqueue.broker.messages.outgoing import OutgoingMessage
+from goqueue.broker.queues.receive_request import ReceiveRequest
+from goqueue.model.ids import GroupId
+from tests.unit.broker.cluster.apart import Apart, led_apart
+
+GROUP = GroupId("g")
+REQUEST = ReceiveRequest(["orders"], GROUP, "c")
+
+
+def drain(apart: Apart, *hosts: str) -> list[str]:
+    found: list[str] = []
+    for host in hosts:
+        found += [value for value, _ in apart.receive(host, max_messages=1)]
+    return found
+
+
+def test_messages_of_all_leaders_are_received_at_any_node_once():
+    with led_apart() as apart:
+        for index in range(3):
+            apart.publish("a", f"{index}", f"{index}+", partition=index)
+        found = drain(apart, "b", "b", "b", "a", "c", "c")
+        assert sorted(found) == ["0", "0+", "1", "1+", "2", "2+"]
+        assert drain(apart, "a", "b", "c") == []
+
+
+def test_a_group_begins_at_all_leaders_at_once():
+    with led_apart() as apart:
+        apart.publish("a", "before", partition=2)
+        settings = apart["a"].queues.settings("late")
+        latest = msgspec.structs.replace(settings, start="latest")
+        apart.world.run(apart["a"].queues.configure("late", latest))
+        apart.world.run_for(1.0)
+        assert apart.receive("b", "late") == []
+        apart.publish("a", "after", partition=2)
+        assert [value for value, _ in apart.receive("a", "late")] == ["after"]
+
+
+def test_a_wait_ends_with_a_message_of_any_leader():
+    async def story(apart: Apart, host: str, index: int) -> list[str]:
+        queues = apart[host].queues
+        waiting = asyncio.create_task(queues.receive(["orders"], "g", "c", wait_ms=60_000))
+        await apart[host].environment.clock.sleep(0.5)
+        message = OutgoingMessage(b"news", partition=index)
+        await apart.messages[host].publish("orders", [message])
+        return [(each.record.value or b"").decode() for each in await waiting]
+
+    with led_apart() as apart:
+        for host in ("a", "b", "c"):
+            for index in range(3):
+                assert apart.world.run(story(apart, host, index)) == ["news"]
+
+
+def test_whoever_gives_up_keeps_nothing():
+    async def give_up(apart: Apart) -> None:
+        queues = apart["b"].queues
+        waiting = asyncio.create_task(queues.receive(["orders"], "g", "gone", wait_ms=60_000))
+        await apart["b"].environment.clock.sleep(0.5)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+
+    with led_apart() as apart:
+        apart.world.run(give_up(apart))
+        for index in range(3):
+            apart.publish("c", f"{index}", partition=index)
+        assert sorted(drain(apart, "a", "b", "c")) == ["0", "1", "2"]
+
+
+def test_what_arrives_too_late_is_given_back():
+    with led_apart() as apart:
+        for index in range(3):
+            apart.publish("a", f"{index}", partition=index)
+        found = apart.world.run(apart["a"].queues.receiver.receive(REQUEST, 0))
+        apart.world.run(apart["b"].queues.receiver.give_back(found))
+        assert sorted(drain(apart, "a", "b", "c")) == ["0", "1", "2"]
+
+
+def test_a_peek_sees_what_all_leaders_have():
+    with led_apart() as apart:
+        for index in range(3):
+            apart.publish("a", f"{index}", partition=index)
+        for host in ("a", "b", "c"):
+            found = apart.world.run(apart[host].queues.receiver.peek(GROUP, "orders", 10))
+            assert sorted(each.record.value or b"" for each in found) == [b"0", b"1", b"2"]
+        assert len(apart.receive("a", max_messages=10)) == 1, "nothing was delivered by that"
+
+
+def test_a_leader_that_is_gone_is_left_out():
+    with led_apart() as apart:
+        apart.publish("a", "here", partition=1)
+        assert len(apart.receive("a")) == 1
+        apart.nodes.stop("c")
+        apart.publish("b", "still", partition=1)
+        assert [value for value, _ in apart.receive("b", wait_ms=5_000)] == ["still"]
