@@ -27,7 +27,7 @@ HEALTH_PATHS: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
 PREFIX_KEY: Final = "goqueue.prefix"  # in the scope: what a proxy puts before our paths
 PREFLIGHT_SECONDS: Final = 600  # how long a browser may remember what it was allowed
 HOSTS_REMEMBERED_MAX: Final = 256  # of those that were found to be ours; each has at most 261 bytes
-EXPOSED_HEADERS: Final = b"location, retry-after, idempotency-replayed"
+EXPOSED_HEADERS: Final = b"location, retry-after, idempotency-replayed, x-goqueue-served-by"
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::(\d{1,5}))?")
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+")

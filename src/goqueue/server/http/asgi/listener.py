@@ -1,6 +1,7 @@
 """The HTTP listener: the application on a socket, embedded in the running event loop."""
 
 import asyncio
+from typing import Any
 
 import structlog
 from uvicorn.server import ServerState
@@ -14,6 +15,8 @@ from goqueue.server.http.asgi.connection import HttpConnection, server_config
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.asgi.request_limits import Gate
+from goqueue.server.http.forwarding.calls import HttpCalls
+from goqueue.server.http.forwarding.routed_app import RoutedApp
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -39,8 +42,14 @@ class HttpListener:
         self._polls = LongPolls(broker.environment.clock, config.long_poll_ms_max)
         server_log = server_log or ServerLog()
         app = create_app(broker, config, metrics, self.health, self._polls, server_log)
+        self._calls: HttpCalls | None = None
+        served: Any = app
+        if broker.others is not None:
+            self._calls = HttpCalls(served)
+            broker.cluster.handlers |= self._calls.handlers
+            served = RoutedApp(app, broker, broker.others)
         gate = Gate(
-            app,  # type: ignore[arg-type] # litestar has its own names for ASGI's types
+            served,
             access=Access(config),
             compress=config.compress,
             body_bytes_max=config.body_bytes_max,
@@ -97,6 +106,8 @@ class HttpListener:
         self._polls.end_all()
         for connection in list(self._state.connections):
             connection.shutdown()
+        if self._calls is not None:
+            await self._calls.stop(seconds)
         requests = list(self._state.tasks)
         if requests:
             _, late = await asyncio.wait(requests, timeout=seconds)

@@ -18,7 +18,7 @@ from goqueue.api.errors import ErrorBody
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-ALWAYS: Final = (400, 403, 421, 503)
+ALWAYS: Final = (400, 403, 421, 503, 504)
 MEANINGS: Final = {
     400: "The request is malformed; `message` says where.",
     403: "A page of another origin made a browser send this.",
@@ -33,8 +33,10 @@ MEANINGS: Final = {
     " cannot be decoded, and `details.continue_at` is the offset to go on from.",
     429: "The consumer or its group holds as many messages as it may: ack some first.",
     500: "Stored data is damaged; `details.continue_at` is the offset to go on from.",
-    503: "Overloaded, stopping, or the disk failed; with Retry-After when trying again may help.",
-    504: "Not durable in time (setting `http.publish_timeout_ms`). It is written and may yet be.",
+    503: "Overloaded, stopping, or the disk failed; or the node that it belongs to is not reached,"
+    " and nothing was done. With Retry-After when trying again may help.",
+    504: "Not durable in time (setting `http.publish_timeout_ms`): it is written and may yet be. Or"
+    " another node of the cluster was asked and did not answer: it may have been carried out.",
     507: "The disk is full.",
 }
 

@@ -111,7 +111,7 @@ async def deliver(
     if found is None:
         return []
     if is_gone and found:
-        receiver.release(found)
+        await receiver.give_back(found)
         return []
     return found
 

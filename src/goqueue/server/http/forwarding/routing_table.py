@@ -1,0 +1,97 @@
+"""Which node each operation belongs to.
+
+HERE           any node can: it is about the metadata, about the node itself, or the broker asks
+               the other nodes for what they lead
+PARTITION      the leader of the partition that the path names
+DEAD_LETTER    the leader of that partition of the topic's dead letters
+GROUP          the coordinator of the group that the path names
+GROUPS         the coordinator of groups
+TRANSACTIONS   the coordinator of transactions
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final
+
+from goqueue.broker import Broker
+from goqueue.model.errors import GoQueueError, NotLeader
+from goqueue.model.ids import NodeId
+from goqueue.queue.dead_letter import dead_letter_topic
+
+
+class Place(enum.Enum):
+    HERE = "here"
+    PARTITION = "partition"
+    DEAD_LETTER = "dead_letter"
+    GROUP = "group"
+    GROUPS = "groups"
+    TRANSACTIONS = "transactions"
+
+
+# By the first words of the paths; a longer path that is listed itself has its own.
+FAMILIES: Final = {
+    "/admin": Place.HERE,
+    "/cluster": Place.HERE,
+    "/groups": Place.GROUP,
+    "/messages": Place.HERE,
+    "/priority": Place.HERE,
+    "/producers": Place.TRANSACTIONS,
+    "/queues": Place.HERE,
+    "/rebalance": Place.GROUPS,
+    "/reliability": Place.HERE,
+    "/topics": Place.HERE,
+    "/transactions": Place.TRANSACTIONS,
+}
+PATHS: Final = {
+    "/groups": Place.GROUPS,
+    "/groups/{group}/in-flight": Place.HERE,
+    "/groups/{group}/in-flight/extend": Place.HERE,
+    "/groups/{group}/in-flight/release": Place.HERE,
+    "/groups/{group}/queue": Place.HERE,  # settings are metadata
+    "/topics/{topic}/dlq/{partition}/{offset}": Place.DEAD_LETTER,
+    "/topics/{topic}/partitions/{partition}/compaction": Place.PARTITION,
+    "/topics/{topic}/partitions/{partition}/compaction/seal": Place.PARTITION,
+    "/topics/{topic}/partitions/{partition}/messages": Place.PARTITION,
+    "/topics/{topic}/partitions/{partition}/offsets": Place.PARTITION,
+}
+
+
+def place_of(path_template: str) -> Place:
+    found = PATHS.get(path_template)
+    if found is None:
+        found = FAMILIES.get("/" + path_template.split("/", 2)[1], Place.HERE)
+    return found
+
+
+def node_of(broker: Broker, path_template: str, parameters: Mapping[str, Any]) -> NodeId | None:
+    """The node that the request belongs to; None when any can carry it out.
+
+    Raises `NotLeader` while there is no such node.  A topic or partition that is not there is any
+    node's to refuse.
+    """
+    match place_of(path_template):
+        case Place.HERE:
+            return None
+        case Place.PARTITION:
+            return _leader(broker, parameters["topic"], parameters["partition"])
+        case Place.DEAD_LETTER:
+            return _leader(broker, dead_letter_topic(parameters["topic"]), parameters["partition"])
+        case Place.GROUP:
+            return broker.group_coordinator(parameters["group"])
+        case Place.GROUPS:
+            return broker.group_coordinator("")
+        case Place.TRANSACTIONS:
+            return broker.transaction_coordinator("")
+
+
+def _leader(broker: Broker, name: str, partition: int) -> NodeId | None:
+    try:
+        topic = broker.topic(name)
+        topic.check_partition(partition)
+    except GoQueueError:
+        return None
+    assert broker.others is not None
+    try:
+        return broker.others.leader(topic, partition)
+    except NotLeader as error:
+        raise NotLeader(f"{error}: try again in a moment") from error

@@ -1,0 +1,134 @@
+"""HTTP and queues in a cluster: whatever node is asked, the right one answers."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conformance.http_nodes import HttpNodes, http_nodes
+
+Eventually = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpNodes]:
+    with http_nodes(tmp_path_factory.mktemp("nodes")) as found:
+        yield found
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def topic(nodes: HttpNodes) -> str:
+    """Each of its three partitions is led by another node."""
+    return nodes.topic(f"orders-{next(_numbers)}", 3)
+
+
+def test_a_message_is_read_at_any_node(nodes: HttpNodes, topic: str):
+    for partition, leader in nodes.leaders(topic).items():
+        (result,) = nodes.publish(leader % 3 + 1, topic, "hello", partition=partition)
+        assert (result["partition"], result["offset"]) == (partition, 0)
+        path = f"/topics/{topic}/partitions/{partition}/messages"
+        for number in (1, 2, 3):
+            reply = nodes.ask(number, "GET", path)
+            assert [each["value"] for each in reply.json()["messages"]] == ["hello"]
+            served_by = None if number == leader else str(leader)
+            assert reply.headers.get("x-goqueue-served-by") == served_by
+
+
+def test_a_batch_over_several_leaders_is_answered_in_order(nodes: HttpNodes, topic: str):
+    messages = [{"value": str(i), "partition": i % 3} for i in range(9)]
+    messages.append({"value": "nowhere", "partition": 7})
+    reply = nodes.ask(2, "POST", f"/topics/{topic}/messages", messages=messages)
+    assert reply.status_code == 207
+    results = reply.json()["results"]
+    assert [each.get("partition") for each in results[:9]] == [i % 3 for i in range(9)]
+    assert [each["offset"] for each in results[:9]] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert results[9]["error"]["code"] == "partition_not_found"
+
+
+def test_a_repeat_at_another_node_is_written_once(nodes: HttpNodes, topic: str):
+    def publish(number: int):
+        url = nodes.url(number, f"/topics/{topic}/messages")
+        body = {"messages": [{"value": "a", "key": str(i)} for i in range(6)]}
+        return nodes.client.post(url, json=body, headers={"Idempotency-Key": f"k-{topic}"})
+
+    first, second = publish(1), publish(3)
+    assert second.headers["idempotency-replayed"] == "true"
+    assert second.json() == first.json()
+
+
+def test_a_message_is_received_once_and_acked_at_any_node(nodes: HttpNodes, topic: str):
+    nodes.publish(1, topic, *map(str, range(30)), partition=None)
+    for partition in range(3):
+        nodes.publish(2, topic, *(f"{partition}-{i}" for i in range(10)), partition=partition)
+    found = []
+    for number in itertools.islice(itertools.cycle((1, 2, 3)), 30):
+        found += nodes.receive(number, topic, "workers", max_messages=5)
+        if len(found) == 60:
+            break
+    assert len({each["receipt_handle"] for each in found}) == len(found) == 60
+    assert nodes.receive(1, topic, "workers") == []
+    handles = [each["receipt_handle"] for each in found]
+    one = nodes.post(3, "/messages/ack", receipt_handle=handles[0])
+    assert one["action"] == "acked"
+    many = nodes.post(2, "/messages/ack", receipt_handles=handles[1:31])
+    assert (many["settled"], many["refused"]) == (30, 0)
+    handles = [*handles[31:], "rubbish"]
+    quiet = nodes.ask(1, "POST", "/messages/ack", receipt_handles=handles, quiet=True).json()
+    assert quiet["settled"] == 29
+    assert [each["index"] for each in quiet["results"]] == [29]
+    assert all(nodes.receive(number, topic, "workers") == [] for number in (1, 2, 3))
+
+
+def test_a_long_poll_ends_with_a_message_of_another_leader(nodes: HttpNodes, topic: str):
+    import threading
+
+    for partition, leader in nodes.leaders(topic).items():
+        at = leader % 3 + 1
+        found: list[object] = []
+        waiting = threading.Thread(
+            target=lambda at=at, found=found: found.extend(
+                nodes.receive(at, topic, "waiters", wait="20s")
+            )
+        )
+        waiting.start()
+        nodes.publish(at, topic, f"news-{partition}", partition=partition)
+        waiting.join(20)
+        assert [each["value"] for each in found] == [f"news-{partition}"]  # type: ignore[index]
+
+
+def test_a_nacked_message_comes_back_at_another_node(nodes: HttpNodes, topic: str):
+    for partition in range(3):
+        nodes.publish(1, topic, str(partition), partition=partition)
+    found = [each for n in (1, 2, 3) for each in nodes.receive(n, topic, "again", max_messages=1)]
+    handles = [each["receipt_handle"] for each in found]
+    assert len(handles) == 3
+    answer = nodes.post(2, "/messages/nack", receipt_handles=handles, delay="0s")
+    assert answer["settled"] == 3
+    back = [each for n in (3, 1, 2) for each in nodes.receive(n, topic, "again", wait="10s")]
+    assert sorted(each["attempt"] for each in back) == [2, 2, 2]
+
+
+def test_members_of_a_queue_group_get_messages_of_all_leaders(nodes: HttpNodes, topic: str):
+    joined = nodes.post(2, "/groups/crew/join", topics=[topic], mode="queue")
+    member = joined["member_id"]
+    for partition in range(3):
+        nodes.publish(1, topic, str(partition), partition=partition)
+    values = set()
+    for number in (3, 2, 1):
+        polled = nodes.get(number, "/groups/crew/poll", member_id=member, timeout="10s")
+        values |= {each["value"] for each in polled["messages"]}
+    assert values == {"0", "1", "2"}
+    left = nodes.post(3, "/groups/crew/leave", member_id=member)
+    assert left["left"]
+    found = nodes.receive(2, topic, "crew", wait="10s")
+    assert found, "what it held is free"
+
+
+def test_offsets_of_a_group_are_the_same_at_all_nodes(nodes: HttpNodes, topic: str):
+    nodes.post(3, "/groups/readers/offsets", offsets={topic: {"0": 5}})
+    answers = [nodes.get(number, "/groups/readers/offsets")["topics"] for number in (1, 2, 3)]
+    assert answers[0][topic] == {"0": 5}
+    assert answers[0] == answers[1] == answers[2]
