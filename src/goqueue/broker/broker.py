@@ -663,6 +663,18 @@ class Broker:
             lambda metadata: controller.alter_partition(metadata, node_id, node_epoch, change)
         )
 
+    async def hand_over(self, node_id: NodeId, limit: int) -> int:
+        """Have other nodes lead what that one leads, for it is about to stop; gives how many.
+
+        It gets nothing to lead until it has started again.
+        """
+        await self._host.submit(lambda metadata: controller.drain_node(metadata, node_id))
+        count = await self._host.submit(
+            lambda metadata: controller.hand_over(metadata, node_id, limit)
+        )
+        self._image.catch_up()
+        return count
+
     async def change_partition(
         self, decide: Callable[[Metadata], Decision[MetadataRecord, PartitionState]]
     ) -> PartitionState:

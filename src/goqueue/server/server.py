@@ -17,6 +17,7 @@ import structlog
 from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker
 from goqueue.model.config import RELOADABLE, Address, Config, differences, parse_address, reload
+from goqueue.model.errors import GoQueueError
 from goqueue.runtime import Environment, real_environment
 from goqueue.runtime.lock import DirectoryLock
 from goqueue.runtime.tasks import owned_tasks
@@ -84,11 +85,20 @@ class Node:
     async def drain(self, ended: asyncio.Event) -> None:
         """Say that no more traffic is wanted, and serve on for `drain_ms`, or until `ended`."""
         self._http.health.set_draining()
+        await self._hand_over()
         if not any(self.connections.values()):
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.broker.config.drain_ms / 1000):
                 await ended.wait()
+
+    async def _hand_over(self) -> None:
+        """Whoever cannot hand over stops all the same: the others notice."""
+        try:
+            async with asyncio.timeout(self.broker.config.shutdown_seconds):
+                await self.broker.cluster.hand_over()
+        except (GoQueueError, TimeoutError) as error:
+            _log.warning("partitions not handed over", problem=str(error) or "it took too long")
 
 
 @contextlib.asynccontextmanager

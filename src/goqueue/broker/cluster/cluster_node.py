@@ -7,7 +7,7 @@ follower   follows the voter's metadata (`Membership`); what only the voter deci
 """
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from goqueue.broker.cluster.controller_service import ControllerService
 from goqueue.broker.cluster.forwarding import Decider, Forwarding
@@ -31,6 +31,8 @@ from goqueue.model.config import Address, Config
 from goqueue.model.ids import NodeEpoch, NodeId
 from goqueue.runtime import Environment
 from goqueue.wire.node_messages import NodeApi
+
+HANDED_OVER_AT_ONCE: Final = 50  # partitions
 
 NodeHandler = Callable[[NodeId, Any], Awaitable[object]]  # of a request of that node
 
@@ -111,6 +113,22 @@ class ClusterNode:
         assert self._membership is not None, "a voter hears itself"
         controller = self._broker.controller
         await self._membership.run(lambda: controller.position)
+
+    async def hand_over(self) -> None:
+        """Have other nodes lead, as far as they can: this one is about to stop.
+
+        Whoever waits here hears at once who leads now.  Raises what keeps it from that.
+        """
+        if not self._config.cluster.listen:
+            return
+        while await self._hand_over_some():
+            await self._environment.clock.sleep(0)
+
+    async def _hand_over_some(self) -> int:
+        elsewhere = self.elsewhere
+        if elsewhere is not None:
+            return await elsewhere.hand_over(HANDED_OVER_AT_ONCE)
+        return await self._broker.hand_over(self.node_id, HANDED_OVER_AT_ONCE)
 
     async def close(self) -> None:
         await self.replicas.close()

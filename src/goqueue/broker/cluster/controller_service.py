@@ -2,8 +2,11 @@
 and ask it to decide.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
+
+import structlog
 
 from goqueue.broker.cluster.forwarding import Decider, carry_out
 from goqueue.broker.cluster.handshake import Identity
@@ -12,7 +15,13 @@ from goqueue.broker.cluster.sessions import NodeSessions
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.metadata.remote_log import serve_follow
 from goqueue.cluster import Metadata, MetadataRecord, Node
-from goqueue.cluster.controller import Registration, fence_node, register_node, unfence_node
+from goqueue.cluster.controller import (
+    Registration,
+    fence_node,
+    prefer_leaders,
+    register_node,
+    unfence_node,
+)
 from goqueue.model.config import parse_address
 from goqueue.model.errors import Fenced, GoQueueError, Unauthorized
 from goqueue.model.ids import NodeEpoch, NodeId
@@ -32,7 +41,11 @@ from goqueue.wire.node_messages import (
     RegisterNode,
 )
 
+PREFER_SECONDS: Final = 30.0
+PREFERRED_AT_ONCE: Final = 50
 LOOK_SECONDS: Final = 0.3  # whether anybody listens at a node whose connection has ended
+
+_log = structlog.get_logger("goqueue.cluster")
 
 Handlers = dict[NodeApi, Callable[[NodeId, Any], Awaitable[object]]]
 
@@ -71,7 +84,29 @@ class ControllerService:
                 self.sessions.begin(node, controller.journal.committed_end)
         for node_id in suspects:
             self.sessions.connection_lost(node_id)
-        await self.sessions.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.sessions.run())
+            tasks.create_task(self._prefer_leaders())
+
+    async def _prefer_leaders(self) -> None:
+        """Give partitions back to the nodes that should lead them, once those are in sync.
+
+        A few at a time: each takes its clients a moment.
+        """
+        while True:
+            await self._environment.clock.sleep(PREFER_SECONDS)
+            controller = self._broker.controller
+            if not controller.is_leading:
+                continue
+            try:
+                count = await controller.host.submit(
+                    lambda metadata: prefer_leaders(metadata, PREFERRED_AT_ONCE)
+                )
+            except GoQueueError as error:  # tried again
+                _log.error("leaders not given back", problem=str(error))
+                continue
+            if count:
+                _log.info("preferred leaders lead again", partitions=count)
 
     # --- requests ---------------------------------------------------------------------------------
 

@@ -79,6 +79,12 @@ class NoteDataRemoved(Verb, frozen=True, tag="note_data_removed"):
     topic_ids: list[TopicId]
 
 
+class HandOver(Verb, frozen=True, tag="hand_over"):
+    """Of the node that sends it, which is about to stop."""
+
+    limit: int
+
+
 AnyVerb = (
     CreateTopic
     | AddPartitions
@@ -88,6 +94,7 @@ AnyVerb = (
     | ChangeGroupConfig
     | AlterPartition
     | NoteDataRemoved
+    | HandOver
 )
 
 _decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
@@ -155,6 +162,10 @@ class Forwarding:
     async def note_data_removed(self, topic_ids: Sequence[TopicId]) -> None:
         await self._send(NoteDataRemoved(list(topic_ids)), type(None))
 
+    async def hand_over(self, limit: int) -> int:
+        """How many partitions have another leader now."""
+        return await self._send(HandOver(limit), int)
+
     @property
     def _metadata(self) -> Metadata:
         return self._controller.image.current
@@ -217,6 +228,8 @@ class Decider(Protocol):
 
     async def note_data_removed(self, node_id: NodeId, topic_ids: Sequence[TopicId]) -> None: ...
 
+    async def hand_over(self, node_id: NodeId, limit: int) -> int: ...
+
 
 async def carry_out(broker: Decider, node_id: NodeId, request: Forward) -> Forwarded:
     """Decide here, or refuse: nothing is passed on a second time."""
@@ -259,3 +272,5 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.alter_partition(node_id, verb.node_epoch, verb.change)
         case NoteDataRemoved():
             return await broker.note_data_removed(node_id, verb.topic_ids)
+        case HandOver():
+            return await broker.hand_over(node_id, verb.limit)

@@ -151,3 +151,23 @@ def test_nothing_acknowledged_is_lost_whatever_breaks(seed: int):
         there = [int(value) for value in values(nodes)]
         kept = set(acked)
         assert [number for number in there if number in kept] == acked
+
+
+def test_a_node_that_stops_hands_over_first_and_leads_again_later():
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
+        nodes.world.run(nodes.brokers["b"].cluster.hand_over())
+        assert state(nodes).leader in (1, 3)
+        assert set(state(nodes).isr) == {1, 2, 3}
+        with pytest.raises(NotLeader):
+            nodes.world.run(publish(nodes.brokers["b"], "orders", "lost"))
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(leader(nodes), "orders", "two"))
+        nodes.world.run_for(60)
+        assert state(nodes).leader in (1, 3)  # it is about to stop
+        nodes.stop("b")
+        nodes.start("b")
+        nodes.world.run_until(lambda: state(nodes).leader == 2 and leads(nodes), limit_s=90)
+        assert values(nodes) == ["one", "two"]
