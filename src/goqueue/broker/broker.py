@@ -675,6 +675,11 @@ class Broker:
         self._image.catch_up()
         return count
 
+    async def leave(self, node_id: NodeId) -> None:
+        """That node stops now: commits do not wait for it from now on."""
+        await self._host.submit(lambda metadata: controller.fence_node(metadata, node_id))
+        self._image.catch_up()
+
     async def change_partition(
         self, decide: Callable[[Metadata], Decision[MetadataRecord, PartitionState]]
     ) -> PartitionState:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import msgspec
@@ -83,22 +83,26 @@ class Node:
         )
 
     async def drain(self, ended: asyncio.Event) -> None:
-        """Say that no more traffic is wanted, and serve on for `drain_ms`, or until `ended`."""
-        self._http.health.set_draining()
-        await self._hand_over()
-        if not any(self.connections.values()):
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.broker.config.drain_ms / 1000):
-                await ended.wait()
+        """Say that no more traffic is wanted, and serve on for `drain_ms`, or until `ended`.
 
-    async def _hand_over(self) -> None:
-        """Whoever cannot hand over stops all the same: the others notice."""
+        Other nodes lead what this one led, as far as they can.
+        """
+        cluster = self.broker.cluster
+        self._http.health.set_draining()
+        await self._try("partitions not handed over", cluster.hand_over())
+        if any(self.connections.values()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.broker.config.drain_ms / 1000):
+                    await ended.wait()
+        await self._try("the other nodes were not told", cluster.leave())
+
+    async def _try(self, otherwise: str, work: Awaitable[None]) -> None:
+        """A node stops all the same: the others notice."""
         try:
             async with asyncio.timeout(self.broker.config.shutdown_seconds):
-                await self.broker.cluster.hand_over()
+                await work
         except (GoQueueError, TimeoutError) as error:
-            _log.warning("partitions not handed over", problem=str(error) or "it took too long")
+            _log.warning(otherwise, problem=str(error) or "it took too long")
 
 
 @contextlib.asynccontextmanager

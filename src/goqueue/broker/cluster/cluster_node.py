@@ -124,6 +124,15 @@ class ClusterNode:
         while await self._hand_over_some():
             await self._environment.clock.sleep(0)
 
+    async def leave(self) -> None:
+        """This node stops now: others need not notice that, and no commit waits for it."""
+        if not self._config.cluster.listen:
+            return
+        if self.elsewhere is not None:
+            await self.elsewhere.leave()
+        else:
+            await self._broker.leave(self.node_id)
+
     async def _hand_over_some(self) -> int:
         elsewhere = self.elsewhere
         if elsewhere is not None:

@@ -85,6 +85,10 @@ class HandOver(Verb, frozen=True, tag="hand_over"):
     limit: int
 
 
+class Leave(Verb, frozen=True, tag="leave"):
+    """Of the node that sends it, which stops now."""
+
+
 AnyVerb = (
     CreateTopic
     | AddPartitions
@@ -95,6 +99,7 @@ AnyVerb = (
     | AlterPartition
     | NoteDataRemoved
     | HandOver
+    | Leave
 )
 
 _decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
@@ -166,6 +171,9 @@ class Forwarding:
         """How many partitions have another leader now."""
         return await self._send(HandOver(limit), int)
 
+    async def leave(self) -> None:
+        await self._send(Leave(), type(None))
+
     @property
     def _metadata(self) -> Metadata:
         return self._controller.image.current
@@ -230,6 +238,8 @@ class Decider(Protocol):
 
     async def hand_over(self, node_id: NodeId, limit: int) -> int: ...
 
+    async def leave(self, node_id: NodeId) -> None: ...
+
 
 async def carry_out(broker: Decider, node_id: NodeId, request: Forward) -> Forwarded:
     """Decide here, or refuse: nothing is passed on a second time."""
@@ -274,3 +284,5 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.note_data_removed(node_id, verb.topic_ids)
         case HandOver():
             return await broker.hand_over(node_id, verb.limit)
+        case Leave():
+            return await broker.leave(node_id)

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from goqueue.broker import Broker
 from goqueue.cluster.metadata import PartitionState
+from goqueue.cluster.replication import Leader
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.testing.sim import World
 from tests.unit.broker.brokers import publish, values_in
@@ -171,3 +172,28 @@ def test_a_node_that_stops_hands_over_first_and_leads_again_later():
         nodes.start("b")
         nodes.world.run_until(lambda: state(nodes).leader == 2 and leads(nodes), limit_s=90)
         assert values(nodes) == ["one", "two"]
+
+
+def test_commits_do_not_wait_for_a_node_that_said_that_it_stops():
+    """Also when it is the one that decides: nobody could leave it out later."""
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(nodes.controller.cluster.hand_over())
+        nodes.world.run(nodes.controller.cluster.leave())
+        assert set(state(nodes).isr) == {2, 3}
+        nodes.world.run_until(lambda: role_isr(nodes) == {2, 3})
+        nodes.stop("a")
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
+        nodes.start("a")
+        nodes.world.run_until(lambda: "a" in nodes.brokers and leads(nodes), limit_s=30)
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
+        assert values(nodes) == ["one"]
+
+
+def role_isr(nodes: ClusterWorld) -> set[int]:
+    """As the leader on node 2 knows it."""
+    bundle = nodes.brokers["b"].partitions.used_bundle("orders", 0)
+    assert bundle is not None
+    assert isinstance(bundle.role, Leader)
+    return set(bundle.role.isr)
