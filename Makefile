@@ -7,6 +7,7 @@ PYTHON  ?=#            the interpreter to make .venv with; found when not given
 ARGS    ?=#            more arguments for the command that a target runs
 SEEDS   ?= 1000#       how many seeds `make sim` tries
 MINUTES ?= 60#         how long `make soak` goes on
+ROUNDS  ?= 30#         how many faults `make chaos-cluster` makes
 WORKERS ?= 2#          processes that `make test` divides the tests among; 0: none but its own
 
 PIP             := $(BIN)/python -m pip --disable-pip-version-check
@@ -24,7 +25,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
-	docs format generate bench sim soak spark-chaos etcd strangers clean FORCE
+	docs format generate bench sim soak chaos-cluster spark-chaos etcd strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +112,10 @@ soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while 
 		$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/chaos $(ARGS); \
 		round=$$((round + 1)); \
 	done
+
+chaos-cluster: $(VENV)/dev $(VENV)/installed ## kill and stop nodes of a cluster under load (ROUNDS=30)
+	@echo "==> a cluster of three, compiled, $(ROUNDS) faults"
+	@ROUNDS=$(ROUNDS) $(COMPILED) $(PYTEST) -s -m "" --timeout 7200 tests/chaos/test_cluster.py -k many $(ARGS)
 
 spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors and brokers: exactly once?
 	@echo "==> Spark under fire, compiled (half an hour)"

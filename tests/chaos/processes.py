@@ -50,6 +50,10 @@ class Server:
         assert self._process is not None, "the server was not started"
         return self._process
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     def start(self) -> None:
         arguments = ["server", "--data-dir", str(self.data_dir), "--log-level", "warning"]
         arguments += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]

@@ -37,6 +37,7 @@ SHIMS = {
     "goqueue": """\
 if [ "$1" = server ]; then
     shift
+    case " $* " in *" --nodes "*) set -- "$@" --cluster-listen 127.0.0.1:0 ;; esac
     set -- server "$@" --data-dir "$(mktemp -d -p "$PWD")" --kafka 127.0.0.1:0 --http 127.0.0.1:0
 fi
 exec {python} -P -m goqueue "$@"
