@@ -34,6 +34,7 @@ DONE, REFUSED = b"\x00", b"\x01"
 ReplyT = TypeVar("ReplyT")
 
 
+@enum.unique
 class NodeApi(enum.IntEnum):
     HELLO = 20_000
     PROVE = 20_001
@@ -45,10 +46,10 @@ class NodeApi(enum.IntEnum):
     ASK_CONTROLLER = 20_020
     ADMIT_TO_TRANSACTION = 20_030
     END_TRANSACTION = 20_031
-    HTTP_CALL = 20_030
-    HTTP_MORE = 20_031
-    HTTP_LEAVE = 20_032
-    VERB = 20_033
+    HTTP_CALL = 20_040
+    HTTP_MORE = 20_041
+    HTTP_LEAVE = 20_042
+    VERB = 20_043
 
 
 class NodeRequest(msgspec.Struct, Generic[ReplyT], frozen=True):
