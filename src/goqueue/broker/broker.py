@@ -60,7 +60,7 @@ from goqueue.cluster import (
     controller,
 )
 from goqueue.cluster.consensus import ConsensusLog
-from goqueue.cluster.controller import IsrChange
+from goqueue.cluster.controller import ElectionType, IsrChange
 from goqueue.cluster.metadata import PartitionsAdded, PartitionState, TopicCreated
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
@@ -679,6 +679,30 @@ class Broker:
         """That node stops now: commits do not wait for it from now on."""
         await self._host.submit(lambda metadata: controller.fence_node(metadata, node_id))
         self._image.catch_up()
+
+    async def elect_leader(
+        self, topic_id: TopicId, index: int, election_type: ElectionType
+    ) -> PartitionState:
+        """Raises `ElectionNotNeeded` or `LeaderNotAvailable`."""
+        if self.cluster.elsewhere is not None:
+            return await self.cluster.elsewhere.elect_leader(topic_id, index, election_type)
+        return await self.change_partition(
+            lambda metadata: controller.elect_leader(metadata, topic_id, index, election_type)
+        )
+
+    async def reassign_partition(
+        self, topic_id: TopicId, index: int, replicas: Sequence[NodeId] | None
+    ) -> PartitionState:
+        """Move it to these nodes; with None the move that is under way is cancelled."""
+        if self.cluster.elsewhere is not None:
+            return await self.cluster.elsewhere.reassign_partition(topic_id, index, replicas)
+
+        def decide(metadata: Metadata) -> Decision[MetadataRecord, PartitionState]:
+            if replicas is None:
+                return controller.cancel_reassignment(metadata, topic_id, index)
+            return controller.reassign(metadata, topic_id, index, replicas)
+
+        return await self.change_partition(decide)
 
     async def change_partition(
         self, decide: Callable[[Metadata], Decision[MetadataRecord, PartitionState]]

@@ -15,7 +15,7 @@ from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.metadata.controller import Controller
 from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.consensus import Index
-from goqueue.cluster.controller import IsrChange
+from goqueue.cluster.controller import ElectionType, IsrChange
 from goqueue.cluster.metadata import PartitionState
 from goqueue.model.errors import Fenced, InvalidRequest, TimedOut
 from goqueue.model.ids import GroupId, NodeEpoch, NodeId, TopicId
@@ -89,6 +89,18 @@ class Leave(Verb, frozen=True, tag="leave"):
     """Of the node that sends it, which stops now."""
 
 
+class ElectLeader(Verb, frozen=True, tag="elect_leader"):
+    topic_id: TopicId
+    partition: int
+    election_type: ElectionType
+
+
+class ReassignPartition(Verb, frozen=True, tag="reassign_partition"):
+    topic_id: TopicId
+    partition: int
+    replicas: list[NodeId] | None  # None: the move that is under way is cancelled
+
+
 AnyVerb = (
     CreateTopic
     | AddPartitions
@@ -100,6 +112,8 @@ AnyVerb = (
     | NoteDataRemoved
     | HandOver
     | Leave
+    | ElectLeader
+    | ReassignPartition
 )
 
 _decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
@@ -174,6 +188,17 @@ class Forwarding:
     async def leave(self) -> None:
         await self._send(Leave(), type(None))
 
+    async def elect_leader(
+        self, topic_id: TopicId, index: int, election_type: ElectionType
+    ) -> PartitionState:
+        return await self._send(ElectLeader(topic_id, index, election_type), PartitionState)
+
+    async def reassign_partition(
+        self, topic_id: TopicId, index: int, replicas: Sequence[NodeId] | None
+    ) -> PartitionState:
+        wanted = None if replicas is None else list(replicas)
+        return await self._send(ReassignPartition(topic_id, index, wanted), PartitionState)
+
     @property
     def _metadata(self) -> Metadata:
         return self._controller.image.current
@@ -240,6 +265,14 @@ class Decider(Protocol):
 
     async def leave(self, node_id: NodeId) -> None: ...
 
+    async def elect_leader(
+        self, topic_id: TopicId, index: int, election_type: ElectionType
+    ) -> PartitionState: ...
+
+    async def reassign_partition(
+        self, topic_id: TopicId, index: int, replicas: Sequence[NodeId] | None
+    ) -> PartitionState: ...
+
 
 async def carry_out(broker: Decider, node_id: NodeId, request: Forward) -> Forwarded:
     """Decide here, or refuse: nothing is passed on a second time."""
@@ -286,3 +319,7 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.hand_over(node_id, verb.limit)
         case Leave():
             return await broker.leave(node_id)
+        case ElectLeader():
+            return await broker.elect_leader(verb.topic_id, verb.partition, verb.election_type)
+        case ReassignPartition():
+            return await broker.reassign_partition(verb.topic_id, verb.partition, verb.replicas)

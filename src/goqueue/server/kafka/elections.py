@@ -12,7 +12,6 @@ from kio.schema.elect_leaders.v2.response import (
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
-from goqueue.cluster import controller
 from goqueue.cluster.controller import ElectionType
 from goqueue.cluster.errors import ElectionNotNeeded
 from goqueue.model.errors import GoQueueError
@@ -63,9 +62,7 @@ async def _elected(
     code, message = ErrorCode.none, None
     try:
         topic_id = broker.topic(topic).topic_id
-        await broker.change_partition(
-            lambda metadata: controller.elect_leader(metadata, topic_id, index, election_type)
-        )
+        await broker.elect_leader(topic_id, index, election_type)
     except GoQueueError as error:
         code, message = kafka_code(error), str(error)
     return build(PartitionResult, partition_id=index, error_code=code, error_message=message)

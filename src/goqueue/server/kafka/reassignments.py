@@ -20,10 +20,9 @@ from kio.schema.list_partition_reassignments.v0.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.cluster import Metadata, MetadataRecord, PartitionState, Topic, controller
+from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
-from goqueue.model.machine import Decision
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import in_turns
@@ -93,14 +92,8 @@ async def _reassigned(
     code, message, index = ErrorCode.none, None, asked.partition_index
     try:
         topic_id = broker.topic(topic).topic_id
-
-        def decide(metadata: Metadata) -> Decision[MetadataRecord, PartitionState]:
-            if asked.replicas is None:
-                return controller.cancel_reassignment(metadata, topic_id, index)
-            replicas = [NodeId(each) for each in asked.replicas]
-            return controller.reassign(metadata, topic_id, index, replicas)
-
-        await broker.change_partition(decide)
+        replicas = None if asked.replicas is None else list(map(NodeId, asked.replicas))
+        await broker.reassign_partition(topic_id, index, replicas)
     except GoQueueError as error:
         code, message = kafka_code(error), str(error)
     return build(

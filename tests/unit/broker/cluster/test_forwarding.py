@@ -13,9 +13,13 @@ from goqueue.broker.cluster.forwarding import (
     CreateTopic,
     Decider,
     DeleteTopic,
+    ElectLeader,
+    ReassignPartition,
     ReserveProducerIds,
     carry_out,
 )
+from goqueue.cluster import PartitionState
+from goqueue.cluster.errors import ElectionNotNeeded, NoReassignment
 from goqueue.model.errors import Fenced, InvalidRequest
 from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
@@ -43,6 +47,23 @@ def test_the_controller_carries_verbs_out():
             answer = await carry_out(broker, NodeId(2), forward(DeleteTopic("orders")))
             assert msgspec.msgpack.decode(answer.reply) == str(topic.topic_id)
             assert broker.topics() == []
+
+    with World() as world:
+        world.run(story(world))
+
+
+def test_the_controller_moves_partitions_for_other_nodes():
+    async def story(world: World) -> None:
+        async with running(world.environment("a")) as broker:
+            topic_id = (await broker.create_topic("orders", partitions=1)).topic_id
+            with pytest.raises(ElectionNotNeeded):
+                await carry_out(broker, NodeId(2), forward(ElectLeader(topic_id, 0, "preferred")))
+            with pytest.raises(NoReassignment):
+                await carry_out(broker, NodeId(2), forward(ReassignPartition(topic_id, 0, None)))
+            here = ReassignPartition(topic_id, 0, [broker.node_id])
+            answer = await carry_out(broker, NodeId(2), forward(here))
+            state = msgspec.msgpack.decode(answer.reply, type=PartitionState)
+            assert (state.replicas, state.leader) == ((broker.node_id,), broker.node_id)
 
     with World() as world:
         world.run(story(world))
