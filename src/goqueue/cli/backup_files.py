@@ -22,8 +22,8 @@ from goqueue._version import __version__
 from goqueue.broker.doctor.examination import Examination, examine
 from goqueue.broker.storage.bundle import LEDGER
 from goqueue.cli.failures import ExitCode, Failure
+from goqueue.log import LogReport
 from goqueue.log import checkpoint as checkpoints
-from goqueue.log.inspection import LogReport
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import Timestamp

@@ -25,6 +25,7 @@ from goqueue.groups.commits import (
     PartitionResult,
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
+from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.consumer_heartbeat import HeartbeatRequest
 from goqueue.groups.descriptions import GroupDescription, GroupListing, MemberDescription
 from goqueue.groups.machine import GroupMachine
@@ -33,11 +34,13 @@ from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.records import (
     CommittedOffset,
     GroupRecord,
+    MemberState,
     Protocol,
     ReaderTraits,
     ShareMember,
 )
 from goqueue.groups.replies import (
+    Assignment,
     GroupDecision,
     HeartbeatResponse,
     Joined,
@@ -52,17 +55,24 @@ from goqueue.groups.replies import (
     Wakeup,
 )
 from goqueue.groups.settings import UNSET, GroupSettings
+from goqueue.groups.share import ShareGroup
 from goqueue.groups.share_heartbeat import ShareHeartbeatRequest
-from goqueue.groups.statistics import RebalanceStatistics, Statistics
+from goqueue.groups.statistics import DURATION_MS_BOUNDS, Durations, RebalanceStatistics, Statistics
 from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
 __all__ = [
+    "DURATION_MS_BOUNDS",
+    "JOIN_EPOCH",
+    "LEAVE_EPOCH",
     "NO_PARTITIONS",
+    "STATIC_LEAVE_EPOCH",
     "UNSET",
+    "Assignment",
     "AssignmentPace",
     "Changes",
     "CommitRequest",
     "CommittedOffset",
+    "Durations",
     "FetchRequest",
     "FetchedOffsets",
     "GroupDecision",
@@ -82,6 +92,7 @@ __all__ = [
     "MemberAssignment",
     "MemberDescription",
     "MemberIdentity",
+    "MemberState",
     "OffsetToCommit",
     "Outcome",
     "Parked",
@@ -90,6 +101,7 @@ __all__ = [
     "Protocol",
     "ReaderTraits",
     "RebalanceStatistics",
+    "ShareGroup",
     "ShareHeartbeatRequest",
     "ShareHeartbeatResponse",
     "ShareMember",

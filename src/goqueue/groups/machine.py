@@ -37,7 +37,7 @@ from goqueue.groups.commits import (
     PartitionResult,
 )
 from goqueue.groups.config import AssignmentPace, GroupsConfig
-from goqueue.groups.consumer import ConsumerGroup
+from goqueue.groups.consumer import JOIN_EPOCH, ConsumerGroup
 from goqueue.groups.consumer_heartbeat import HeartbeatRequest
 from goqueue.groups.context import CoordinatorContext, Group
 from goqueue.groups.descriptions import GroupDescription, GroupListing
@@ -81,7 +81,7 @@ from goqueue.groups.replies import (
 )
 from goqueue.groups.settings import UNSET, GroupSettings, SettingsOf
 from goqueue.groups.share import ShareGroup
-from goqueue.groups.share_heartbeat import JOIN_EPOCH, ShareHeartbeatRequest
+from goqueue.groups.share_heartbeat import ShareHeartbeatRequest
 from goqueue.groups.statistics import Statistics
 from goqueue.groups.targets import retarget, topics_differ
 from goqueue.groups.timers import Timer, TimerKind

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH
 from goqueue.groups.context import CoordinatorContext
 from goqueue.groups.errors import (
     FencedMemberEpoch,
@@ -20,9 +21,6 @@ from goqueue.groups.replies import Assignment, LostMember, ShareHeartbeatRespons
 from goqueue.groups.timers import Timer, TimerKind
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 from goqueue.model.names import is_internal
-
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
 
 
 class ShareHeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):

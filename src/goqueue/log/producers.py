@@ -38,12 +38,11 @@ from goqueue.model.errors import (
     InvalidRecord,
     OutOfOrderSequence,
 )
-from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, Timestamp
 from goqueue.model.markers import UNDECIDED, Marker
 
 BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
-EPOCH_MAX: Final = 2**15 - 1
 EXPIRY_MS: Final = 24 * 3_600_000
 NOT_SEEN: Final = Timestamp(-1)  # by this process
 KEYED_PRODUCER_MIN: Final = RESERVED_PRODUCER_MIN
@@ -218,7 +217,7 @@ class Producers:
     ) -> EndedTransaction | None:
         """A transaction's marker was written; gives the transaction when it wrote anything here."""
         start = self._open.pop(marker.producer_id, None)
-        if marker.epoch == EPOCH_MAX:
+        if marker.epoch == PRODUCER_EPOCH_MAX:
             self._by_id.pop(marker.producer_id, None)
         else:
             producer = self._current(marker.producer_id, marker.epoch)

@@ -23,6 +23,7 @@ Timestamp = NewType("Timestamp", int)  # wall-clock milliseconds since 1970; may
 NO_EPOCH = Epoch(-1)
 NO_NODE_EPOCH = NodeEpoch(-1)
 NO_TIMESTAMP = Timestamp(-1)
+PRODUCER_EPOCH_MAX = 2**15 - 1
 
 
 class TopicPartition(NamedTuple):

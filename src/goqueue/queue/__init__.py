@@ -15,6 +15,8 @@ The shell around it is `goqueue.broker.queues`.
 """
 
 from goqueue.queue.dead_letter import FailureHistory, dead_letter_topic
+from goqueue.queue.delivery import Selection
+from goqueue.queue.delivery_batch import DeliveryBatch, Run, Span, claims_of, singles
 from goqueue.queue.errors import (
     DeadLetterNotFound,
     InvalidQueueSetting,
@@ -29,8 +31,19 @@ from goqueue.queue.errors import (
 )
 from goqueue.queue.group import QueueGroup
 from goqueue.queue.group_table import GroupTable
-from goqueue.queue.machine import QueueMachine
-from goqueue.queue.records import QueueMember, QueueRecord, Where
+from goqueue.queue.lane_index import LaneIndex
+from goqueue.queue.lease import Lease, LeaseBook
+from goqueue.queue.machine import UNKNOWN, Due, QueueMachine
+from goqueue.queue.owners import Owner, read_owner
+from goqueue.queue.partition_state import PartitionState
+from goqueue.queue.records import (
+    DeadLettersPlanned,
+    DeadMessage,
+    Move,
+    QueueMember,
+    QueueRecord,
+    Where,
+)
 from goqueue.queue.registry import QueueRegistry
 from goqueue.queue.replies import (
     Delivered,
@@ -44,16 +57,29 @@ from goqueue.queue.replies import (
     Totals,
 )
 from goqueue.queue.settings import QueueSettings
+from goqueue.queue.settling import Outcomes, Verdict
 
 __all__ = [
+    "UNKNOWN",
     "DeadLetterNotFound",
+    "DeadLettersPlanned",
+    "DeadMessage",
     "Delivered",
+    "DeliveryBatch",
+    "Due",
     "FailureHistory",
     "GroupStats",
     "GroupTable",
     "InFlight",
     "InvalidQueueSetting",
+    "LaneIndex",
     "LaneStats",
+    "Lease",
+    "LeaseBook",
+    "Move",
+    "Outcomes",
+    "Owner",
+    "PartitionState",
     "PartitionStats",
     "Peeked",
     "QueueError",
@@ -69,10 +95,17 @@ __all__ = [
     "ReceiptMalformed",
     "ReceiptUnknown",
     "RedriveNotFound",
+    "Run",
+    "Selection",
     "SettleOutcome",
     "Settled",
+    "Span",
     "TooManyInFlight",
     "Totals",
+    "Verdict",
     "Where",
+    "claims_of",
     "dead_letter_topic",
+    "read_owner",
+    "singles",
 ]

@@ -16,7 +16,6 @@ from typing import Final
 from goqueue.model.record import Record
 from goqueue.queue.lanes import LANES, NORMAL, PRIORITY_HEADER, lane_of
 
-MARK: Final = PRIORITY_HEADER.encode()
 PRUNE_ENTRIES_MIN: Final = 4096
 
 

@@ -18,6 +18,7 @@ CRITICAL, HIGH, NORMAL, LOW, BACKGROUND = range(LANES)
 NAMES: Final = ("critical", "high", "normal", "low", "background")
 WEIGHTS: Final = (50, 25, 15, 7, 3)
 PRIORITY_HEADER: Final = "gq-priority"
+PRIORITY_MARK: Final = PRIORITY_HEADER.encode()  # a batch without it has normal messages only
 
 _BY_TEXT: Final = {name.encode(): lane for lane, name in enumerate(NAMES)} | {
     str(lane).encode(): lane for lane in range(LANES)

@@ -5,6 +5,7 @@ from goqueue.runtime.disk import OPEN_FILES_MAX, RealDisk
 from goqueue.runtime.environment import Clock, Disk, Environment, File, Listener, Network, Random
 from goqueue.runtime.network import RealNetwork
 from goqueue.runtime.randomness import RealRandom
+from goqueue.runtime.steady import SteadyTime
 
 
 def real_environment(open_files_max: int = OPEN_FILES_MAX) -> Environment:
@@ -24,5 +25,6 @@ __all__ = [
     "RealDisk",
     "RealNetwork",
     "RealRandom",
+    "SteadyTime",
     "real_environment",
 ]

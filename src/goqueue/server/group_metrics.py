@@ -18,8 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
-from goqueue.groups import FetchRequest, GroupListing
-from goqueue.groups.statistics import DURATION_MS_BOUNDS, Durations
+from goqueue.groups import DURATION_MS_BOUNDS, Durations, FetchRequest, GroupListing
 
 GROUPS_SHOWN_MAX: Final = 500
 LAG_SERIES_MAX: Final = 2_000

@@ -6,6 +6,7 @@ from goqueue.txn.machine import TransactionMachine
 from goqueue.txn.records import Attempt, State, TransactionRecord
 from goqueue.txn.transaction import (
     GroupOffsets,
+    Leftovers,
     MustEnd,
     OpenTransaction,
     Participant,
@@ -17,6 +18,7 @@ __all__ = [
     "Attempt",
     "GroupEnded",
     "GroupOffsets",
+    "Leftovers",
     "Members",
     "MustEnd",
     "OpenTransaction",

@@ -1,15 +1,11 @@
 """Who may write in a transaction, and who it is after the transaction ended."""
 
-from typing import Final
-
 import msgspec
 
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Timestamp
 from goqueue.txn.errors import ProducerFenced, UnknownProducer
 from goqueue.txn.records import Prepared
 from goqueue.txn.transaction import Transaction
-
-EPOCH_MAX: Final = 2**15 - 1
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
@@ -48,7 +44,7 @@ def is_known(transaction: Transaction, who: ProducerIdentity) -> bool:
 
 def needs_new_id(transaction: Transaction | None) -> bool:
     """Whether the next change of epoch needs a producer id in reserve."""
-    return transaction is None or transaction.epoch >= EPOCH_MAX - 2
+    return transaction is None or transaction.epoch >= PRODUCER_EPOCH_MAX - 2
 
 
 def decision(
@@ -71,10 +67,19 @@ def decision(
     if transaction.attempt is not None:
         producer_id = transaction.producer_id
         return Prepared(
-            transaction.transactional_id, commits, EPOCH_MAX, producer_id, EPOCH_MAX, now
+            transaction.transactional_id,
+            commits,
+            PRODUCER_EPOCH_MAX,
+            producer_id,
+            PRODUCER_EPOCH_MAX,
+            now,
         )
-    epoch = transaction.epoch + 1 if fences and transaction.epoch < EPOCH_MAX else transaction.epoch
+    epoch = (
+        transaction.epoch + 1
+        if fences and transaction.epoch < PRODUCER_EPOCH_MAX
+        else transaction.epoch
+    )
     producer_id, next_epoch = transaction.producer_id, epoch
-    if fences and epoch >= EPOCH_MAX and spare >= 0:
+    if fences and epoch >= PRODUCER_EPOCH_MAX and spare >= 0:
         producer_id, next_epoch = spare, 0
     return Prepared(transaction.transactional_id, commits, epoch, producer_id, next_epoch, now)

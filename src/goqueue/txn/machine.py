@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.model.ids import Timestamp, TopicPartition
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Timestamp, TopicPartition
 from goqueue.model.machine import Decision
 from goqueue.model.snapshots import Walk
 from goqueue.txn.applications import Applications
@@ -28,7 +28,6 @@ from goqueue.txn.errors import (
     TransactionalIdNotFound,
 )
 from goqueue.txn.identity import (
-    EPOCH_MAX,
     ProducerIdentity,
     check_identity,
     decision,
@@ -189,7 +188,7 @@ class TransactionMachine:
             aborted = decision(known, now, commits=False, fences=True, spare=new_producer_id)
             return Decision((aborted,), MustEnd(transactional_id))
         who = ProducerIdentity(new_producer_id, 0)
-        if known is not None and known.epoch < EPOCH_MAX - 1:
+        if known is not None and known.epoch < PRODUCER_EPOCH_MAX - 1:
             who = ProducerIdentity(known.producer_id, known.epoch + 1)
         assert who.producer_id >= 0, "a new producer id was needed"
         # Only the one who named itself may come back under its old epoch: for a stranger the old

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from goqueue.log import Log, producers
 from goqueue.log.producers import (
     BATCHES_KEPT,
-    EPOCH_MAX,
     EXPIRY_MS,
     KEYED_PRODUCER_MIN,
     SEQUENCE_MAX,
@@ -19,7 +18,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     OutOfOrderSequence,
 )
-from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, Timestamp
 from goqueue.model.markers import Marker
 from goqueue.testing.sim.disk import SimDisk
 from tests.unit.log.transactional_logs import (
@@ -221,10 +220,10 @@ def test_a_producer_whose_last_epoch_has_ended_is_forgotten_at_once(commits):
     disk = SimDisk(1)
     log = opened(disk)
     write(log, 7, count=3)
-    mark(log, 7, EPOCH_MAX, commits=commits)
+    mark(log, 7, PRODUCER_EPOCH_MAX, commits=commits)
     assert log.producers.find(7) is None
     assert log.stable_offset == 0, "its marker is not visible yet"
-    mark(log, 7, EPOCH_MAX, commits=commits)  # once more, after a crash
+    mark(log, 7, PRODUCER_EPOCH_MAX, commits=commits)  # once more, after a crash
     show_all(log)
     assert log.producers.all() == []
     assert log.stable_offset == log.end_offset == 5

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Timestamp
 from goqueue.txn import ProducerIdentity, RunBegun, State, TransactionMachine
 from goqueue.txn.applications import APPLICATION_IDLE_MS_MAX, ATTEMPT_TIMEOUT_MS_MAX, RUN_NAMES_KEPT
 from goqueue.txn.deadlines import ENTRIES_MIN
@@ -17,7 +17,6 @@ from goqueue.txn.errors import (
     VersionDiffers,
     VersionGoesBack,
 )
-from goqueue.txn.identity import EPOCH_MAX
 from goqueue.txn.records import Attempt
 from tests.unit.txn.coordinator import A0, Coordinator, state_of
 
@@ -355,7 +354,7 @@ def test_an_attempts_markers_carry_the_last_epoch(coordinator):
     for name, who in (named, other):
         transaction = coordinator.machine.get(name)
         marker = (transaction.marker_producer_id, transaction.marker_epoch)
-        assert marker == (who.producer_id, EPOCH_MAX)
+        assert marker == (who.producer_id, PRODUCER_EPOCH_MAX)
 
 
 def test_an_application_that_was_silent_for_long_is_forgotten(coordinator):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.model.ids import Timestamp
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Timestamp
 from goqueue.txn import GroupOffsets, ProducerIdentity, State, TransactionMachine
 from goqueue.txn.errors import (
     ConcurrentTransactions,
@@ -12,7 +12,6 @@ from goqueue.txn.errors import (
     TransactionalIdNotFound,
     UnknownProducer,
 )
-from goqueue.txn.identity import EPOCH_MAX
 from goqueue.txn.machine import IDLE_MS_MAX
 from tests.unit.txn.coordinator import A0, A1, Coordinator, state_of
 
@@ -191,10 +190,10 @@ def test_begin_is_refused_while_a_transaction_is_open(coordinator):
 def test_a_producer_gets_a_new_id_when_its_epochs_are_used_up(coordinator):
     who = coordinator.init("tx")
     ids = {who.producer_id}
-    for _ in range(EPOCH_MAX + 5):
+    for _ in range(PRODUCER_EPOCH_MAX + 5):
         coordinator.add("tx", who, A0)
         before, who = who, coordinator.end("tx", who)
-        assert 0 <= who.epoch < EPOCH_MAX
+        assert 0 <= who.epoch < PRODUCER_EPOCH_MAX
         assert coordinator.machine.get("tx").marker_epoch == before.epoch + 1
         coordinator.complete("tx")
         ids.add(who.producer_id)
@@ -202,14 +201,14 @@ def test_a_producer_gets_a_new_id_when_its_epochs_are_used_up(coordinator):
 
 
 def test_starting_over_and_over_runs_out_of_epochs_too(coordinator):
-    identities = [coordinator.init("tx") for _ in range(EPOCH_MAX + 5)]
+    identities = [coordinator.init("tx") for _ in range(PRODUCER_EPOCH_MAX + 5)]
     assert len(set(identities)) == len(identities)
-    assert max(each.epoch for each in identities) < EPOCH_MAX
+    assert max(each.epoch for each in identities) < PRODUCER_EPOCH_MAX
 
 
 def test_time_outs_at_the_last_epoch_leave_no_way_back_in(coordinator):
     who = coordinator.init("tx")
-    for _ in range(EPOCH_MAX - 1):
+    for _ in range(PRODUCER_EPOCH_MAX - 1):
         coordinator.add("tx", who, A0)
         who = coordinator.end("tx", who)
         coordinator.complete("tx")
@@ -261,14 +260,14 @@ def test_a_marker_ends_its_own_transaction_and_with_an_epoch_of_its_own_no_other
 
 def test_the_marker_of_a_producer_s_last_epoch_is_above_that_of_its_records(coordinator):
     who = coordinator.init("tx")
-    while who.epoch < EPOCH_MAX - 1:
+    while who.epoch < PRODUCER_EPOCH_MAX - 1:
         coordinator.add("tx", who, A0)
         who = coordinator.end("tx", who)
         coordinator.complete("tx")
     coordinator.add("tx", who, A0)
     after = coordinator.end("tx", who)
     marker = coordinator.machine.get("tx").marker(coordinator_epoch=0)
-    assert (marker.producer_id, marker.epoch) == (who.producer_id, EPOCH_MAX)
+    assert (marker.producer_id, marker.epoch) == (who.producer_id, PRODUCER_EPOCH_MAX)
     assert (marker.ended_epoch, after.epoch) == (who.epoch, 0)
     assert not coordinator.machine.get("tx").shares_epoch
 

@@ -18,7 +18,7 @@ from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.metadata import PartitionState, role_of
 from goqueue.cluster.replication import Leader, Offline, Role
-from goqueue.log.replica import Replica
+from goqueue.log import Replica
 from goqueue.model.ids import NodeId, TopicId
 
 

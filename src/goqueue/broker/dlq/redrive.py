@@ -22,14 +22,13 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
-from goqueue.log.producers import EPOCH_MAX
 from goqueue.model import batch as batches
 from goqueue.model.errors import GoQueueError, ShuttingDown, TopicNotFound
-from goqueue.model.ids import Offset, TopicId, TopicName, TopicPartition
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, TopicId, TopicName, TopicPartition
 from goqueue.model.record import Record
+from goqueue.queue import Move
 from goqueue.queue.dead_letter import encode_batch, original
 from goqueue.queue.ranges import Ranges, each_offset, ranges_of
-from goqueue.queue.records import Move
 
 RETRY_SECONDS: Final = 1.0
 SCAN_BYTES: Final = 1024 * 1024
@@ -82,7 +81,7 @@ class Redriver:
         self._wanted = asyncio.Event()
         self._deciding = asyncio.Lock()
         self._producer_id = -1
-        self._epoch = EPOCH_MAX
+        self._epoch = PRODUCER_EPOCH_MAX
 
     def inherit(self, ledgers: Iterable[Ledger]) -> None:
         """What a crash, or the leader before, left undone, in the order it was decided in."""
@@ -128,7 +127,7 @@ class Redriver:
 
     async def _next_producer(self) -> tuple[int, int]:
         """Never the same twice; an epoch is enough, as long as there are any."""
-        if self._epoch >= EPOCH_MAX - 1:
+        if self._epoch >= PRODUCER_EPOCH_MAX - 1:
             self._producer_id = await self._services.reserve_producer_id()
             self._epoch = -1
         self._epoch += 1

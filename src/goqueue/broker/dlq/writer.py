@@ -29,7 +29,6 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
-from goqueue.log.producers import EPOCH_MAX
 from goqueue.model import batch as batches
 from goqueue.model.errors import (
     GoQueueError,
@@ -38,9 +37,10 @@ from goqueue.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from goqueue.model.ids import Offset, TopicName
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
+from goqueue.queue import DeadLettersPlanned, DeadMessage, PartitionState, Where
 from goqueue.queue.dead_letter import (
     dead_letter_id,
     dead_letter_topic,
@@ -49,9 +49,7 @@ from goqueue.queue.dead_letter import (
     split_by_size,
     to_dead_letter,
 )
-from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.ranges import each_offset
-from goqueue.queue.records import DeadLettersPlanned, DeadMessage, Where
 
 RETENTION_MS: Final = 336 * HOUR_MS
 HISTORY_BYTES_MAX: Final = 64 * 1024  # room for our headers beside the largest message
@@ -244,7 +242,7 @@ class DeadLetterWriter:
     async def _next_producer(self, ledger: Ledger) -> tuple[int, int, int]:
         """Producer id, epoch and sequence of the ledger's next batch."""
         plan, sequence = ledger.ahead.dead_letter_plan, ledger.ahead.dead_letter_sequence
-        if plan is None or plan.producer_epoch >= EPOCH_MAX - 1:
+        if plan is None or plan.producer_epoch >= PRODUCER_EPOCH_MAX - 1:
             return await self._services.reserve_producer_id(), 0, 0
         if ledger in self._own and sequence < SEQUENCE_MAX - WRITE_MESSAGES_MAX:
             return plan.producer_id, plan.producer_epoch, sequence

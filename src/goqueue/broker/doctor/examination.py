@@ -32,8 +32,7 @@ from goqueue.broker.storage.orphans import (
     read_owner,
 )
 from goqueue.cluster import Metadata, Topic, controller
-from goqueue.log import framed
-from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
+from goqueue.log import DamagedRange, LogReport, framed, inspect_log
 from goqueue.model.config import Config
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import Timestamp, TopicName

@@ -35,8 +35,8 @@ from goqueue.broker.storage.orphans import Orphan
 from goqueue.cluster import Metadata, controller
 from goqueue.cluster.metadata import ProducerIdsReserved, TopicCreated
 from goqueue.groups import GroupMachine
+from goqueue.log import DamagedRange, LogReport, inspect_log
 from goqueue.log import checkpoint as checkpoints
-from goqueue.log.inspection import DamagedRange, LogReport, inspect_log
 from goqueue.log.segment import LOG, Sound, stem
 from goqueue.model import batch as batches
 from goqueue.model.config import Config

@@ -35,6 +35,7 @@ from goqueue.groups import (
     Outcome,
     Parked,
     PartitionResult,
+    ShareGroup,
     ShareHeartbeatRequest,
     ShareHeartbeatResponse,
     ShareMember,
@@ -47,7 +48,6 @@ from goqueue.groups import (
     Wakeup,
 )
 from goqueue.groups.errors import GroupError
-from goqueue.groups.share import ShareGroup
 from goqueue.model.errors import GoQueueError, NotCoordinator
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.model.markers import Marker

@@ -42,19 +42,21 @@ from goqueue.broker.groups.topic_names import TopicNames
 from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
     CommitRequest,
     CommittedOffset,
     FetchRequest,
     GroupMachine,
     HeartbeatRequest,
     MemberAssignment,
+    MemberState,
     OffsetToCommit,
     PartitionSet,
     ReaderTraits,
 )
-from goqueue.groups.consumer import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from goqueue.groups.errors import InvalidGroupRequest, UnknownMember
-from goqueue.groups.records import MemberState
 from goqueue.model import ids
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicIdPartition

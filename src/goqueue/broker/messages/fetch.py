@@ -15,7 +15,7 @@ import msgspec
 from goqueue.broker.broker import Broker
 from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.storage.partition import Partition
-from goqueue.log.aborted import AbortedRange
+from goqueue.log import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.errors import FencedLeaderEpoch, GoQueueError, UnknownLeaderEpoch
 from goqueue.model.ids import Offset

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.log.producers import KEYED_PRODUCER_MIN
+from goqueue.log import KEYED_PRODUCER_MIN
 from goqueue.model.errors import GoQueueError
 
 KEYED_EPOCH: Final = 0

@@ -35,8 +35,7 @@ from goqueue.broker.messages.publish_elsewhere import (
 )
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import NO_LEADER, Topic
-from goqueue.log import Appended
-from goqueue.log.aborted import AbortedRange, is_aborted
+from goqueue.log import AbortedRange, Appended, is_aborted
 from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import (

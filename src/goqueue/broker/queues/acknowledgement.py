@@ -8,10 +8,17 @@ from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.limits import VISIBILITY_MS_MAX
 from goqueue.model.machine import Decision
-from goqueue.queue import GroupTable, QueueMachine, QueueRecord, Settled, SettleOutcome
+from goqueue.queue import (
+    GroupTable,
+    Outcomes,
+    QueueMachine,
+    QueueRecord,
+    Settled,
+    SettleOutcome,
+    Verdict,
+)
 from goqueue.queue.dead_letter import dead_letter_topic
 from goqueue.queue.receipts import Claims
-from goqueue.queue.settling import Outcomes, Verdict
 
 DELAY_MS_MAX: Final = 30 * 24 * 3_600_000
 

@@ -15,9 +15,8 @@ from goqueue.broker.barrier import Barrier
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
-from goqueue.groups import GroupListing, ShareMember
+from goqueue.groups import Assignment, GroupListing, ShareMember
 from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
-from goqueue.groups.replies import Assignment
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 
 

@@ -7,7 +7,7 @@ is not durable, and nothing is decided by it.
 
 from typing import Final
 
-from goqueue.queue.lease import LeaseBook
+from goqueue.queue import LeaseBook
 
 CONSUMERS_MAX: Final = 10_000  # names that are remembered of a group
 

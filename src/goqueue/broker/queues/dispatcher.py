@@ -21,13 +21,18 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Timestamp
 from goqueue.model.machine import Decision
-from goqueue.queue import Peeked, QueueMachine, QueueRecord
-from goqueue.queue.delivery import Selection
-from goqueue.queue.delivery_batch import DeliveryBatch, singles
-from goqueue.queue.group import QueueGroup
+from goqueue.queue import (
+    DeliveryBatch,
+    PartitionState,
+    Peeked,
+    QueueGroup,
+    QueueMachine,
+    QueueRecord,
+    QueueSettings,
+    Selection,
+    singles,
+)
 from goqueue.queue.lanes import NAMES, Turns
-from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.settings import QueueSettings
 from goqueue.runtime import Clock
 
 # The ledger is None for who looks into a partition where its group has not begun.

@@ -11,10 +11,8 @@ from typing import Final
 from goqueue.broker.queues.partition_reader import RecordBlock, Unreadable
 from goqueue.broker.queues.prefetch import Budget, Moment, PrefetchBuffer, record_size
 from goqueue.model.record import Record
-from goqueue.queue.delivery import Selection
-from goqueue.queue.delivery_batch import Run
+from goqueue.queue import QueueSettings, Run, Selection
 from goqueue.queue.header_fields import header_value, is_outdated, ordering_key
-from goqueue.queue.settings import QueueSettings
 
 READY_AT_ONCE: Final = 100  # messages that came back and are found in the log in one go
 

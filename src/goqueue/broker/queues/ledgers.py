@@ -31,8 +31,7 @@ from goqueue.cluster import Topic
 from goqueue.model.errors import CorruptData, LeadershipLost, NotLeader
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.model.machine import Decision
-from goqueue.queue import GroupTable, QueueMachine, QueueRecord
-from goqueue.queue.machine import Due
+from goqueue.queue import Due, GroupTable, QueueMachine, QueueRecord
 from goqueue.runtime import Clock, Disk
 
 SNAPSHOT_RECORDS_MIN: Final = 100  # that are worth a snapshot when nothing else asks for one

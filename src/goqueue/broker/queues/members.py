@@ -25,18 +25,18 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.shares.sessions import ShareSessions
 from goqueue.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
     LostMember,
     ShareHeartbeatRequest,
     ShareHeartbeatResponse,
     ShareMember,
 )
 from goqueue.groups.errors import GroupError, IllegalGeneration, UnknownMember
-from goqueue.groups.share_heartbeat import JOIN_EPOCH, LEAVE_EPOCH
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.model.names import is_internal
-from goqueue.queue import QueueSettings
-from goqueue.queue.delivery_batch import DeliveryBatch
+from goqueue.queue import DeliveryBatch, QueueSettings
 
 # As Kafka has it, a share group begins at the end of its topics unless it is told otherwise
 # beforehand, and every delivery counts, however it ended.

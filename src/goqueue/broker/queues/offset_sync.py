@@ -19,7 +19,7 @@ from goqueue.broker.services import BrokerServices
 from goqueue.groups import CommittedOffset, OffsetToCommit
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, Offset, TopicPartition
-from goqueue.queue.partition_state import PartitionState
+from goqueue.queue import PartitionState
 
 COMMIT_SECONDS: Final = 1.0
 

@@ -20,7 +20,7 @@ import structlog
 
 from goqueue.broker.queues.rates import Rates
 from goqueue.broker.storage.partition import Partition
-from goqueue.log.aborted import AbortedRange, is_aborted
+from goqueue.log import AbortedRange, is_aborted
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader, RecordReader
 from goqueue.model.errors import (
@@ -32,9 +32,9 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import Offset
 from goqueue.model.record import Buffer, Record
+from goqueue.queue import LaneIndex
 from goqueue.queue.header_fields import TTL_MARK
-from goqueue.queue.lane_index import MARK, LaneIndex
-from goqueue.queue.lanes import NORMAL
+from goqueue.queue.lanes import NORMAL, PRIORITY_MARK
 
 READ_BYTES: Final = 256 * 1024
 FIND_BYTES: Final = 16 * 1024
@@ -142,7 +142,7 @@ class PartitionReader:
         for header in batches.headers(data):
             if header.is_control or header.next_offset <= index.end:
                 continue
-            if header.codec != 0 or data.find(MARK, header.position, header.end) >= 0:
+            if header.codec != 0 or data.find(PRIORITY_MARK, header.position, header.end) >= 0:
                 await self._note_lanes(index, data, header)
             index.note([], header.next_offset)
         index.note([], next_offset)

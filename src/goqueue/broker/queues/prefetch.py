@@ -21,9 +21,8 @@ from goqueue.broker.queues.partition_reader import (
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
+from goqueue.queue import PartitionState, QueueSettings
 from goqueue.queue.lanes import LANES, NORMAL
-from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.settings import QueueSettings
 
 OTHERS: Final = tuple(lane for lane in range(LANES) if lane != NORMAL)
 STASHED_BYTES_MAX: Final = 16 * 1024 * 1024  # of records that were passed over, about

@@ -30,9 +30,7 @@ from goqueue.model.errors import GoQueueError, NotLeader, ShuttingDown
 from goqueue.model.ids import GroupId, NodeId
 from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.model.names import check_length
-from goqueue.queue import Peeked, TooManyInFlight, Where
-from goqueue.queue.delivery_batch import DeliveryBatch, Span, claims_of
-from goqueue.queue.group import QueueGroup
+from goqueue.queue import DeliveryBatch, Peeked, QueueGroup, Span, TooManyInFlight, Where, claims_of
 from goqueue.queue.receipts import Claims
 
 _log = structlog.get_logger("goqueue.queues")

@@ -23,8 +23,7 @@ from goqueue.broker.services import BrokerServices
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.model.ids import GroupId, NodeId, Timestamp
 from goqueue.model.record import Record
-from goqueue.queue import Peeked, TooManyInFlight, Where
-from goqueue.queue.delivery_batch import DeliveryBatch, Span, singles
+from goqueue.queue import DeliveryBatch, Peeked, Span, TooManyInFlight, Where, singles
 from goqueue.runtime.tasks import owned_tasks
 
 AT_ONCE: Final = 2  # other nodes that a consumer waits at

@@ -47,17 +47,17 @@ from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
 from goqueue.model.names import check_length
 from goqueue.queue import (
     Delivered,
+    Due,
     GroupStats,
     GroupTable,
     InFlight,
+    PartitionState,
+    QueueGroup,
     QueueRegistry,
     QueueSettings,
     SettleOutcome,
     Where,
 )
-from goqueue.queue.group import QueueGroup
-from goqueue.queue.machine import Due
-from goqueue.queue.partition_state import PartitionState
 
 _log = structlog.get_logger("goqueue.queues")
 

@@ -24,10 +24,8 @@ from goqueue.broker.queues.ledgers import Ledger, Waiting, wait_durable
 from goqueue.broker.queues.state import QueueState
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
-from goqueue.queue import ReceiptExpired, Settled, SettleOutcome, Where
-from goqueue.queue.machine import UNKNOWN
+from goqueue.queue import UNKNOWN, Outcomes, ReceiptExpired, Settled, SettleOutcome, Verdict, Where
 from goqueue.queue.receipts import Claims, read_receipts
-from goqueue.queue.settling import Outcomes, Verdict
 from goqueue.runtime import Clock
 
 

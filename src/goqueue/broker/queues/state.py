@@ -5,9 +5,8 @@ from goqueue.broker.queues.ledgers import Ledger, Ledgers, OnDeadline, settle_al
 from goqueue.broker.services import BrokerServices
 from goqueue.cluster import Topic
 from goqueue.model.ids import GroupId
-from goqueue.queue import GroupTable, QueueGroup, QueueRegistry, Where
+from goqueue.queue import GroupTable, PartitionState, QueueGroup, QueueRegistry, Where
 from goqueue.queue.dead_letter import DeadLetterIndex
-from goqueue.queue.partition_state import PartitionState
 
 NO_DEAD_LETTERS = DeadLetterIndex()
 

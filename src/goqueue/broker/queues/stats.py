@@ -9,12 +9,17 @@ from msgspec.structs import replace
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.model.ids import Offset, Timestamp
-from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
-from goqueue.queue.group import QueueGroup
+from goqueue.queue import (
+    GroupStats,
+    InFlight,
+    LaneStats,
+    Lease,
+    PartitionState,
+    PartitionStats,
+    QueueGroup,
+    read_owner,
+)
 from goqueue.queue.lanes import LANES, NAMES, NORMAL
-from goqueue.queue.lease import Lease
-from goqueue.queue.owners import read_owner
-from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import receipt
 
 

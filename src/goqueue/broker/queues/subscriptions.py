@@ -19,11 +19,8 @@ from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, TopicNotFound
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicName, TopicPartition
 from goqueue.model.names import refuse_internal
+from goqueue.queue import LeaseBook, PartitionState, QueueSettings, Where
 from goqueue.queue.lanes import LANES
-from goqueue.queue.lease import LeaseBook
-from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.records import Where
-from goqueue.queue.settings import QueueSettings
 
 UPKEEP_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 600.0  # after which the lanes of a partition are let go

@@ -18,8 +18,7 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.model.batch import headers
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import Offset, TopicPartition
-from goqueue.queue import TooManyInFlight
-from goqueue.queue.delivery_batch import DeliveryBatch
+from goqueue.queue import DeliveryBatch, TooManyInFlight
 from goqueue.queue.ranges import each_offset
 
 READ_BYTES: Final = 64 * 1024

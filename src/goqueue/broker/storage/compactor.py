@@ -7,9 +7,8 @@ import structlog
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
-from goqueue.log import compaction
+from goqueue.log import SupersededOffsets, compaction
 from goqueue.log.compaction import Report
-from goqueue.log.sieve import SupersededOffsets
 from goqueue.model.config import StorageConfig
 from goqueue.model.errors import DiskFull, GoQueueError, InvalidRequest, NotLeader
 from goqueue.model.ids import Offset

@@ -32,9 +32,17 @@ from goqueue.cluster.replication import (
     Replicas,
     Role,
 )
-from goqueue.log import Appended, Chunk, Log, TimedOffset, truncation
+from goqueue.log import (
+    Appended,
+    CheckpointPoint,
+    Chunk,
+    Log,
+    Replacement,
+    SyncPoint,
+    TimedOffset,
+    truncation,
+)
 from goqueue.log.compaction import Result
-from goqueue.log.log import CheckpointPoint, Replacement, SyncPoint
 from goqueue.log.segment import Segment
 from goqueue.log.truncation import Cut
 from goqueue.model.batch import BatchHeader, Buffer, RecordReader, record_block

@@ -38,11 +38,8 @@ from goqueue.broker.storage.orphans import (
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import Topic
 from goqueue.cluster.replication import Leader, Offline, Role
+from goqueue.log import Log, Recovery, Replica, framed, open_log
 from goqueue.log import checkpoint as checkpoints
-from goqueue.log import framed, open_log
-from goqueue.log.log import Log
-from goqueue.log.recovery import Recovery
-from goqueue.log.replica import Replica
 from goqueue.model.config import StorageConfig
 from goqueue.model.errors import (
     CorruptData,

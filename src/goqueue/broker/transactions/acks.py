@@ -17,7 +17,7 @@ from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.markers import Marker
-from goqueue.queue.owners import Owner, read_owner
+from goqueue.queue import Owner, read_owner
 from goqueue.queue.receipts import Claims
 from goqueue.runtime import Clock
 from goqueue.txn import QueueLedger, Transaction

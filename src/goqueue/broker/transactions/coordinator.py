@@ -43,7 +43,7 @@ from goqueue.groups import CommitRequest, PartitionResult
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.model.markers import Marker
-from goqueue.queue.owners import Owner
+from goqueue.queue import Owner
 from goqueue.queue.receipts import read_receipts
 from goqueue.runtime import Clock
 from goqueue.txn import (

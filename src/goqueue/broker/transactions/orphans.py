@@ -14,11 +14,10 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.participants import end_in_partition
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import TopicName, TopicPartition
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, TopicName, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.runtime import Clock
 from goqueue.txn import OpenTransaction, Transaction
-from goqueue.txn.identity import EPOCH_MAX
 
 _log = structlog.get_logger("goqueue.transactions")
 
@@ -78,7 +77,7 @@ class OrphanedTransactions:
         else:
             log.warning("transaction aborted: no coordinator knows it")
         # A new epoch: a repetition of such a record must not be taken for a duplicate.
-        epoch = min(found.epoch + 1, EPOCH_MAX) if last is None else last.marker_epoch
+        epoch = min(found.epoch + 1, PRODUCER_EPOCH_MAX) if last is None else last.marker_epoch
         marker = Marker(
             producer_id=found.producer_id,
             epoch=epoch,

@@ -15,9 +15,8 @@ from goqueue.broker.transactions.participants import FindPartition
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import GroupId, TopicPartition
-from goqueue.queue.owners import Owner
-from goqueue.txn import Transaction
-from goqueue.txn.transaction import Leftovers
+from goqueue.queue import Owner
+from goqueue.txn import Leftovers, Transaction
 
 
 async def take_over_leftovers(

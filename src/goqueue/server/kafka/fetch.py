@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.fetch import FetchedPartition, FetchLimits, PartitionFetch, fetch
-from goqueue.log.aborted import AbortedRange
+from goqueue.log import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.ids import Offset
 from goqueue.server.kafka.errors import kafka_code

@@ -14,8 +14,8 @@ from kio.schema.share_group_heartbeat.v1.response import (
 
 from goqueue.broker import Broker
 from goqueue.broker.queues.admin import Worker
+from goqueue.groups import Assignment as Assigned
 from goqueue.groups import ShareHeartbeatRequest
-from goqueue.groups.replies import Assignment as Assigned
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
 from goqueue.model.ids import TopicId, TopicName
 from goqueue.server.kafka.context import Context

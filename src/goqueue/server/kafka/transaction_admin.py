@@ -32,7 +32,7 @@ from kio.schema.write_txn_markers.v2.response import (
 )
 
 from goqueue.broker import Broker
-from goqueue.log.producers import Producer
+from goqueue.log import Producer
 from goqueue.model.errors import GoQueueError, InvalidRequest, NotCoordinator
 from goqueue.model.ids import Timestamp
 from goqueue.server.kafka.context import Context

@@ -17,9 +17,8 @@ from typing import Final
 
 from goqueue.client.errors import BadAnswer
 from goqueue.client.kafka import Fetched, next_offset
-from goqueue.log.aborted import AbortIndex
+from goqueue.log import OFFSET_INDEX, AbortIndex, SparseIndex
 from goqueue.log.segment import LOG, OFFSETS, stem
-from goqueue.log.sparse_index import OFFSET_INDEX, SparseIndex
 from goqueue.model.batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD,

@@ -8,7 +8,7 @@ import asyncio
 from typing import Final
 
 from goqueue.model.ids import Instant, Timestamp
-from goqueue.runtime.steady import SteadyTime
+from goqueue.runtime import SteadyTime
 from goqueue.testing.sim.loop import SimLoop
 
 EPOCH_MS: Final = 1_750_000_000_000  # the wall clock when the loop's time is 0

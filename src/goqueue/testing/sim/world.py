@@ -25,7 +25,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from goqueue.runtime.environment import Environment
+from goqueue.runtime import Environment
 from goqueue.testing.sim.clock import SimClock
 from goqueue.testing.sim.disk import SimDisk, halt_running_loop
 from goqueue.testing.sim.loop import LIFE, Life, SimCrash, SimLoop

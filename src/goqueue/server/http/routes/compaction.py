@@ -19,7 +19,7 @@ from litestar.params import JSONBody
 from goqueue.api.parsing import INT64_MAX
 from goqueue.api.topics import CompactedBody, Sealed, Superseded
 from goqueue.broker import Broker, Partition
-from goqueue.log.sieve import SupersededOffsets
+from goqueue.log import SupersededOffsets
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Offset
 from goqueue.model.names import topic_name

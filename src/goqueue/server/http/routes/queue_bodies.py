@@ -10,8 +10,7 @@ from goqueue.api.queues import PeekedMessage, QueueMessage
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.limits import VISIBILITY_MS_MAX
 from goqueue.model.times import time_text
-from goqueue.queue import Delivered, Peeked
-from goqueue.queue.delivery_batch import DeliveryBatch, singles
+from goqueue.queue import Delivered, DeliveryBatch, Peeked, singles
 from goqueue.queue.lanes import NAMES
 from goqueue.queue.receipts import frame
 from goqueue.server.http.routes.bodies import body_of

@@ -37,8 +37,7 @@ from goqueue.broker.queues.service import Queues
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.times import time_text
-from goqueue.queue import Settled, SettleOutcome, Where
-from goqueue.queue.delivery_batch import DeliveryBatch
+from goqueue.queue import DeliveryBatch, Settled, SettleOutcome, Where
 from goqueue.server.http.asgi.dependencies import TheMetrics, ThePolls, TheQueues
 from goqueue.server.http.asgi.long_polls import LongPolls, Receive
 from goqueue.server.http.errors import answer_in_part, problem_of, refusal
