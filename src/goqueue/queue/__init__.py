@@ -2,6 +2,7 @@
 
 `machine` has the verbs; start there.  Then:
 
+    ledger_state     what follows from the records: `apply`, deadlines, the snapshot
     partition_state  one group in one partition: ack floor, cursors, messages not finished
     lease       deliveries, and who holds how many
     delivery    a selection of messages becomes a delivery
@@ -33,7 +34,7 @@ from goqueue.queue.group import QueueGroup
 from goqueue.queue.group_table import GroupTable
 from goqueue.queue.lane_index import LaneIndex
 from goqueue.queue.lease import Lease, LeaseBook
-from goqueue.queue.machine import UNKNOWN, Due, QueueMachine
+from goqueue.queue.machine import Due, QueueMachine
 from goqueue.queue.owners import Owner, read_owner
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import (
@@ -57,10 +58,10 @@ from goqueue.queue.replies import (
     Totals,
 )
 from goqueue.queue.settings import QueueSettings
-from goqueue.queue.settling import Outcomes, Verdict
+from goqueue.queue.settling import NEVER_DELIVERED, Outcomes, Verdict
 
 __all__ = [
-    "UNKNOWN",
+    "NEVER_DELIVERED",
     "DeadLetterNotFound",
     "DeadLettersPlanned",
     "DeadMessage",

@@ -1,19 +1,15 @@
 """The queue ledger of one partition: every group's state in it, every deadline, one log.
 
     verb(now, …) ──> Decision(records, reply)       reads state
-    apply(record)                                   changes it
+    apply(record)                                   changes it: see `ledger_state`
     next_deadline() / on_deadline(now)              leases run out, waiting messages become ready
 
 Messages themselves stay in their topics.  The host of the machine reads them, chooses
 (`Selection`), and has the choice decided by `lease`.  It also writes each message of `dead` to the
 dead letters, and reports that by `dead_letter`; both may be repeated, before and after a crash.
-
-What is a group's and not a partition's is in the `GroupTable` that a ledger is handed: a decision
-reads settings there, and what is applied is counted there.
 """
 
-import heapq
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -21,34 +17,26 @@ import msgspec
 from goqueue.model.ids import NO_TIMESTAMP, GroupId, Offset, Timestamp, TopicId, TopicName
 from goqueue.model.machine import Decision
 from goqueue.model.markers import Marker
-from goqueue.queue import settling, snapshot
-from goqueue.queue.dead_letter import DeadLetterIndex
+from goqueue.queue import settling
 from goqueue.queue.delivery import Selection, decide_lease
-from goqueue.queue.errors import ReceiptUnknown
 from goqueue.queue.group import QueueGroup
-from goqueue.queue.group_table import GroupTable
 from goqueue.queue.lease import Lease
+from goqueue.queue.ledger_state import LedgerState
 from goqueue.queue.owners import is_ended
-from goqueue.queue.partition_state import DEAD, PartitionState
+from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.ranges import Ranges, each_offset, join_ranges, ranges_of
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
     AckFloorMoved,
     DeadLettered,
-    DeadLetterSnapshot,
     DeadLettersPlanned,
     DeadLettersRemoved,
-    Extended,
-    Finished,
-    Leased,
     LogShortened,
     MarkedDead,
-    MessagesSnapshot,
     Move,
     Numbered,
     Opened,
     PartitionsForgotten,
-    PartitionSnapshot,
     QueueRecord,
     RedriveStarted,
     ReservationsEnded,
@@ -57,12 +45,8 @@ from goqueue.queue.records import (
     Returned,
     TransactionCoordinatorSeen,
     Where,
-    decode,
-    encode,
 )
 from goqueue.queue.settling import Outcomes
-from goqueue.queue.snapshot import QueueSnapshot
-from goqueue.queue.totals import count_dead, count_finished, count_returned
 
 EXPIRED_MAX: Final = 5_000  # messages whose time ran out that are dealt with in one decision
 LEASES_A_MS: Final = 256  # more than a partition can make in a millisecond
@@ -79,28 +63,8 @@ class Due(msgspec.Struct, frozen=True):
     has_dead: bool
 
 
-class QueueMachine:
-    """What groups did in one partition.  Verbs raise `QueueError` to refuse; nothing changes."""
-
-    def __init__(self, topic: TopicName, partition: int, table: GroupTable) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.table = table
-        self.states: dict[GroupId, PartitionState] = {}
-        self.dead_letters = DeadLetterIndex()  # of the partition itself, if it holds dead letters
-        self.dead_letters_end = Offset(0)  # all that was written to its dead letters below is noted
-        self.dead_letter_plan: DeadLettersPlanned | None = None  # the last one, written or not
-        self.dead_letter_sequence = 0  # of the next dead letter, with the producer of that plan
-        self.next_lease_id = 1
-        self._coordinator_epoch = 0  # the newest of the transaction coordinator, by its markers
-        self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
-        self._serial = 0
-        self._snapshot: QueueSnapshot | None = None  # that is being read
-
-    def close(self) -> None:
-        """The partition is gone, and with it what the table knows of it."""
-        for group_id in list(self.states):
-            self._drop(group_id)
+class QueueMachine(LedgerState):
+    """The verbs of one partition's ledger.  They raise `QueueError` to refuse; nothing changes."""
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -368,7 +332,7 @@ class QueueMachine:
 
         Raises `TransactionCoordinatorFenced` when there was a marker of a newer coordinator.
         """
-        marker.check_coordinator(self._coordinator_epoch)
+        marker.check_coordinator(self.coordinator_epoch)
         ended = [
             ReservationsEnded(state.where, owner, marker.commits, now)
             for owner, reserved in self.table.reservations.items()
@@ -377,7 +341,7 @@ class QueueMachine:
             if state in reserved
         ]
         records: list[QueueRecord] = [*ended]
-        if marker.coordinator_epoch > self._coordinator_epoch:
+        if marker.coordinator_epoch > self.coordinator_epoch:
             records.append(TransactionCoordinatorSeen(marker.coordinator_epoch))
         return Decision(records, frozenset(record.where.group_id for record in ended))
 
@@ -434,20 +398,12 @@ class QueueMachine:
 
     # --- deadlines --------------------------------------------------------------------------------
 
-    def next_deadline(self) -> Timestamp | None:
-        alarms = self._alarms
-        while alarms and alarms[0][2].alarm != alarms[0][0]:
-            heapq.heappop(alarms)
-        return Timestamp(alarms[0][0]) if alarms else None
-
     def on_deadline(self, now: Timestamp) -> Decision[QueueRecord, Due]:
         records: list[QueueRecord] = []
         woken: set[GroupId] = set()
         due: list[PartitionState] = []
         room = EXPIRED_MAX
-        while (deadline := self.next_deadline()) is not None and deadline <= now and room > 0:
-            state = heapq.heappop(self._alarms)[2]
-            state.alarm = None
+        while room > 0 and (state := self.take_due(now)) is not None:
             due.append(state)
             ripened = state.ripen(now)
             expired = self._expire(state, now, room)
@@ -466,206 +422,6 @@ class QueueMachine:
         offsets = [offset for _, some in state.find_expired(now, count) for offset in some]
         error = "not acknowledged in time"
         return settling.fail(state, settings, now, offsets, "timed_out", error=error)[0]
-
-    def watch(self, state: PartitionState) -> bool:
-        """Have the next deadline regard the state; whether that is a new one.
-
-        Also for who looked for ready messages.
-        """
-        alarm = state.next_alarm()
-        if alarm is None or (state.alarm is not None and alarm >= state.alarm):
-            return False
-        state.alarm = alarm
-        self._serial += 1
-        heapq.heappush(self._alarms, (alarm, self._serial, state))
-        return True
-
-    # --- applying ---------------------------------------------------------------------------------
-
-    def apply(self, record: QueueRecord) -> None:
-        if self._snapshot is not None:
-            self._snapshot.before(record)
-        match record:
-            case (
-                Leased()
-                | Finished()
-                | Returned()
-                | Extended()
-                | MarkedDead()
-                | DeadLettered()
-                | AckFloorMoved()
-            ):
-                self._apply_to_state(record)
-            case Reserved() | ReservationsEnded():
-                self._apply_reservation(record)
-            case Opened(where=where, topic_id=topic_id, floor=floor, adopted_at=adopted_at):
-                group = self.table.group_of(where.group_id)
-                state = PartitionState(where, topic_id, floor, group.book)
-                state.adopted_at = adopted_at
-                state.fence = self.next_lease_id  # earlier deliveries are not its own
-                self._put(state)
-            case PartitionSnapshot(where=where):
-                self._put(snapshot.restore(record, self.table.group_of(where.group_id).book))
-            case MessagesSnapshot(where=where):
-                state = self.states[where.group_id]
-                snapshot.restore_messages(state, record)
-                self.table.note_restored(state)
-                self.watch(state)
-            case PartitionsForgotten(group_id=group_id):
-                self._drop(group_id)
-            case Resumed(at=at):
-                for state in self.states.values():
-                    state.resume(at)
-                    self.watch(state)
-            case LogShortened():
-                self._shorten(record)
-            case Numbered(next_lease_id=next_lease_id):
-                self.next_lease_id = next_lease_id
-            case DeadLettersPlanned(sequence=sequence):
-                self.dead_letter_plan = record
-                self.dead_letter_sequence = sequence
-            case TransactionCoordinatorSeen(epoch=epoch):
-                self._coordinator_epoch = epoch
-            case RedriveStarted(moves=moves):
-                self.dead_letters.moves.extend(moves)
-            case DeadLettersRemoved(ranges=ranges, floor=floor, kept=kept):
-                self.dead_letters.remove(ranges, floor, kept)
-            case DeadLetterSnapshot(taken=taken, floor=floor, end=end, moves=moves):
-                self.dead_letters.remove(taken, floor)
-                self.dead_letters.moves.extend(moves)
-                self.dead_letters_end = end
-
-    def _apply_to_state(
-        self,
-        record: Leased | Finished | Returned | Extended | MarkedDead | DeadLettered | AckFloorMoved,
-    ) -> None:
-        group_id = record.where.group_id
-        state = self.states[group_id]
-        totals = self.table.groups[group_id].totals_in(self.topic)
-        match record:
-            case Leased():
-                state.lease(record)
-                self.next_lease_id = max(self.next_lease_id, record.lease_id + 1)
-                fresh = sum(last - first + 1 for first, last, _ in record.fresh)
-                totals.delivered += fresh + len(record.again)
-                totals.retried += sum(state.attempt(offset) > 1 for offset in record.again)
-            case Finished(ranges=ranges, cursors=cursors):
-                state.finish(ranges)
-                if cursors:
-                    state.advance_to(cursors)
-                count_finished(totals, record)
-            case Returned():
-                state.give_back(record)
-                count_returned(totals, record)
-            case Extended():
-                state.extend(record)
-                totals.extended += len(record.offsets)
-            case MarkedDead():
-                state.mark_dead(record)
-                self.table.note_dead(state)
-                count_dead(totals, record)
-            case DeadLettered(ranges=ranges, dead_letters_end=end):
-                dead = [each for each in each_offset(ranges) if state.messages.get(each) == DEAD]
-                state.finish(ranges_of(dead))
-                self.dead_letters_end = end or self.dead_letters_end
-                self._note_written(record)
-                self.table.note_dead(state)
-            case AckFloorMoved(floor=floor, fence=fence, adopted_at=adopted_at):
-                state.move_ack_floor(floor, fence)
-                if adopted_at != NO_TIMESTAMP:
-                    state.adopted_at = adopted_at
-                self.table.note_dead(state)
-        self.watch(state)
-
-    def _note_written(self, record: DeadLettered) -> None:
-        plan = self.dead_letter_plan
-        if plan is not None and (plan.where, plan.ranges) == (record.where, record.ranges):
-            self.dead_letter_sequence += sum(last - first + 1 for first, last in plan.ranges)
-            self.dead_letter_plan = msgspec.structs.replace(plan, ranges=())
-
-    def _apply_reservation(self, record: Reserved | ReservationsEnded) -> None:
-        where, transactional_id = record.where, record.transactional_id
-        state = self.states[where.group_id]
-        match record:
-            case Reserved():
-                state.reserve_for_transaction(record)
-                self.table.note_reserved(transactional_id, state)
-            case ReservationsEnded(commits=True):
-                done = Finished(where, state.reserved_ranges(transactional_id))
-                state.finish(done.ranges)
-                count_finished(self.table.groups[where.group_id].totals_in(self.topic), done)
-                self.table.note_reservation_ended(transactional_id, state)
-            case ReservationsEnded(at=at):
-                state.cancel_reservation(transactional_id, at)
-                self.table.note_reservation_ended(transactional_id, state)
-        self.watch(state)
-
-    def _shorten(self, record: LogShortened) -> None:
-        for state in self.states.values():
-            if state.topic_id == record.topic_id and state.reaches(record.end):
-                state.shorten(record.end, record.fence)
-                self.table.note_dead(state)
-                self.watch(state)
-        self.dead_letters.shorten(record.end)
-
-    def _put(self, state: PartitionState) -> None:
-        self._drop(state.where.group_id)
-        self.states[state.where.group_id] = state
-        self.table.put(state)
-        self.watch(state)
-
-    def _drop(self, group_id: GroupId) -> None:
-        state = self.states.pop(group_id, None)
-        if state is not None:
-            self.table.drop(state)
-
-    # --- keeping ----------------------------------------------------------------------------------
-
-    def snapshot(self) -> Generator[QueueRecord, None, None]:
-        dead_letters = self.dead_letters
-        taken = QueueSnapshot(
-            self.states,
-            (
-                *self._outside_facts(),
-                Numbered(self.next_lease_id),
-                DeadLetterSnapshot(
-                    self.topic,
-                    self.partition,
-                    dead_letters.floor,
-                    dead_letters.taken.ranges,
-                    self.dead_letters_end,
-                    tuple(dead_letters.moves),
-                ),
-            ),
-        )
-        self._snapshot = taken
-        return self._read(taken)
-
-    def _outside_facts(self) -> Iterator[QueueRecord]:
-        """Of the coordinator of transactions, and the producer of dead letters."""
-        if self._coordinator_epoch:
-            yield TransactionCoordinatorSeen(self._coordinator_epoch)
-        if self.dead_letter_plan is not None:
-            sequence = self.dead_letter_sequence
-            yield msgspec.structs.replace(self.dead_letter_plan, sequence=sequence)
-
-    def _read(self, taken: QueueSnapshot) -> Generator[QueueRecord, None, None]:
-        try:
-            yield from taken.records()
-        finally:
-            if taken is self._snapshot:
-                self._snapshot = None
-                for state in self.states.values():
-                    state.copy = None
-
-    def encode(self, record: QueueRecord) -> bytes:
-        return encode(record)
-
-    def decode(self, data: bytes) -> QueueRecord:
-        return decode(data)
-
-
-UNKNOWN: Final = ReceiptUnknown("no such delivery was ever made")
 
 
 def _deliveries_max(group: QueueGroup, given: int | None) -> int:

@@ -55,6 +55,7 @@ Outcomes = list[Verdict | GoQueueError]  # one for each receipt, in the request'
 ACKED: Final = Verdict("acked")
 REJECTED: Final = Verdict("rejected")
 DEAD: Final = Verdict("dead")
+NEVER_DELIVERED: Final = ReceiptUnknown("no such delivery was ever made")
 
 
 # --- whose receipts are good --------------------------------------------------------------------

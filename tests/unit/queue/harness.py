@@ -13,12 +13,11 @@ from goqueue.queue import GroupTable, QueueMachine, QueueSettings, Where
 from goqueue.queue.delivery import Selection
 from goqueue.queue.delivery_batch import singles
 from goqueue.queue.lanes import LANES, NORMAL
-from goqueue.queue.machine import UNKNOWN
 from goqueue.queue.owners import read_owner
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.receipts import Claim, Claims, read_receipts, receipt
 from goqueue.queue.records import QueueRecord
-from goqueue.queue.settling import Outcomes
+from goqueue.queue.settling import NEVER_DELIVERED, Outcomes
 
 GROUP = GroupId("workers")
 TOPIC = TopicName("jobs")
@@ -151,7 +150,7 @@ class Bench:
     ) -> Any:
         claims, malformed = read_receipts(receipts)
         assert not malformed
-        outcomes: Outcomes = [UNKNOWN] * len(receipts)
+        outcomes: Outcomes = [NEVER_DELIVERED] * len(receipts)
         self.submit(lambda machine: decide(machine, claims, outcomes))
         return outcomes
 

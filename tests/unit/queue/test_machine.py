@@ -12,13 +12,12 @@ from goqueue.queue import (
     ReceiptExpired,
     ReceiptInTransaction,
     ReceiptUnknown,
-    Where,
     settling,
 )
-from goqueue.queue.machine import LEASES_A_MS, LEASES_SKIPPED, UNKNOWN
+from goqueue.queue.machine import LEASES_A_MS, LEASES_SKIPPED
 from goqueue.queue.receipts import read_receipts
 from goqueue.queue.records import DeadLettersRemoved, Move, Numbered, Opened
-from goqueue.queue.settling import ACKED, Verdict
+from goqueue.queue.settling import ACKED, NEVER_DELIVERED, Verdict
 from tests.unit.queue.harness import (
     GROUP,
     TOPIC,
@@ -27,8 +26,6 @@ from tests.unit.queue.harness import (
     Bench,
     bench_of,
     new_machine,
-    offset_of,
-    picture,
 )
 
 LATER = 100_000
@@ -41,7 +38,7 @@ def bench() -> Bench:
     return bench
 
 
-def test_pinned_messages_do_not_run_out_and_are_acked_by_the_commit(bench):
+def test_reserved_messages_do_not_time_out_and_are_acked_by_the_commit(bench):
     receipts = bench.lease("ann", 10)
     assert bench.reserve_for_transaction(receipts, "1:0:tx") == [ACKED] * 10
     bench.pass_time(LATER)
@@ -67,7 +64,7 @@ def test_after_an_abort_the_receipts_are_good_for_their_whole_time_again(bench):
     assert bench.state.timeouts(1) == 1, "as if there had been no transaction"
 
 
-def test_other_messages_of_the_same_hand_out_run_out(bench):
+def test_other_messages_of_the_same_delivery_time_out(bench):
     receipts = bench.lease("ann", 10)
     bench.reserve_for_transaction([receipts[3], receipts[7]], "1:0:tx")
     bench.pass_time(1000)
@@ -105,45 +102,12 @@ def test_one_bad_receipt_and_none_is_taken(bench):
     assert bench.ack(good) == [ACKED, ACKED]
 
 
-def test_a_pin_of_an_old_delivery_is_refused(bench):
+def test_reserving_an_old_delivery_is_refused(bench):
     (old,) = bench.lease("ann", 1)
     bench.nack([old], 0)
     (new,) = bench.lease("bob", 1)
     assert isinstance(bench.reserve_for_transaction([old], "1:0:tx")[0], ReceiptExpired)
     assert bench.reserve_for_transaction([new], "1:0:tx") == [ACKED]
-
-
-def test_pins_survive_a_restart_and_a_snapshot(bench):
-    receipts = bench.lease("ann", 12)
-    bench.reserve_for_transaction(receipts[:9], "1:0:tx")
-    bench.reserve_for_transaction(receipts[10:11], "2:0:ty")
-    for machine in (bench.replay(), bench.replay_snapshot()):
-        assert picture(machine) == picture(bench.machine)
-        assert machine.table.reservations.keys() == {"1:0:tx", "2:0:ty"}
-    bench.machine = bench.replay_snapshot()
-    bench.submit(lambda machine: machine.resume(bench.now, skips_leases=False))
-    bench.pass_time(LATER)
-    assert sum(bench.state.in_flight) == 10
-    bench.end_reservations("1:0:tx", commits=True)
-    assert bench.state.ack_floor == 9
-
-
-def test_a_topic_or_group_that_goes_takes_its_pins_along(bench):
-    bench.reserve_for_transaction(bench.lease("ann", 3), "1:0:tx")
-    bench.machine.close()
-    assert bench.machine.table.reservations == {}
-    bench.end_reservations("1:0:tx", commits=True)
-
-
-def test_a_floor_that_is_moved_by_decree_moves_over_pins(bench):
-    bench.reserve_for_transaction(bench.lease("ann", 3), "1:0:tx")
-    bench.submit(lambda machine: machine.move_ack_floor(GROUP, 2))
-    assert bench.state.reserved_ranges("1:0:tx") == ((2, 2),)
-    bench.submit(lambda machine: machine.move_ack_floor(GROUP, 0))
-    assert bench.state.reserved == {}
-    bench.end_reservations("1:0:tx", commits=True)
-    assert bench.state.ack_floor == 0
-    assert bench.machine.table.reservations == {}
 
 
 def test_a_marker_that_is_repeated_leaves_the_next_transaction_alone(bench):
@@ -180,7 +144,7 @@ def test_what_a_former_version_reserved_goes_to_the_producer(bench):
     assert bench.state.ack_floor == 3
 
 
-def test_a_range_that_was_handed_out_more_than_once_says_so_of_each():
+def test_a_range_that_was_delivered_more_than_once_says_so_of_each():
     queue = bench_of(20)
     receipts = queue.lease("ann", 20)
     queue.nack([receipts[9]], delay_ms=0)
@@ -190,7 +154,7 @@ def test_a_range_that_was_handed_out_more_than_once_says_so_of_each():
     assert found == [(0, 8, 1, 0), (9, 9, 2, 9), (10, 19, 1, 10)]
 
 
-def test_very_many_leases_that_run_out_together_are_dealt_with_in_portions():
+def test_very_many_leases_that_expire_together_are_dealt_with_in_portions():
     queue = bench_of(12_000, visibility_ms=1_000, backoff_base_ms=0)
     for number in range(12):
         queue.lease(f"c{number}", 1_000)
@@ -202,19 +166,6 @@ def test_very_many_leases_that_run_out_together_are_dealt_with_in_portions():
         sizes.append(len(queue.log) - before)
     assert len(queue.lease("bob", 20_000)) == 12_000
     assert len(sizes) >= 3
-
-
-def test_after_a_restart_every_consumer_has_its_whole_time_again():
-    queue = bench_of(2, visibility_ms=10_000)
-    receipts = queue.lease("ann", 2)
-    queue.machine = queue.replay()
-    queue.now = Timestamp(queue.now + 60_000)  # the broker was down for a minute
-    queue.submit(lambda machine: machine.resume(queue.now, skips_leases=False))
-    queue.pass_time(9_000)
-    assert queue.ack(receipts[:1]) == [ACKED]
-    queue.pass_time(2_000)
-    assert queue.state.timeouts(offset_of(receipts[1])) == 1
-    assert picture(queue.replay()) == picture(queue.machine)
 
 
 # --- groups in the partition ----------------------------------------------------------------------
@@ -231,16 +182,6 @@ def test_a_group_opens_a_partition_once_and_again_when_the_topic_is_another():
     (again,) = machine.open(now, GROUP, TopicId(UUID(int=9)), Offset(0)).records
     assert isinstance(again, Opened)
     assert machine.states[GROUP].fence == machine.next_lease_id
-
-
-def test_the_time_of_a_commit_by_others_is_remembered(bench):
-    later = Timestamp(bench.now + 5)
-    bench.submit(lambda machine: machine.move_ack_floor(GROUP, Offset(2), later))
-    assert (bench.state.ack_floor, bench.state.adopted_at) == (2, later)
-    bench.submit(lambda machine: machine.move_ack_floor(GROUP, Offset(3)))
-    assert (bench.state.ack_floor, bench.state.adopted_at) == (3, later), "it names no commit"
-    opened = bench.machine.open(bench.now, GroupId("others"), TOPIC_ID, Offset(0), later).records
-    assert opened == (Opened(Where(GroupId("others"), TOPIC, 0), TOPIC_ID, Offset(0), later),)
 
 
 def test_a_ledger_that_opens_at_the_beginning_of_time_has_a_lease_to_give():
@@ -292,17 +233,17 @@ def test_the_limit_of_deliveries_is_the_callers_or_the_groups():
     assert died == settling.DEAD
     for text, most in ((none, 0), (given, 2)):
         claims, _ = read_receipts([text])
-        outcomes: settling.Outcomes = [UNKNOWN]
+        outcomes: settling.Outcomes = [NEVER_DELIVERED]
         queue.machine.release(queue.now, claims, outcomes, deliveries_max=most)
         assert outcomes == [Verdict("released", visible_at=queue.now)]
 
 
 def test_receipts_of_a_group_that_never_opened_are_not_reserved(bench):
     claims, _ = read_receipts([bench.lease("ann", 1)[0].replace(GROUP, "nobody")])
-    outcomes: settling.Outcomes = [UNKNOWN]
+    outcomes: settling.Outcomes = [NEVER_DELIVERED]
     assert bench.machine.reserve_for_transaction(claims, outcomes, "1:0:tx").records == []
     assert bench.machine.ack(claims, outcomes).records == []
-    assert outcomes == [UNKNOWN]
+    assert outcomes == [NEVER_DELIVERED]
 
 
 # --- dead letters ---------------------------------------------------------------------------------
@@ -323,7 +264,7 @@ def test_letters_that_are_gone_or_on_their_way_are_not_moved_again():
 # --- deadlines ------------------------------------------------------------------------------------
 
 
-def test_a_deadline_wakes_the_groups_that_have_something_to_hand_out(bench):
+def test_a_deadline_wakes_the_groups_that_have_something_to_deliver(bench):
     other = GroupId("others")
     bench.submit(lambda machine: machine.open(bench.now, other, TOPIC_ID, Offset(0)))
     assert bench.machine.next_deadline() is None

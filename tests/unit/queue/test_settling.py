@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.queue import QueueError, QueueSettings, ReceiptExpired, ReceiptUnknown, settling
 from goqueue.queue.dead_letter import ERROR_LENGTH_MAX
-from goqueue.queue.machine import UNKNOWN
 from goqueue.queue.records import Returned
-from goqueue.queue.settling import ACKED, Verdict, jitter_position
+from goqueue.queue.settling import ACKED, NEVER_DELIVERED, Verdict, jitter_position
 from tests.unit.queue.harness import (
     GROUP,
     WHERE,
@@ -186,7 +185,7 @@ def test_the_words_of_a_failure_are_bounded():
     (receipt,) = queue.lease("ann", 1)
     claims = {(WHERE, queue.machine.next_lease_id - 1): [claim_of(receipt)]}
     decision = queue.machine.nack(
-        queue.now, claims, [UNKNOWN], delay_ms=None, reason="x" * (ERROR_LENGTH_MAX + 1)
+        queue.now, claims, [NEVER_DELIVERED], delay_ms=None, reason="x" * (ERROR_LENGTH_MAX + 1)
     )
     (returned,) = decision.records
     assert isinstance(returned, Returned)

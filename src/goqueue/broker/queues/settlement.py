@@ -24,7 +24,15 @@ from goqueue.broker.queues.ledgers import Ledger, Waiting, wait_durable
 from goqueue.broker.queues.state import QueueState
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
-from goqueue.queue import UNKNOWN, Outcomes, ReceiptExpired, Settled, SettleOutcome, Verdict, Where
+from goqueue.queue import (
+    NEVER_DELIVERED,
+    Outcomes,
+    ReceiptExpired,
+    Settled,
+    SettleOutcome,
+    Verdict,
+    Where,
+)
 from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.runtime import Clock
 
@@ -172,7 +180,7 @@ class Settlement:
         self, claims: Claims, count: int, transactional_id: str
     ) -> tuple[Outcomes, list[Waiting]]:
         """Let messages in flight be acked by the end of a transaction; all of them or none."""
-        outcomes: Outcomes = [UNKNOWN] * count
+        outcomes: Outcomes = [NEVER_DELIVERED] * count
         decided = [
             (ledger, ledger.ahead.reserve_for_transaction(mine, outcomes, transactional_id))
             for ledger, mine in self._by_ledger(claims, outcomes).items()
@@ -201,7 +209,7 @@ class Settlement:
         Raises that when it is the only one.
         """
         now = self._clock.steady()
-        outcomes: Outcomes = [UNKNOWN] * count
+        outcomes: Outcomes = [NEVER_DELIVERED] * count
         waiting: list[Waiting] = []
         by_ledger = self._by_ledger(claims, outcomes)
         for ledger, mine in by_ledger.items():
