@@ -18,6 +18,7 @@ from goqueue.queue import Delivered, QueueSettings
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
+from tests import queue_verbs
 
 HOST = "a"
 JOBS, RESULTS, GROUP = "jobs", "results", "workers"
@@ -88,8 +89,8 @@ class Work:
             try:
                 if who is None or self.random.random() < 0.1:  # it died, and is started again
                     who = await broker.transactions.init(name, timeout_ms=TIMEOUT_MS)
-                jobs = await broker.queues.receive(
-                    [JOBS], GROUP, name, max_messages=4, wait_ms=8000
+                jobs = await queue_verbs.receive(
+                    broker.queues, [JOBS], GROUP, name, max_messages=4, wait_ms=8000
                 )
                 idle = 0 if jobs else idle + 1
                 if jobs:

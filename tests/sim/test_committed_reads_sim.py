@@ -25,6 +25,7 @@ from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import ProducerFenced, TransactionError
+from tests import queue_verbs
 
 LIVES = 12
 STEPS = 25
@@ -76,8 +77,8 @@ async def work(broker: Broker, number: int) -> None:
     """Publish a message and work it off: the ack floor rises."""
     await broker.ensure_topic("jobs")
     await Messages(broker).publish("jobs", [OutgoingMessage(b"job", partition=0)])
-    taken = await broker.queues.receive(["jobs"], "workers", "worker")
-    await broker.queues.ack([each.receipt for each in taken])
+    taken = await queue_verbs.receive(broker.queues, ["jobs"], "workers", "worker")
+    await queue_verbs.ack(broker.queues, [each.receipt for each in taken])
 
 
 WRITERS = (work, commit, grow, create, configure_topic, configure_group, init_producer, begin)

@@ -13,6 +13,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 
 TOPIC, GROUP = "jobs", "workers"
 COUNT = 6
@@ -38,8 +39,10 @@ class Worker:
             self.is_over = True
 
     async def _reject(self, broker: Broker) -> None:
-        held = await broker.queues.receive([TOPIC], GROUP, "ann", max_messages=100)
-        outcomes = await broker.queues.reject([each.receipt for each in held], reason="bad")
+        held = await queue_verbs.receive(broker.queues, [TOPIC], GROUP, "ann", max_messages=100)
+        outcomes = await queue_verbs.reject(
+            broker.queues, [each.receipt for each in held], reason="bad"
+        )
         assert not [each for each in outcomes if isinstance(each, GoQueueError)]
 
 

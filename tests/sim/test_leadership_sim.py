@@ -22,6 +22,7 @@ from goqueue.queue import Delivered, Settled
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
 from goqueue.txn import ProducerIdentity
+from tests import queue_verbs
 
 HERE, ELSEWHERE = NodeId(1), NodeId(2)
 PARTITIONS = 2
@@ -75,9 +76,10 @@ class Story:
                 await self.sleep(0.01)
 
     async def receive(self, name: str, settle: Settle) -> bool:
-        receive = self.broker.queues.receive
         try:
-            held = await receive(["jobs"], "workers", name, max_messages=5, wait_ms=1_000)
+            held = await queue_verbs.receive(
+                self.broker.queues, ["jobs"], "workers", name, max_messages=5, wait_ms=1_000
+            )
         except GoQueueError:
             await self.sleep(0.01)
             return False
@@ -90,7 +92,7 @@ class Story:
 
     async def ack(self, held: list[Delivered]) -> None:
         try:
-            outcomes = await self.broker.queues.ack([each.receipt for each in held])
+            outcomes = await queue_verbs.ack(self.broker.queues, [each.receipt for each in held])
         except LeadershipLost:
             self.unsure |= values(held)
             return

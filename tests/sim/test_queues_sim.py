@@ -26,6 +26,7 @@ from goqueue.queue.dead_letter import read_failure_history
 from goqueue.runtime import Environment
 from goqueue.testing.sim import SimClock
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 
 TOPIC, GROUP = "jobs", "workers"
 DAY_MS = 24 * 3_600_000
@@ -88,7 +89,9 @@ class Workers:
     async def _work(self, broker: Broker) -> None:
         queues, story = broker.queues, self._story
         self._perhaps_set_clock(broker)
-        delivered = await queues.receive([TOPIC], GROUP, "ann", max_messages=5, wait_ms=50)
+        delivered = await queue_verbs.receive(
+            queues, [TOPIC], GROUP, "ann", max_messages=5, wait_ms=50
+        )
         story.note(delivered)
         if self._chance.random() < 0.3:
             await broker.environment.clock.sleep(3.5)  # some run out of time
@@ -98,15 +101,17 @@ class Workers:
             match self._chance.randrange(5):
                 case 0 | 1:
                     story.asked.add(value)
-                    (outcome,) = await queues.ack([each.receipt])
+                    (outcome,) = await queue_verbs.ack(queues, [each.receipt])
                     if isinstance(outcome, Settled):
                         story.acked.add(value)
                 case 2:
-                    (outcome,) = await queues.reject([each.receipt], reason="bad")
+                    (outcome,) = await queue_verbs.reject(queues, [each.receipt], reason="bad")
                     if isinstance(outcome, Settled):
                         story.rejected.add(value)
                 case 3:
-                    await queues.nack([each.receipt], delay_ms=self._chance.choice([None, 0]))
+                    await queue_verbs.nack(
+                        queues, [each.receipt], delay_ms=self._chance.choice([None, 0])
+                    )
                 case _:
                     await queues.release([each.receipt])
 
@@ -136,13 +141,15 @@ class Audit:
         queues, seen = broker.queues, Counter[bytes]()
         await queues.configure(GROUP, SETTINGS)
         while True:
-            some = await queues.receive([TOPIC], GROUP, "auditor", max_messages=100, wait_ms=8_000)
+            some = await queue_verbs.receive(
+                queues, [TOPIC], GROUP, "auditor", max_messages=100, wait_ms=8_000
+            )
             if not some:
                 break
             self._story.note(some)
             seen.update(each.record.value or b"" for each in some)
             self._story.asked.update(each.record.value or b"" for each in some)
-            await queues.ack([each.receipt for each in some])
+            await queue_verbs.ack(queues, [each.receipt for each in some])
             self._story.acked.update(each.record.value or b"" for each in some)
         assert not queues.table.has_dead, "everybody who died is buried"
         assert queues.in_flight(GROUP) == []
@@ -243,9 +250,13 @@ def _receipt_after_a_power_cut(seed: int) -> bool:
                 await broker.create_topic(TOPIC, partitions=1)
                 await broker.queues.configure(GROUP, ASYNC)
                 await Messages(broker).publish(TOPIC, [OutgoingMessage(b"x")])
-            (held[name],) = await broker.queues.receive([TOPIC], GROUP, name, wait_ms=30_000)
+            (held[name],) = await queue_verbs.receive(
+                broker.queues, [TOPIC], GROUP, name, wait_ms=30_000
+            )
             if name == "bob":
-                late, own = await broker.queues.ack([held["ann"].receipt, held["bob"].receipt])
+                late, own = await queue_verbs.ack(
+                    broker.queues, [held["ann"].receipt, held["bob"].receipt]
+                )
                 assert not isinstance(late, Settled)
                 assert isinstance(own, Settled)
             held[f"{name} is done"] = held[name]

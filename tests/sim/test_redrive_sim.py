@@ -17,6 +17,7 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.model.config import Config
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 
 TOPIC, TARGET, GROUP = "jobs", "again", "workers"
 COUNT = 12
@@ -38,8 +39,8 @@ async def prepared(broker: Broker) -> None:
             await broker.create_topic(name, partitions=2)
     messages = [OutgoingMessage(b"%d" % number, key=b"%d" % number) for number in range(COUNT)]
     await Messages(broker).publish(TOPIC, messages)
-    while held := await broker.queues.receive([TOPIC], GROUP, "ann", max_messages=100):
-        await broker.queues.reject([each.receipt for each in held], reason="bad")
+    while held := await queue_verbs.receive(broker.queues, [TOPIC], GROUP, "ann", max_messages=100):
+        await queue_verbs.reject(broker.queues, [each.receipt for each in held], reason="bad")
     while await broker.queues.dead_letters.count(TOPIC) < COUNT:
         await broker.environment.clock.sleep(0.1)
 

@@ -53,12 +53,6 @@ def read_assignment(data: bytes) -> Partitions:
     return reader.partitions()
 
 
-def write_subscription(topics: Sequence[str], owned: Mapping[str, Sequence[int]]) -> bytes:
-    """As version 1; for tests and for members that the broker speaks for."""
-    names = b"".join(map(_string, sorted(topics)))
-    return struct.pack(">hi", 1, len(topics)) + names + b"\xff" * 4 + _partitions(owned)
-
-
 def write_assignment(assigned: Mapping[str, Sequence[int]], version: int = 0) -> bytes:
     return struct.pack(">h", version) + _partitions(assigned) + b"\xff" * 4
 

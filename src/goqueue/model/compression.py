@@ -62,11 +62,6 @@ _INT32 = Struct(">i")
 _DecompressInto = Callable[[Buffer, bytearray], int]
 
 
-def codec_name(codec: int) -> str:
-    """Raises `UnsupportedBatch` for an id that Kafka has not given out."""
-    return CODEC_NAMES[_codec(codec)]
-
-
 def codec_id(name: str) -> Codec:
     """Raises `InvalidSetting` for an unknown name."""
     if name in CODEC_NAMES:

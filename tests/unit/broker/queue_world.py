@@ -12,6 +12,7 @@ from goqueue.model.ids import GroupId
 from goqueue.queue import Delivered, Peeked, QueueSettings
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 
 Scenario = Callable[["Bench"], Awaitable[None]]
 
@@ -32,13 +33,13 @@ class Bench:
     async def receive(
         self, topic: str = "jobs", group: str = "workers", consumer: str = "ann", **options: Any
     ) -> list[Delivered]:
-        return await self.queues.receive([topic], group, consumer, **options)
+        return await queue_verbs.receive(self.queues, [topic], group, consumer, **options)
 
     async def peek(self, count: int, group: str = "workers") -> list[Peeked]:
         return await self.queues.receiver.peek(GroupId(group), "jobs", count)
 
     async def ack(self, delivered: Sequence[Delivered]) -> None:
-        outcomes = await self.queues.ack([each.receipt for each in delivered])
+        outcomes = await queue_verbs.ack(self.queues, [each.receipt for each in delivered])
         assert not [each for each in outcomes if isinstance(each, Exception)]
 
     async def sleep(self, seconds: float) -> None:

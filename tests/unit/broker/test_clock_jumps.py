@@ -13,6 +13,7 @@ from goqueue.runtime import Environment
 from goqueue.testing.sim import SimClock
 from goqueue.testing.sim.world import World
 from goqueue.txn import State
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, play, running, values
 
 HOUR_MS = 3_600_000
@@ -60,7 +61,7 @@ def test_a_retry_comes_after_its_delay(by: int):
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", b"bad")
         (one,) = await bench.receive()
-        await bench.queues.nack([one.receipt], delay_ms=1_000)
+        await queue_verbs.nack(bench.queues, [one.receipt], delay_ms=1_000)
         set_clock(bench, by)
         assert await bench.receive(wait_ms=900) == []
         assert values(await bench.receive(wait_ms=200)) == [b"bad"]
@@ -118,7 +119,7 @@ def test_after_a_restart_leases_and_retries_last_no_longer_than_their_time(by: i
         await bench.queues.configure("workers", SETTINGS)
         await bench.publish("jobs", b"held", b"waits")
         held, waits = await bench.receive(max_messages=2)
-        await bench.queues.nack([waits.receipt], delay_ms=1_500)
+        await queue_verbs.nack(bench.queues, [waits.receipt], delay_ms=1_500)
         assert held.record.value == b"held"
 
     async def after(bench: Bench) -> None:

@@ -4,7 +4,8 @@ After every decision it checks what must always hold: a replay of the log, and a
 a snapshot, are equal to the live one.
 """
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -31,7 +32,7 @@ from goqueue.groups import (
     Topics,
 )
 from goqueue.groups.consumer import ConsumerGroup
-from goqueue.groups.embedded import write_assignment, write_subscription
+from goqueue.groups.embedded import write_assignment
 from goqueue.groups.errors import GroupError, MemberIdRequired
 from goqueue.model.errors import DiskFull
 from goqueue.model.ids import (
@@ -374,3 +375,18 @@ def share_heartbeat(
 def share_members(host: Host) -> list[str]:
     group = host.machine.share_groups().get(GROUP)
     return [] if group is None else list(group.members)
+
+
+def write_subscription(topics: Sequence[str], owned: Mapping[str, Sequence[int]]) -> bytes:
+    """What a classic consumer puts into JoinGroup, version 1: topics, no user data, partitions."""
+    names = b"".join(map(_write_string, sorted(topics)))
+    parts = [
+        _write_string(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *sorted(numbers))
+        for topic, numbers in sorted(owned.items())
+    ]
+    head, no_user_data = struct.pack(">hi", 1, len(topics)), struct.pack(">i", -1)
+    return head + names + no_user_data + struct.pack(">i", len(parts)) + b"".join(parts)
+
+
+def _write_string(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()

@@ -10,9 +10,9 @@ from goqueue.groups.embedded import (
     read_assignment,
     read_subscription,
     write_assignment,
-    write_subscription,
 )
 from goqueue.groups.errors import InconsistentGroupProtocol
+from tests.unit.groups.harness import write_subscription
 
 NAMES = st.text(min_size=1, max_size=8).filter(lambda text: text.isprintable())
 PARTITIONS = st.dictionaries(NAMES, st.sets(st.integers(0, 99), max_size=4), max_size=4)

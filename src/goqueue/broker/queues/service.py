@@ -23,7 +23,7 @@ from goqueue.broker.dlq.redrive_jobs import Redrives
 from goqueue.broker.dlq.writer import DeadLetterWriter, UnwrittenDeadLetters
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues import stats
-from goqueue.broker.queues.acknowledgement import Ack, Extend, Nack, Reject, Release
+from goqueue.broker.queues.acknowledgement import Extend, Release
 from goqueue.broker.queues.dispatchers import Dispatchers
 from goqueue.broker.queues.elsewhere import QueuesElsewhere, RemoveConsumer
 from goqueue.broker.queues.group_link import GroupLink
@@ -32,7 +32,6 @@ from goqueue.broker.queues.ledgers import Ledger, Ledgers, submit_all
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_elsewhere import ReceiverElsewhere, ReceiverHere
-from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.settle_elsewhere import SettlementElsewhere, SettlementHere
 from goqueue.broker.queues.settlement import Settlement
 from goqueue.broker.queues.state import QueueState
@@ -46,7 +45,6 @@ from goqueue.model.errors import GoQueueError, OffsetOutOfRange
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName
 from goqueue.model.names import check_length
 from goqueue.queue import (
-    Delivered,
     Due,
     GroupStats,
     GroupTable,
@@ -334,34 +332,8 @@ class Queues:
 
     # --- messages ---------------------------------------------------------------------------------
 
-    async def receive(
-        self, topics: Sequence[str], group: str, consumer: str, *, wait_ms: int = 0, **options: Any
-    ) -> list[Delivered]:
-        """As `Receiver.receive`, message by message."""
-        request = ReceiveRequest(topics, GroupId(group), consumer, **options)
-        deliveries = await self.receiver.receive(request, wait_ms)
-        return [message for delivery in deliveries for message in delivery.messages()]
-
-    async def ack(self, receipts: Sequence[str]) -> list[SettleOutcome]:
-        """The messages are done with.  A repeated ack succeeds again.
-
-        Outcomes are `Settled`, or `ReceiptMalformed` (400), `ReceiptUnknown` (404) or
-        `ReceiptExpired` (409); so are those of the next verbs.
-        """
-        return await self.settlement.settle(receipts, Ack())
-
-    async def nack(
-        self, receipts: Sequence[str], *, delay_ms: int | None = None, reason: str = ""
-    ) -> list[SettleOutcome]:
-        """The deliveries failed: redeliver after `delay_ms` or the backoff, or dead-letter."""
-        return await self.settlement.settle(receipts, Nack(delay_ms, reason))
-
-    async def reject(self, receipts: Sequence[str], *, reason: str) -> list[SettleOutcome]:
-        """The messages become dead letters at once."""
-        return await self.settlement.settle(receipts, Reject(reason))
-
     async def extend(self, receipts: Sequence[str], *, visibility_ms: int) -> list[SettleOutcome]:
-        """The consumer has `visibility_ms` from now on."""
+        """The consumer has `visibility_ms` from now on.  For outcomes see `Settlement.settle`."""
         return await self.settlement.settle(receipts, Extend(visibility_ms))
 
     async def release(self, receipts: Sequence[str], *, delay_ms: int = 0) -> list[SettleOutcome]:

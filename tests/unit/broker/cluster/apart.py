@@ -10,6 +10,7 @@ from goqueue.broker.messages.outgoing import OutgoingMessage, Published
 from goqueue.broker.messages.publish import Messages
 from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
+from tests import queue_verbs
 from tests.unit.broker.cluster.cluster_world import ClusterWorld
 
 HOSTS = ("a", "b", "c")
@@ -34,7 +35,9 @@ class Apart:
 
     def receive(self, host: str, group: str = "g", **options: int) -> list[tuple[str, str]]:
         """Values and receipts."""
-        found = self.world.run(self[host].queues.receive(["orders"], group, "c", **options))
+        found = self.world.run(
+            queue_verbs.receive(self[host].queues, ["orders"], group, "c", **options)
+        )
         return [((each.record.value or b"").decode(), each.receipt) for each in found]
 
 

@@ -4,12 +4,13 @@ import pytest
 
 from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import TopicNotFound
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, play
 
 
 async def reject_all(bench: Bench, reason: str = "bad") -> None:
     while some := await bench.receive(max_messages=1000):
-        await bench.queues.reject([each.receipt for each in some], reason=reason)
+        await queue_verbs.reject(bench.queues, [each.receipt for each in some], reason=reason)
     await bench.sleep(1)
 
 

@@ -15,6 +15,7 @@ from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
 from goqueue.queue import QueueSettings, Settled, Where
 from goqueue.queue.dead_letter import encode_batch, to_dead_letter
 from goqueue.queue.records import DeadMessage
+from tests import queue_verbs
 from tests.unit.broker.brokers import NOW
 from tests.unit.broker.dlq.test_browse import reject_all
 from tests.unit.broker.queue_world import Bench, numbered, play, values
@@ -32,7 +33,7 @@ def test_a_rejected_message_is_a_dead_letter_at_once_with_its_whole_story():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", ODD)
         (held,) = await bench.receive(consumer="ann")
-        await bench.queues.reject([held.receipt], reason="cannot parse")
+        await queue_verbs.reject(bench.queues, [held.receipt], reason="cannot parse")
         await bench.sleep(1)
         topic = bench.broker.topic("jobs.dlq")
         assert (topic.partitions, topic.settings.retention_ms) == (3, 336 * HOUR_MS)
@@ -95,10 +96,10 @@ def test_a_dead_letter_that_cannot_be_written_is_kept_told_and_written_when_it_c
         await bench.publish("jobs", *numbered(3))
         some = await bench.receive(max_messages=3)
         with structlog.testing.capture_logs() as logs:
-            (outcome,) = await bench.queues.reject([some[0].receipt], reason="bad")
+            (outcome,) = await queue_verbs.reject(bench.queues, [some[0].receipt], reason="bad")
             assert isinstance(outcome, Settled)
             await bench.sleep(60)
-            await bench.queues.reject([some[1].receipt], reason="bad")
+            await queue_verbs.reject(bench.queues, [some[1].receipt], reason="bad")
             await bench.sleep(60)
         told = [each for each in logs if each["event"] == "dead letters not written yet"]
         assert [each["problem"] for each in told] == ["no room for jobs.dlq"]

@@ -23,6 +23,7 @@ from goqueue.model.errors import CorruptData
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.runtime import real_environment
+from tests import queue_verbs
 from tests.unit.broker.brokers import publish, running, values_in
 
 LOGS = ("__metadata", "__groups", "__transactions", "__ledgers")
@@ -274,8 +275,10 @@ async def test_a_snapshot_in_a_log_counts_and_what_is_sound_of_a_damaged_one(
 async def test_a_damaged_ledger_is_mended_and_what_is_lost_is_named(data: Path):
     async with broker(data) as started:
         for _ in range(3):
-            (message,) = await started.queues.receive(["t0"], "late", "ann", max_messages=1)
-            await started.queues.ack([message.receipt])
+            (message,) = await queue_verbs.receive(
+                started.queues, ["t0"], "late", "ann", max_messages=1
+            )
+            await queue_verbs.ack(started.queues, [message.receipt])
     flip(data / "logs" / "t0" / "0" / "ledger" / "00000000000000000000.log", 0.9)
     found = examined(data)
     (problem,) = (each for each in found.findings if each.status == "problem")
@@ -288,7 +291,7 @@ async def test_a_damaged_ledger_is_mended_and_what_is_lost_is_named(data: Path):
         states = started.queues.groups[GroupId("late")].states
         floor = states[TopicPartition(TopicName("t0"), 0)].ack_floor
         assert 0 < floor < 3, "what was acked before the damage stays so"
-        assert await started.queues.receive(["t0"], "late", "bob", max_messages=1)
+        assert await queue_verbs.receive(started.queues, ["t0"], "late", "bob", max_messages=1)
 
 
 def test_damaged_messages_are_a_problem_that_repair_leaves_alone(data: Path):

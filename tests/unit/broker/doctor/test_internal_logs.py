@@ -20,6 +20,7 @@ from goqueue.cluster import Metadata
 from goqueue.model.ids import Timestamp, TopicId, TopicName
 from goqueue.runtime import Environment
 from goqueue.testing.sim import SimDisk, World
+from tests import queue_verbs
 from tests.unit.broker.brokers import CONFIG, publish, running
 
 ID = TopicId(UUID(int=1))
@@ -34,7 +35,7 @@ def stopped(topics: int = 3) -> SimDisk:
             for number in range(topics):
                 await broker.create_topic(f"t{number}", partitions=1)
             await publish(broker, "t0", "one")
-            await broker.queues.receive(["t0"], "workers", "me")
+            await queue_verbs.receive(broker.queues, ["t0"], "workers", "me")
 
     with World(0) as world:
         world.run(life(world.environment("a")))

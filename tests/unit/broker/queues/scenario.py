@@ -29,6 +29,7 @@ from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import QueueSettings, Settled, Where
 from goqueue.queue.replies import SettleOutcome
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 from tests.scenarios import milliseconds
 from tests.unit.broker.queue_world import Bench
 from tests.unit.broker.scenario import Answer, BrokerScenario
@@ -69,14 +70,20 @@ class ScenarioWorld(BrokerScenario):
         return lines or [f"{worker} received nothing"]
 
     async def ack(self, worker: str, *values: str) -> list[str]:
-        return self._outcomes(worker, values, await self.now.queues.ack(self._of(worker, values)))
+        return self._outcomes(
+            worker, values, await queue_verbs.ack(self.now.queues, self._of(worker, values))
+        )
 
     async def nack(self, worker: str, *values: str) -> list[str]:
-        found = await self.now.queues.nack(self._of(worker, values), reason="it failed")
+        found = await queue_verbs.nack(
+            self.now.queues, self._of(worker, values), reason="it failed"
+        )
         return self._outcomes(worker, values, found)
 
     async def reject(self, worker: str, *values: str) -> list[str]:
-        found = await self.now.queues.reject(self._of(worker, values), reason="it is wrong")
+        found = await queue_verbs.reject(
+            self.now.queues, self._of(worker, values), reason="it is wrong"
+        )
         return self._outcomes(worker, values, found)
 
     async def extend(self, worker: str, value: str, span: str) -> list[str]:

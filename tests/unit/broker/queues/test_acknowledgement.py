@@ -15,6 +15,7 @@ from goqueue.broker.queues.acknowledgement import (
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.limits import VISIBILITY_MS_MAX
 from goqueue.queue import QueueSettings, ReceiptMalformed, Settled
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play
 
 
@@ -56,7 +57,7 @@ def test_outcomes_come_in_the_order_of_the_request():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", *numbered(3))
         first, second, third = await bench.receive(max_messages=3)
-        outcomes = await bench.queues.ack([third.receipt, "no receipt", first.receipt])
+        outcomes = await queue_verbs.ack(bench.queues, [third.receipt, "no receipt", first.receipt])
         late, malformed, early = outcomes
         assert isinstance(late, Settled)
         assert isinstance(early, Settled)
@@ -73,8 +74,8 @@ def test_callers_hear_where_a_dead_message_went():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", *numbered(3))
         rejected, failed, back = await bench.receive(max_messages=3)
-        (dead,) = await bench.queues.reject([rejected.receipt], reason="broken")
-        (also_dead,) = await bench.queues.nack([failed.receipt])
+        (dead,) = await queue_verbs.reject(bench.queues, [rejected.receipt], reason="broken")
+        (also_dead,) = await queue_verbs.nack(bench.queues, [failed.receipt])
         (waits,) = await bench.queues.release([back.receipt])
         assert isinstance(dead, Settled)
         assert isinstance(also_dead, Settled)

@@ -12,6 +12,7 @@ from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import ShuttingDown
 from goqueue.queue import Delivered, QueueSettings
 from goqueue.queue.lanes import NAMES, WEIGHTS
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
 
 
@@ -57,7 +58,7 @@ def test_a_retry_keeps_its_priority():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", with_priority(b"urgent", "critical"), *numbered(100))
         (urgent,) = await bench.receive(max_messages=1)
-        await bench.queues.nack([urgent.receipt], delay_ms=0)
+        await queue_verbs.nack(bench.queues, [urgent.receipt], delay_ms=0)
         (again,) = await bench.receive(max_messages=1)
         assert (again.record.value, again.priority, again.attempt) == (b"urgent", "critical", 2)
 
@@ -141,7 +142,9 @@ def test_keys_keep_their_order_whatever_fails():
                 for each in some:
                     busy.discard(each.record.key or b"")
                     if chance.random() < 0.1:
-                        await bench.queues.nack([each.receipt], delay_ms=chance.choice([0, 20]))
+                        await queue_verbs.nack(
+                            bench.queues, [each.receipt], delay_ms=chance.choice([0, 20])
+                        )
                         continue
                     done[each.record.key or b""].append(int(each.record.value or b""))
                     left -= 1
@@ -165,12 +168,12 @@ def test_a_failing_key_blocks_only_itself():
             await bench.publish("jobs", *pair)
         some = await bench.receive(max_messages=100)
         assert values(some) == [b"stuck 0", *numbered(50)]
-        await bench.queues.nack([some[0].receipt])
+        await queue_verbs.nack(bench.queues, [some[0].receipt])
         await bench.ack(some[1:])
         assert await bench.receive(max_messages=100) == []
         (again,) = await bench.receive(wait_ms=5_000)
         assert (again.record.value, again.attempt) == (b"stuck 0", 2)
-        await bench.queues.reject([again.receipt], reason="no")
+        await queue_verbs.reject(bench.queues, [again.receipt], reason="no")
         for n in range(1, 50):
             (each,) = await bench.receive(max_messages=100)
             assert each.record.value == b"stuck %d" % n
@@ -210,7 +213,7 @@ def test_a_noisy_tenant_does_not_starve_the_quiet_ones():
         first = await bench.receive(max_messages=40)
         counts = Counts(values(first))
         assert counts == {b"noisy": 10, b"a": 10, b"b": 10, b"c": 10}
-        await bench.queues.nack([first[0].receipt], delay_ms=0)
+        await queue_verbs.nack(bench.queues, [first[0].receipt], delay_ms=0)
         await bench.ack(first[1:])
         seen = []
         while some := await bench.receive(max_messages=1):
@@ -258,7 +261,7 @@ def test_keys_keep_their_order_when_tenants_take_turns():
             key = each.record.key or b""
             assert int(each.record.value or b"") == done[key], "out of order"
             if chance.random() < 0.2:
-                await bench.queues.nack([each.receipt], delay_ms=0)
+                await queue_verbs.nack(bench.queues, [each.receipt], delay_ms=0)
             else:
                 await bench.ack([each])
                 done[key] += 1

@@ -5,6 +5,7 @@ import pytest
 from goqueue.groups import CommitRequest, HeartbeatRequest, OffsetToCommit
 from goqueue.groups.errors import GroupError
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
+from tests import queue_verbs
 from tests.unit.broker.cluster.apart import Apart, led_apart
 
 GROUP = GroupId("g")
@@ -20,7 +21,7 @@ def committed(apart: Apart) -> int | None:
 def ack_some(apart: Apart, count: int) -> None:
     found = apart.receive("b", max_messages=count)
     assert len(found) == count
-    apart.world.run(apart["b"].queues.ack([receipt for _, receipt in found]))
+    apart.world.run(queue_verbs.ack(apart["b"].queues, [receipt for _, receipt in found]))
 
 
 def test_ack_floors_are_committed_at_the_coordinator():

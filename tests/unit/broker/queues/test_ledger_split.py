@@ -23,6 +23,7 @@ from goqueue.queue.records import (
 from goqueue.queue.registry import RegistryRecord
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, running
 from tests.unit.queue.harness import ledger_picture
 
@@ -102,7 +103,7 @@ async def check(bench: Bench) -> None:
     assert machines[JOBS, 0].dead_letters_end == 4, "as was known of the dead letters' partition"
     assert machines[LETTERS, 1].dead_letters.floor == 4
     assert await bench.queues.dead_letters.count(JOBS) == 16
-    outcomes = await bench.queues.ack(["jobs:0:2:1:7.workers", "jobs:1:0:1:8.workers"])
+    outcomes = await queue_verbs.ack(bench.queues, ["jobs:0:2:1:7.workers", "jobs:1:0:1:8.workers"])
     assert [getattr(each, "action", each) for each in outcomes] == ["acked"] * 2, "as before"
     again = await bench.receive(JOBS, GROUP, max_messages=100)
     assert min(each.lease_id for each in again) >= 500, "no number is used twice"

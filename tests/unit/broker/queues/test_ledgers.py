@@ -20,6 +20,7 @@ from goqueue.model.ids import Epoch, GroupId, NodeId, Offset, TopicName
 from goqueue.queue import QueueSettings, ReceiptExpired, ReceiptUnknown, Settled, Where
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
 GROUP = GroupId("workers")
@@ -56,10 +57,10 @@ def test_deliveries_are_numbered_by_each_ledger():
         one, other = await bench.receive(max_messages=10)
         assert one.partition != other.partition
         assert len({one.receipt, other.receipt}) == 2
-        outcomes = await bench.queues.ack([one.receipt, other.receipt])
+        outcomes = await queue_verbs.ack(bench.queues, [one.receipt, other.receipt])
         assert [type(each) for each in outcomes] == [Settled, Settled]
         swapped = one.receipt.replace(f"jobs:{one.partition}:", "jobs:7:")
-        assert isinstance((await bench.queues.ack([swapped]))[0], ReceiptUnknown)
+        assert isinstance((await queue_verbs.ack(bench.queues, [swapped]))[0], ReceiptUnknown)
 
     play(scenario, partitions=2)
 
@@ -71,7 +72,7 @@ def test_a_ledger_that_cannot_be_written_refuses_its_receipts_and_no_others():
         assert len(some) == 6
         topic = bench.broker.topic("jobs")
         (await bench.broker.partitions.ledger(topic, 1)).log.fail("a broken disk")
-        outcomes = await bench.queues.ack([each.receipt for each in some])
+        outcomes = await queue_verbs.ack(bench.queues, [each.receipt for each in some])
         kinds = {(each.partition, type(out)) for each, out in zip(some, outcomes, strict=True)}
         assert kinds == {(0, Settled), (1, StorageFailed), (2, Settled)}
         refused = await bench.queues.settlement.refusals([each.receipt for each in some], Ack())
@@ -122,7 +123,7 @@ def test_a_topic_takes_its_ledgers_along_and_the_next_of_its_name_begins_anew():
         await publish_to_each(bench, 2, *numbered(3))
         new = await bench.receive(max_messages=100)
         assert len(new) == 6
-        outcomes = await bench.queues.ack([each.receipt for each in old])
+        outcomes = await queue_verbs.ack(bench.queues, [each.receipt for each in old])
         assert {type(each) for each in outcomes} == {ReceiptExpired}
         await bench.ack(new)
 
@@ -168,7 +169,7 @@ def test_everything_in_flight_is_known_after_a_restart():
             held = bench.queues.in_flight(GROUP)
             assert len(held) == 7
             assert bench.queues.groups[GROUP].book.consumers == {"ann": 7}
-            outcomes = await bench.queues.ack([each.receipt for each in held])
+            outcomes = await queue_verbs.ack(bench.queues, [each.receipt for each in held])
             assert {type(each) for each in outcomes} == {Settled}
             assert await bench.receive(max_messages=100) == []
 
@@ -273,12 +274,12 @@ def test_receipts_of_a_partition_led_elsewhere_are_not_unknown():
         await publish_to_each(bench, 2, b"x")
         some = await bench.receive(max_messages=2)
         lose(bench, 0)
-        outcomes = await bench.queues.ack([each.receipt for each in some])
+        outcomes = await queue_verbs.ack(bench.queues, [each.receipt for each in some])
         kinds = {each.partition: type(out) for each, out in zip(some, outcomes, strict=True)}
         assert kinds == {0: NotLeader, 1: Settled}
         await lead(bench, 0)
         (again,) = (each for each in some if each.partition == 0)
-        assert isinstance((await bench.queues.ack([again.receipt]))[0], Settled)
+        assert isinstance((await queue_verbs.ack(bench.queues, [again.receipt]))[0], Settled)
         assert await bench.drain() == []
 
     play(scenario, partitions=2)
@@ -288,7 +289,7 @@ def test_what_waits_for_the_ledgers_commit_hears_that_another_node_leads():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", *numbered(2))
         (first,) = await bench.receive(max_messages=1)
-        acking = asyncio.ensure_future(bench.queues.ack([first.receipt]))
+        acking = asyncio.ensure_future(queue_verbs.ack(bench.queues, [first.receipt]))
         receiving = asyncio.ensure_future(bench.receive(max_messages=1))
         ledger = await bench.broker.partitions.ledger(bench.broker.topic("jobs"), 0)
         written = ledger.log.end_offset

@@ -10,6 +10,7 @@ from goqueue.queue import QueueSettings, ReceiptExpired, Where
 from goqueue.queue.partition_state import PartitionState
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
 # --- committed offsets --------------------------------------------------------------------------
@@ -121,14 +122,14 @@ def test_what_was_done_in_the_lost_end_is_forgotten_and_the_rest_is_kept():
     async def work(bench: Bench) -> None:
         some = await bench.receive(max_messages=16)
         await bench.ack([some[0], some[5], some[12]])
-        await bench.queues.reject([some[13].receipt], reason="bad")
-        await bench.queues.nack([some[14].receipt], delay_ms=60_000)
+        await queue_verbs.reject(bench.queues, [some[13].receipt], reason="bad")
+        await queue_verbs.nack(bench.queues, [some[14].receipt], delay_ms=60_000)
         receipts.extend(some[place].receipt for place in (9, 11))
 
     async def look(bench: Bench) -> None:
         await bench.publish("jobs", *numbered(6, first=100))
         assert values(await bench.receive(max_messages=100)) == numbered(6, first=100)
-        kept, lost = await bench.queues.ack(receipts)
+        kept, lost = await queue_verbs.ack(bench.queues, receipts)
         assert not isinstance(kept, Exception)
         assert isinstance(lost, ReceiptExpired)
         in_flight = bench.queues.in_flight("workers")
@@ -147,7 +148,7 @@ def test_messages_that_wait_for_a_key_in_the_lost_end_are_forgotten():
     async def look(bench: Bench) -> None:
         await bench.publish("jobs", *map(keyed_message, numbered(3, first=100)))
         for each in bench.queues.in_flight("workers"):
-            await bench.queues.ack([each.receipt])
+            await queue_verbs.ack(bench.queues, [each.receipt])
         assert await bench.drain() == [*numbered(9, first=1), *numbered(3, first=100)]
 
     after_a_lost_end(work, look, kept=10, settings=QueueSettings(ordering="key"), keyed=True)
@@ -156,14 +157,14 @@ def test_messages_that_wait_for_a_key_in_the_lost_end_are_forgotten():
 def test_dead_letters_written_after_their_log_lost_its_end_are_there():
     async def work(bench: Bench) -> None:
         some = await bench.receive(max_messages=4)
-        await bench.queues.reject([each.receipt for each in some], reason="bad")
+        await queue_verbs.reject(bench.queues, [each.receipt for each in some], reason="bad")
         await bench.sleep(1)
         every = DeadLetterFilter(reason="rejected")
         assert await bench.queues.dead_letters.purge("jobs", which=every) == 4
 
     async def look(bench: Bench) -> None:
         (one,) = await bench.receive(max_messages=1)
-        await bench.queues.reject([one.receipt], reason="worse")
+        await queue_verbs.reject(bench.queues, [one.receipt], reason="worse")
         await bench.sleep(1)
         (letter,) = await bench.queues.dead_letters.browse("jobs")
         assert letter.record.value == one.record.value

@@ -11,6 +11,7 @@ from goqueue.model.ids import Offset
 from goqueue.model.record import RECORD_HEADERS_MAX, Record
 from goqueue.model.records import write_varlong
 from goqueue.queue import QueueSettings
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, values, with_priority
 
 NOW = 1_700_000_000_000
@@ -125,7 +126,7 @@ def test_messages_before_the_unreadable_part_of_a_batch_come_again():
         await append(bench, with_deltas(0, 1, 3, 4))
         received = await bench.receive(max_messages=10)
         assert values(received) == [b"at 0", b"at 1"]
-        await bench.queues.nack([each.receipt for each in received])
+        await queue_verbs.nack(bench.queues, [each.receipt for each in received])
         assert await bench.drain() == [b"at 0", b"at 1"]
         assert len(await letters(bench)) == 1
 

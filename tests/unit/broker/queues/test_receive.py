@@ -8,6 +8,7 @@ from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.queue import QueueSettings, TooManyInFlight
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, values
 
 
@@ -47,7 +48,7 @@ def test_what_a_caller_that_went_away_was_given_is_free_at_once():
             held = bench.queues.in_flight("workers", which=WhichInFlight(consumer="gone"))
             assert held == [] or not poll.cancelled()
             assert len(await bench.drain()) + len(held) == 1
-            await bench.queues.ack([each.receipt for each in held])
+            await queue_verbs.ack(bench.queues, [each.receipt for each in held])
 
     play(scenario)
 

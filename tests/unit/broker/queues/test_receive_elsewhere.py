@@ -7,6 +7,7 @@ import msgspec
 from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.model.ids import GroupId
+from tests import queue_verbs
 from tests.unit.broker.cluster.apart import Apart, led_apart
 
 GROUP = GroupId("g")
@@ -44,7 +45,9 @@ def test_a_group_begins_at_all_leaders_at_once():
 def test_a_wait_ends_with_a_message_of_any_leader():
     async def story(apart: Apart, host: str, index: int) -> list[str]:
         queues = apart[host].queues
-        waiting = asyncio.create_task(queues.receive(["orders"], "g", "c", wait_ms=60_000))
+        waiting = asyncio.create_task(
+            queue_verbs.receive(queues, ["orders"], "g", "c", wait_ms=60_000)
+        )
         await apart[host].environment.clock.sleep(0.5)
         message = OutgoingMessage(b"news", partition=index)
         await apart.messages[host].publish("orders", [message])
@@ -59,7 +62,9 @@ def test_a_wait_ends_with_a_message_of_any_leader():
 def test_whoever_gives_up_keeps_nothing():
     async def give_up(apart: Apart) -> None:
         queues = apart["b"].queues
-        waiting = asyncio.create_task(queues.receive(["orders"], "g", "gone", wait_ms=60_000))
+        waiting = asyncio.create_task(
+            queue_verbs.receive(queues, ["orders"], "g", "gone", wait_ms=60_000)
+        )
         await apart["b"].environment.clock.sleep(0.5)
         waiting.cancel()
         await asyncio.wait([waiting])

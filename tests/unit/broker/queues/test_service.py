@@ -20,6 +20,7 @@ from goqueue.queue import (
 from goqueue.queue.partition_state import PartitionState
 from goqueue.runtime import Environment
 from goqueue.testing.sim.world import World
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, running, values
 
 
@@ -48,7 +49,7 @@ def test_nack_returns_after_the_backoff_and_the_last_failure_is_the_end():
         waits = []
         receipt = first.receipt
         for attempt in (1, 2, 3):
-            (outcome,) = await bench.queues.nack([receipt], reason=f"no {attempt}")
+            (outcome,) = await queue_verbs.nack(bench.queues, [receipt], reason=f"no {attempt}")
             assert isinstance(outcome, Settled)
             if attempt == 3:
                 assert (outcome.action, outcome.dlq_topic) == ("dead", "jobs.dlq")
@@ -86,7 +87,7 @@ def test_a_dead_workers_messages_go_to_another():
             again += await bench.receive(consumer="bob", max_messages=3, wait_ms=10_000)
         assert sorted(values(again)) == numbered(3)
         assert {each.attempt for each in again} == {2}
-        late = await bench.queues.ack([each.receipt for each in held])
+        late = await queue_verbs.ack(bench.queues, [each.receipt for each in held])
         assert all(isinstance(each, ReceiptExpired) for each in late)
         await bench.ack(again)
 
@@ -118,7 +119,7 @@ def test_two_groups_never_disturb_each_other():
         assert values(mine) == values(theirs) == numbered(4)
         await bench.ack(mine)
         assert len(bench.queues.in_flight("two")) == 4
-        await bench.queues.reject([theirs[0].receipt], reason="not for us")
+        await queue_verbs.reject(bench.queues, [theirs[0].receipt], reason="not for us")
         assert bench.queues.in_flight("one") == []
 
     play(scenario)
@@ -130,12 +131,13 @@ def test_receipts_are_fenced_and_acks_may_be_repeated():
         (old,) = await bench.receive()
         await bench.queues.release([old.receipt])
         (new,) = await bench.receive(consumer="bob")
-        (refused,) = await bench.queues.ack([old.receipt])
+        (refused,) = await queue_verbs.ack(bench.queues, [old.receipt])
         assert isinstance(refused, ReceiptExpired)
         await bench.ack([new])
         await bench.ack([new])
-        outcomes = await bench.queues.ack(
-            [old.receipt, "rubbish", "jobs:0:0:1:fffffffffffffff.workers", "other:0:0:1:1.workers"]
+        outcomes = await queue_verbs.ack(
+            bench.queues,
+            [old.receipt, "rubbish", "jobs:0:0:1:fffffffffffffff.workers", "other:0:0:1:1.workers"],
         )
         kinds = [type(each) for each in outcomes]
         assert kinds == [ReceiptExpired, ReceiptMalformed, ReceiptUnknown, ReceiptUnknown]
@@ -232,7 +234,7 @@ def test_an_offset_commit_moves_the_floor_and_so_does_the_operator():
         )
         assert values(await bench.receive(max_messages=10)) == [b"8", b"9"]
         await bench.queues.move_ack_floor("workers", "jobs", 0, 1)
-        late = await bench.queues.ack([each.receipt for each in held])
+        late = await queue_verbs.ack(bench.queues, [each.receipt for each in held])
         assert all(isinstance(each, ReceiptExpired) for each in late)
         assert await bench.drain() == numbered(9, 1)
         await bench.sleep(2)
@@ -284,7 +286,7 @@ def test_a_deleted_topic_is_forgotten():
         with pytest.raises(TopicNotFound):
             await bench.receive()
         assert bench.queues.in_flight("workers") == []
-        (late, *_) = await bench.queues.ack([each.receipt for each in held])
+        (late, *_) = await queue_verbs.ack(bench.queues, [each.receipt for each in held])
         assert isinstance(late, ReceiptUnknown)
         await bench.broker.create_topic("jobs", partitions=1)
         await bench.publish("jobs", b"new")
@@ -361,7 +363,7 @@ def test_a_receipt_of_a_forgotten_delivery_does_not_become_anothers(seed: int):
             await bench.sleep(60)
             (again,) = await bench.receive(consumer="bob")
             assert again.receipt != before[0].receipt
-            (late,) = await bench.queues.ack([before[0].receipt])
+            (late,) = await queue_verbs.ack(bench.queues, [before[0].receipt])
             assert isinstance(late, GoQueueError)
             assert len(bench.queues.in_flight("workers")) == 1
 

@@ -3,6 +3,7 @@
 from goqueue.broker.queues.acknowledgement import Ack
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import ReceiptMalformed, Settled, Where
+from tests import queue_verbs
 from tests.unit.broker.cluster.apart import Apart, led_apart
 
 
@@ -18,10 +19,10 @@ def test_each_leader_settles_its_own_and_outcomes_are_in_order():
     with led_apart() as apart:
         first, second, third = receipts_of_all(apart)
         queues = apart["b"].queues
-        outcomes = apart.world.run(queues.ack([third, "rubbish", first, second]))
+        outcomes = apart.world.run(queue_verbs.ack(queues, [third, "rubbish", first, second]))
         assert [each.partition for each in outcomes if isinstance(each, Settled)] == [2, 0, 1]
         assert isinstance(outcomes[1], ReceiptMalformed)
-        again = apart.world.run(apart["c"].queues.ack([first, second, third]))
+        again = apart.world.run(queue_verbs.ack(apart["c"].queues, [first, second, third]))
         assert all(isinstance(each, Settled) for each in again), "to ack twice is no error"
         assert not any(apart.receive(host) for host in ("a", "b", "c"))
 
@@ -41,11 +42,13 @@ def test_only_what_went_wrong_is_told_to_who_wants_no_more():
 def test_a_nacked_message_comes_back_with_its_next_attempt():
     with led_apart() as apart:
         receipts = receipts_of_all(apart)
-        apart.world.run(apart["a"].queues.nack(receipts, delay_ms=0))
+        apart.world.run(queue_verbs.nack(apart["a"].queues, receipts, delay_ms=0))
         back = [
             each.attempt
             for host in ("a", "b", "c")
-            for each in apart.world.run(apart[host].queues.receive(["orders"], "g", "c"))
+            for each in apart.world.run(
+                queue_verbs.receive(apart[host].queues, ["orders"], "g", "c")
+            )
         ]
         assert back == [2, 2, 2]
 
@@ -54,7 +57,7 @@ def test_a_leader_that_is_gone_refuses_its_receipts_only():
     with led_apart() as apart:
         receipts = receipts_of_all(apart)
         apart.nodes.stop("c")
-        outcomes = apart.world.run(apart["b"].queues.ack(receipts))
+        outcomes = apart.world.run(queue_verbs.ack(apart["b"].queues, receipts))
         assert [isinstance(each, Settled) for each in outcomes] == [True, True, False]
 
 

@@ -8,6 +8,7 @@ from goqueue.model.errors import DiskFull, InvalidRequest
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import ReceiptExpired, Where
 from goqueue.testing.sim import SimDisk
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play, values
 
 THERE = Where(GroupId("workers"), TopicName("jobs"), 0)
@@ -75,7 +76,7 @@ def test_the_only_ledger_of_a_request_refuses_the_request_itself():
         assert isinstance(disk, SimDisk)
         disk.fill_up(0)
         with pytest.raises(DiskFull):
-            await bench.queues.ack([each.receipt for each in held])
+            await queue_verbs.ack(bench.queues, [each.receipt for each in held])
         disk.make_room()
         await bench.ack(held)
 

@@ -19,6 +19,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import Offset
 from goqueue.runtime import Environment, real_environment
 from goqueue.testing.sim import SimDisk, World
+from tests import queue_verbs
 from tests.unit.broker.brokers import CONFIG, append_through, publish, running, values_in
 
 LOGS = "/data/logs"
@@ -316,7 +317,9 @@ def test_a_broker_starts_on_a_full_disk_with_a_message_in_flight(seed: int):
         async with running(environment) as broker:
             await broker.create_topic("t", partitions=1)
             await publish(broker, "t", "one", "two")
-            [held] = await broker.queues.receive(["t"], "workers", "me", max_messages=1)
+            [held] = await queue_verbs.receive(
+                broker.queues, ["t"], "workers", "me", max_messages=1
+            )
             assert held.record.value == b"one"
         disk.fill_up(0)
         async with running(environment) as broker:
@@ -324,11 +327,13 @@ def test_a_broker_starts_on_a_full_disk_with_a_message_in_flight(seed: int):
             with pytest.raises(GoQueueError):
                 await publish(broker, "t", "refused", "x" * 100)
             with pytest.raises(GoQueueError):
-                await broker.queues.receive(["t"], "workers", "me")
+                await queue_verbs.receive(broker.queues, ["t"], "workers", "me")
             disk.make_room()
             await publish(broker, "t", "three")
             await environment.clock.sleep(60)
-            found = await broker.queues.receive(["t"], "workers", "me", max_messages=10)
+            found = await queue_verbs.receive(
+                broker.queues, ["t"], "workers", "me", max_messages=10
+            )
             assert sorted(each.record.value or b"" for each in found) == [b"one", b"three", b"two"]
 
     with World(seed) as world:

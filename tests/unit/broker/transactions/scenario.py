@@ -42,6 +42,7 @@ from goqueue.queue.settings import QueueSettings
 from goqueue.testing.sim.world import World
 from goqueue.txn import Participant, ProducerIdentity
 from goqueue.txn.records import decode
+from tests import queue_verbs
 from tests.scenarios import milliseconds
 from tests.sim.transaction_world import batch_of
 from tests.unit.broker.scenario import Answer, BrokerScenario
@@ -119,8 +120,8 @@ class ScenarioWorld(BrokerScenario):
         return [f"{says} will commit {offset} in {where}"]
 
     async def receive(self, says: str, client: Client) -> list[str]:
-        (job,) = await self.broker.queues.receive(
-            [TopicName("jobs")], WORKERS, client.name, max_messages=1, wait_ms=0
+        (job,) = await queue_verbs.receive(
+            self.broker.queues, [TopicName("jobs")], WORKERS, client.name, max_messages=1, wait_ms=0
         )
         client.receipt = job.receipt
         return [f"{says} received {(job.record.value or b'').decode()}"]

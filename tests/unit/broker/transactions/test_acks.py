@@ -11,6 +11,7 @@ from goqueue.queue import Delivered, QueueSettings, ReceiptExpired
 from goqueue.queue.receipts import read_receipts
 from goqueue.testing.sim import SimDisk
 from goqueue.txn import ProducerIdentity
+from tests import queue_verbs
 from tests.unit.broker.queue_world import Bench, numbered, play
 
 SETTINGS = QueueSettings(visibility_ms=10_000, backoff_base_ms=0, backoff_jitter=0)
@@ -33,7 +34,7 @@ async def in_flight(bench: Bench) -> int:
 def test_a_receipt_that_is_not_good_has_all_refused():
     async def scenario(bench: Bench) -> None:
         who, held = await two_partitions(bench)
-        await bench.queues.nack([held[1].receipt], delay_ms=0)
+        await queue_verbs.nack(bench.queues, [held[1].receipt], delay_ms=0)
         receipts = [each.receipt for each in held]
         refused = await bench.broker.transactions.add_acks("tx", who, receipts)
         assert set(refused) == {1}

@@ -13,6 +13,7 @@ from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.ids import Offset
 from goqueue.queue.receipts import read_receipts
 from goqueue.txn import ProducerIdentity
+from tests import queue_verbs
 from tests.unit.broker.transactions.brokers import (
     BILLING,
     ORDERS,
@@ -105,8 +106,8 @@ async def test_a_decided_transaction_leaves_records_alone_that_begin_elsewhere(
 async def test_acks_that_were_reserved_for_a_transactional_id_are_applied(tmp_path: Path):
     async with running(tmp_path) as broker:
         await Messages(broker).publish("orders", [OutgoingMessage(b"job")])
-        (job,) = await broker.queues.receive(
-            ["orders"], "workers", "ann", max_messages=1, wait_ms=0
+        (job,) = await queue_verbs.receive(
+            broker.queues, ["orders"], "workers", "ann", max_messages=1, wait_ms=0
         )
         who = await broker.transactions.init("tx", timeout_ms=60_000)
         await broker.transactions.begin("tx", who)

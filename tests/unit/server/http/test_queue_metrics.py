@@ -10,6 +10,7 @@ from goqueue.broker.messages.publish import Messages
 from goqueue.model.ids import GroupId, TopicName
 from goqueue.queue import GroupStats, Totals
 from goqueue.server.queue_metrics import GROUPS_SHOWN_MAX, TOPICS_SHOWN_MAX, QueueCollector
+from tests import queue_verbs
 from tests.unit.server.http.conftest import Server, Serving
 
 
@@ -25,9 +26,9 @@ async def test_queues_are_counted_by_group_and_topic(server: Server, client: htt
     for topic in ("orders", "mails"):
         await broker.create_topic(topic, partitions=2)
         await Messages(broker).publish(topic, [OutgoingMessage(b"a"), OutgoingMessage(b"b")])
-        held = await broker.queues.receive([topic], "team", "ann")
-        await broker.queues.ack([held[0].receipt])
-        await broker.queues.reject([held[1].receipt], reason="bad")
+        held = await queue_verbs.receive(broker.queues, [topic], "team", "ann")
+        await queue_verbs.ack(broker.queues, [held[0].receipt])
+        await queue_verbs.reject(broker.queues, [held[1].receipt], reason="bad")
     while await broker.queues.dead_letters.count("orders") < 1:
         await broker.environment.clock.sleep(0.01)
     text = (await client.get("/metrics")).text

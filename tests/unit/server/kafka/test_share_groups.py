@@ -22,6 +22,7 @@ from goqueue.model.record import Record
 from goqueue.queue import QueueSettings
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import build, duration
+from tests import queue_verbs
 from tests.unit.server.kafka.asking import PEER, ask, ask_from
 
 GROUP = "workers"
@@ -213,7 +214,7 @@ async def test_the_end_of_the_connection_gives_back_what_a_member_that_left_hold
 async def test_a_member_without_a_session_gives_back_what_it_holds_when_it_leaves(broker, topic):
     await publish(broker, [b"a", b"b"])
     await heartbeat(broker, "ann", subscribed_topic_names=("orders",))
-    await broker.queues.receive(["orders"], GROUP, "ann")
+    await queue_verbs.receive(broker.queues, ["orders"], GROUP, "ann")
     await heartbeat(broker, "ann", -1)
     assert ranges(await Fetcher(broker, topic, "bob").fetch()) == [(0, 1, 2)]
 
@@ -454,7 +455,7 @@ async def test_moving_the_offsets_of_a_new_group_makes_it(broker):
 
 async def test_a_group_of_http_consumers_at_work_is_stable(broker, topic):
     await publish(broker, [b"a"])
-    await broker.queues.receive(["orders"], GROUP, "ann")
+    await queue_verbs.receive(broker.queues, ["orders"], GROUP, "ann")
     assert await share_groups(broker) == [(GROUP, "Stable")]
     described = await ask(broker, ApiKey.SHARE_GROUP_DESCRIBE, group_ids=(GROUP,))
     (member,) = described.groups[0].members
