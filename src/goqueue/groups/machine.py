@@ -347,7 +347,7 @@ class GroupMachine:
         """OffsetFetch, for several groups; None where nothing is committed."""
         return _reply(commits.fetch(self._context, requests))
 
-    def committed(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
+    def committed_offsets(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, as it is now."""
         return self._context.offsets.of(group_id)
 
@@ -371,7 +371,7 @@ class GroupMachine:
 
     def has_group(self, group_id: GroupId) -> bool:
         """Whether there is such a group, or offsets of it."""
-        return group_id in self._context.groups or bool(self.committed(group_id))
+        return group_id in self._context.groups or bool(self.committed_offsets(group_id))
 
     def has_members(self, group_id: GroupId) -> bool:
         group = self._context.groups.get(group_id)

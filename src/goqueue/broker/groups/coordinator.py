@@ -191,9 +191,9 @@ class Groups:
     async def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
         return await self.host.read(lambda machine: machine.fetch(requests).reply.reply)
 
-    def committed(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
+    def committed_offsets(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, as it is now."""
-        return self.host.ahead.committed(group_id)
+        return self.host.ahead.committed_offsets(group_id)
 
     async def delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]

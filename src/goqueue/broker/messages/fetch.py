@@ -105,7 +105,7 @@ class _Fetch:
                 if self._is_enough(results, size):
                     return results
                 lacking = 0 if self._is_behind(partitions) else self._limits.bytes_min - size
-                if not await _appended(partitions, lacking, poll):
+                if not await _wait_for_append(partitions, lacking, poll):
                     return (await self._read())[0]
 
     def _is_enough(self, results: list[FetchedPartition], size: int) -> bool:
@@ -177,7 +177,7 @@ class _Fetch:
                 partition.messages_out += result.next_offset - wanted.offset
 
 
-async def _appended(partitions: list[Partition], size: int, poll: LongPoll) -> bool:
+async def _wait_for_append(partitions: list[Partition], size: int, poll: LongPoll) -> bool:
     """True once `size` bytes were appended in all, False when the time is over."""
     start = sum(partition.bytes_in for partition in partitions)
     roles = [partition.role for partition in partitions]

@@ -102,7 +102,7 @@ class GroupLink:
         """All that is committed for the group."""
         node_id = self._coordinator(group_id)
         if node_id is None:
-            return self._groups.committed(group_id)
+            return self._groups.committed_offsets(group_id)
         return (await self._look(node_id, group_id)).committed
 
     async def _look(self, node_id: NodeId, group_id: GroupId) -> _Known:
@@ -164,7 +164,7 @@ class GroupLink:
             refusal = Refusal(error.code, str(error))
         committed = [
             (place.topic, place.partition, offset)
-            for place, offset in self._groups.committed(verb.group_id).items()
+            for place, offset in self._groups.committed_offsets(verb.group_id).items()
         ]
         await self._groups.host.settled()
         return GroupView(refusal, committed)
@@ -172,7 +172,7 @@ class GroupLink:
     async def _commit_floors(self, _: NodeId, verb: CommitFloors) -> bool:
         if self._groups.host.ahead.has_members(verb.group_id):
             return False
-        committed = self._groups.committed(verb.group_id)
+        committed = self._groups.committed_offsets(verb.group_id)
         mine = tuple(
             offset
             for offset, adopted_at in zip(verb.offsets, verb.adopted_at, strict=True)

@@ -73,7 +73,7 @@ class Subscriptions:
         group = self._queues.groups.get(group_id)
         if group is None:
             return None
-        now, committed_only = self._clock.instant(), _committed_only(group.settings)
+        now, committed_only = self._clock.instant(), _reads_committed(group.settings)
         for state, reader, _ in sources:
             where = state.where
             topic, partition = where.topic, where.partition
@@ -89,7 +89,7 @@ class Subscriptions:
     async def _of_topic(self, topic: Topic, group_id: GroupId) -> list[Source]:
         refuse_internal(topic.name)
         sources: list[Source] = []
-        for index in self._led_here(topic):
+        for index in self._find_led_here(topic):
             partition = await self._services.partition(topic.name, index)
             ledger = await self._queues.ledger(topic, index)
             state = ledger.ahead.states.get(group_id)
@@ -98,14 +98,14 @@ class Subscriptions:
             sources.append((state, self._reader(partition, group_id), ledger))
         return sources
 
-    def _led_here(self, topic: Topic) -> list[int]:
+    def _find_led_here(self, topic: Topic) -> list[int]:
         bundle = self._services.partitions.bundle
         return [index for index in range(topic.partitions) if bundle(topic, index).is_led_here]
 
     async def peek(self, topic: Topic, group_id: GroupId) -> list[Source]:
         """As `find`, for who only looks: the group does not begin in what is new to it."""
         sources: list[Source] = []
-        for index in self._led_here(topic):
+        for index in self._find_led_here(topic):
             partition = await self._services.partition(topic.name, index)
             where = Where(group_id, topic.name, index)
             state = self._queues.state(where)
@@ -138,7 +138,7 @@ class Subscriptions:
             floor, adopted_at = committed.offset, committed.committed_at
         elif settings.start == "latest":
             await partition.flush_visible()
-            floor = partition.read_limit(committed_only=_committed_only(settings))
+            floor = partition.read_limit(committed_only=_reads_committed(settings))
         else:
             floor = partition.log.start_offset
         log = partition.log
@@ -146,7 +146,7 @@ class Subscriptions:
 
     def _reader(self, partition: Partition, group_id: GroupId) -> PartitionReader:
         """The partition as the group's isolation lets it be seen."""
-        committed_only = _committed_only(self._settings_of(group_id))
+        committed_only = _reads_committed(self._settings_of(group_id))
         key = partition.topic, partition.index, committed_only
         reader = self._readers.get(key)
         if reader is None or reader.partition is not partition:
@@ -168,7 +168,7 @@ class Subscriptions:
         """Make visible what is written and nobody waited for; whether there was anything."""
         written = []
         for name in topics:
-            for index in self._led_here(self._services.topic(name)):
+            for index in self._find_led_here(self._services.topic(name)):
                 partition = await self._services.partition(name, index)
                 log = partition.log
                 if log.high_watermark < log.end_offset and log.failed is None:
@@ -224,7 +224,7 @@ class Subscriptions:
             _log.error("priorities not known", partition=str(partition), problem=str(error))
 
 
-def _committed_only(settings: QueueSettings) -> bool:
+def _reads_committed(settings: QueueSettings) -> bool:
     return settings.isolation == "read_committed"
 
 

@@ -136,7 +136,7 @@ class Backups:
             return copied
 
     async def _copy(self, path: str) -> list[LogAt]:
-        async with self._partitions.files.held():
+        async with self._partitions.files.hold():
             await self._open_all()
             for partition in self._partitions.logs():
                 if partition.log.needs_checkpoint and partition.log.failed is None:

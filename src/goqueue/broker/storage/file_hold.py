@@ -32,7 +32,7 @@ class FileHold:
             self._changed.set()
 
     @contextlib.asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Begins when no removal is under way; none begins before its end."""
         self._holders += 1
         try:

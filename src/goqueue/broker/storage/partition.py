@@ -105,7 +105,7 @@ class Partition:
         self.log = log
         self.role = role
         self.leader_epoch = role.epoch
-        self._replicas = self._led_by(role)  # None for a node that does not lead
+        self._replicas = self._track_replicas(role)  # None for a node that does not lead
         self.has_enough_replicas = True  # in sync, for a commit; see `check_enough_replicas`
         self._has_followers = False
         self._count_replicas()
@@ -142,7 +142,7 @@ class Partition:
         else:
             self.role = role
             self.leader_epoch = role.epoch
-            self._replicas = self._led_by(role)
+            self._replicas = self._track_replicas(role)
             self._refuse_waiters()
             self.wake_readers()
         self._count_replicas()
@@ -170,7 +170,7 @@ class Partition:
         """Whether this node takes its writes."""
         return self._replicas is not None
 
-    def _led_by(self, role: Role) -> Replicas | None:
+    def _track_replicas(self, role: Role) -> Replicas | None:
         if not isinstance(role, Leader):
             return None
         return Replicas(
@@ -271,7 +271,7 @@ class Partition:
             raise
         if appended.is_repeat:
             return appended
-        self._written(was_synced)
+        self._note_written(was_synced)
         self.messages_in += appended.last_offset - appended.first_offset + 1
         self.bytes_in += len(data)
         return appended
@@ -288,10 +288,10 @@ class Partition:
         except StorageFailed:
             self._tell_if_failed()
             raise
-        self._written(was_synced)
+        self._note_written(was_synced)
         return offset
 
-    def _written(self, was_synced: bool) -> None:
+    def _note_written(self, was_synced: bool) -> None:
         log = self.log
         if log.settings.flush != "commit":
             self._advance()
@@ -391,9 +391,9 @@ class Partition:
         is_short = bool(self.kind) and isinstance(point, SyncPoint)
         run = self._disk.in_shared_turn if is_short else self._disk.in_background
         self._work = run(work)
-        self._work.add_done_callback(lambda done: self._done(done, point, started))
+        self._work.add_done_callback(lambda done: self._finish(done, point, started))
 
-    def _done(
+    def _finish(
         self, done: asyncio.Future[None], point: SyncPoint | CheckpointPoint, started: float
     ) -> None:
         self._work = None

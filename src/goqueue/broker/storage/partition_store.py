@@ -175,7 +175,7 @@ class Partitions:
         """The one partition of a log that must be there before there is any metadata."""
         bundle = self._bundle_of(name, None, 0)
         work = functools.partial(self._open_partition, bundle, settings)
-        return await self._opened_once(bundle, DATA, work)
+        return await self._open_once(bundle, DATA, work)
 
     # --- bundles ----------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Partitions:
         if found is not None:
             return found
         open_log = self._open_partition if kind == DATA else self._open_ledger
-        return await self._opened_once(
+        return await self._open_once(
             bundle, kind, functools.partial(open_log, bundle, topic.settings)
         )
 
@@ -326,14 +326,14 @@ class Partitions:
         log, recovery = await self._disk.in_background(lambda: self._open_log(bundle, own, LEDGER))
         self._tell_recovery(topic, index, recovery)
         log.close()
-        ledger = self._made(bundle, log, LEDGER)
+        ledger = self._make_partition(bundle, log, LEDGER)
         await self._refuse_deleted(ledger)
         bundle.add(ledger)
         return ledger
 
     # --- opening ----------------------------------------------------------------------------------
 
-    async def _opened_once(
+    async def _open_once(
         self,
         bundle: Bundle,
         kind: str,
@@ -356,7 +356,7 @@ class Partitions:
         log.close()  # until it is used: whoever opens ten thousand needs few handles
         if topic_id is not None:
             await self.on_recovered(TopicName(topic), index, topic_id, log.end_offset)
-        partition = self._made(bundle, log, DATA)
+        partition = self._make_partition(bundle, log, DATA)
         if topic_id is not None and bundle.role is None:
             await self._on_opened(partition)
         await self._refuse_deleted(partition)
@@ -364,7 +364,7 @@ class Partitions:
         self._open[topic, index] = partition
         return partition
 
-    def _made(self, bundle: Bundle, log: Log, kind: str) -> Partition:
+    def _make_partition(self, bundle: Bundle, log: Log, kind: str) -> Partition:
         # Epochs never fall.  Whoever was told a role takes it when the log is added to the others.
         epoch = max(FIRST_EPOCH, log.epochs.latest)
         return Partition(

@@ -118,7 +118,7 @@ def read_blocks(disk: Disk, path: str) -> Iterator[list[bytes]]:
             data = file.read(position + _BLOCK.size, length)
             if crc32c(data) != checksum:
                 raise CorruptData(f"{path}: wrong checksum at byte {position}")
-            content = _decoded(data, path)
+            content = _decode(data, path)
             if isinstance(content, int):
                 break
             count += len(content)
@@ -148,7 +148,7 @@ def _check_head(head: bytes, path: str) -> None:
         raise CorruptData(f"{path}: wrong checksum of offset {offset}")
 
 
-def _decoded(data: bytes, path: str) -> list[bytes] | int:
+def _decode(data: bytes, path: str) -> list[bytes] | int:
     try:
         return _content.decode(data)
     except msgspec.MsgspecError as error:

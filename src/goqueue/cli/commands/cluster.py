@@ -114,13 +114,13 @@ def leaders(client: "Client") -> None:
     show(
         found,
         ("TOPIC", "PARTITION", "LEADER", "PREFERRED", "EPOCH", "REPLICAS", "ISR"),
-        [(topic.name, *_led(each)) for topic in found for each in topic.partitions],
+        [(topic.name, *_leadership_columns(each)) for topic in found for each in topic.partitions],
         drop=("EPOCH", "PREFERRED"),
         empty="no topics yet: goqueue topic create NAME",
     )
 
 
-def _led(place: "PartitionPlace") -> tuple[object, ...]:
+def _leadership_columns(place: "PartitionPlace") -> tuple[object, ...]:
     return (
         place.partition,
         "none" if place.leader is None else str(place.leader),

@@ -82,7 +82,7 @@ class SimQuorum:
         self.snapshot = snapshot
         self.batches = [each for each in self.batches if each.next > snapshot.index]
 
-    def seen_from(self, position: Index) -> list[Snapshot | Entries]:
+    def read_from(self, position: Index) -> list[Snapshot | Entries]:
         first = self.batches[0].first if self.batches else self._start
         seen: list[Snapshot | Entries] = []
         if self.snapshot and self.snapshot.index > position and (position < first or not position):
@@ -190,7 +190,7 @@ class SimConsensusLog:
             if self._quorum.is_cut(self._node):
                 await self._quorum.wait_change()
                 continue
-            seen = self._quorum.seen_from(position)
+            seen = self._quorum.read_from(position)
             for each in seen:
                 position = each.index if isinstance(each, Snapshot) else each.next
                 yield each

@@ -14,7 +14,7 @@ THIRD = TopicPartition(TopicName("orders"), 2)
 
 def committed(apart: Apart) -> int | None:
     """In the partition that host c leads, as the coordinator on host a has it."""
-    found = apart["a"].groups.committed(GROUP).get(THIRD)
+    found = apart["a"].groups.committed_offsets(GROUP).get(THIRD)
     return None if found is None else found.offset
 
 

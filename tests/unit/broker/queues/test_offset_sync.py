@@ -234,7 +234,7 @@ def request(offset: int) -> CommitRequest:
 
 
 def committed(bench: Bench) -> int:
-    return bench.broker.groups.committed(GroupId("workers"))[
+    return bench.broker.groups.committed_offsets(GroupId("workers"))[
         TopicPartition(TopicName("jobs"), 0)
     ].offset
 

@@ -17,7 +17,7 @@ async def test_files_are_removed_when_nobody_holds_them_any_more():
 
     first = asyncio.create_task(remove("first"))
     await asyncio.sleep(0)
-    async with hold.held():
+    async with hold.hold():
         assert told == ["first begins", "first ends"]
         second = asyncio.create_task(remove("second"))
         await asyncio.sleep(0)

@@ -48,7 +48,7 @@ async def add_offset(broker: Broker, who: ProducerIdentity, offset: int) -> None
 
 
 def committed(broker: Broker) -> int | None:
-    found = broker.groups.committed(BILLING).get(ORDERS)
+    found = broker.groups.committed_offsets(BILLING).get(ORDERS)
     return None if found is None else found.offset
 
 

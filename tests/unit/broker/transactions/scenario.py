@@ -183,7 +183,7 @@ class ScenarioWorld(BrokerScenario):
 
     async def offset(self, where: str = "orders/0") -> list[str]:
         at, groups = place(where), self.broker.groups
-        found = groups.committed(BILLING).get(at)
+        found = groups.committed_offsets(BILLING).get(at)
         is_pending = at in groups.host.ahead.pending_offsets.of(BILLING)
         pending = ", more may come" if is_pending else ""
         return [f"the group is at {'no offset' if found is None else found.offset}{pending}"]

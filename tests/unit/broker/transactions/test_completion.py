@@ -121,7 +121,7 @@ async def test_a_marker_is_sent_again_only_to_who_did_not_confirm_it(
             await transactions.add_offsets("tx", who, request, adds_group=True)
             await transactions.end("tx", who, commits=True, bumps_epoch=False)
             assert not transactions.ahead.prepared
-            assert len(broker.groups.committed(GroupId("billing"))) == 1
+            assert len(broker.groups.committed_offsets(GroupId("billing"))) == 1
             assert partition.log.end_offset == 2, "one record and one marker"
 
 
