@@ -135,7 +135,7 @@ class Work:
             page = await read_page(partition, Offset(0), limit=10_000, bytes_max=10_000_000)
             found.update(record.value or b"" for record in page.records)
         expected = Counter(b"<%s>" % job for job in self.jobs)
-        expected.update(b"<%s>" % job for job in await self._unanswered(broker))
+        expected.update(b"<%s>" % job for job in await self._list_unanswered(broker))
         if found != expected:
             self.problems.append(f"twice: {found - expected}, missing: {expected - found}")
         lost = {job for job in self.committed if b"<%s>" % job not in found}
@@ -147,7 +147,7 @@ class Work:
         if broker.queues.reservations:
             self.problems.append(f"still reserved: {list(broker.queues.reservations)}")
 
-    async def _unanswered(self, broker: Broker) -> list[bytes]:
+    async def _list_unanswered(self, broker: Broker) -> list[bytes]:
         """Jobs that were written though their publish was never answered."""
         known, found = set(self.jobs), list[bytes]()
         for index in range(PARTITIONS):

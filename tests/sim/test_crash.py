@@ -73,14 +73,14 @@ def test_power_may_go_at_every_operation(seed: int):
         world.run(story(world.environment("a")))
         for number, what, crashed, known in moments:
             try:
-                world.run(_checked(known, world.environment("a"), crashed))
+                world.run(_check(known, world.environment("a"), crashed))
             except Exception as error:
                 error.add_note(f"after the power went before operation {number}, {what}")
                 raise
     assert len(moments) > 10
 
 
-async def _checked(ledger: Ledger, environment: Environment, disk: SimDisk) -> None:
+async def _check(ledger: Ledger, environment: Environment, disk: SimDisk) -> None:
     crashed = Environment(environment.clock, disk, environment.network, environment.random)
     async with Broker(crashed, CONFIG).running() as broker:
         await ledger.check(broker)

@@ -220,7 +220,7 @@ def test_async_deliveries_hold_when_the_process_is_killed(seed):
             world.start("a", Workers(story, seed * 10 + life, ASYNC).run)
             world.run_for(chance.uniform(0.05, 12))
             world.kill("a")
-        audited(world, story)
+        run_audit(world, story)
 
 
 def test_a_power_cut_undoes_async_deliveries_and_no_more(seed):
@@ -232,7 +232,7 @@ def test_a_power_cut_undoes_async_deliveries_and_no_more(seed):
             world.run_for(chance.uniform(0.05, 12))
             world.power_loss("a")
             story.attempts.clear()
-        audited(world, story)
+        run_audit(world, story)
 
 
 def test_a_receipt_that_a_power_cut_took_back_is_not_somebody_elses():
@@ -271,7 +271,7 @@ def _receipt_after_a_power_cut(seed: int) -> bool:
     return held["bob"].attempt == 1
 
 
-def audited(world: World, story: FailureHistory) -> None:
+def run_audit(world: World, story: FailureHistory) -> None:
     audit = Audit(story)
     world.start("a", audit.run)
     world.run_until(lambda: not world.alive("a"), limit_s=600)

@@ -32,7 +32,7 @@ class FailureHistory:
         self.is_over = False
 
 
-async def prepared(broker: Broker) -> None:
+async def prepare(broker: Broker) -> None:
     """Every message is a dead letter."""
     for name in (TOPIC, TARGET):
         if not broker.has_topic(name):
@@ -54,7 +54,7 @@ class Operator:
     async def run(self, environment: Environment) -> None:
         async with Broker(environment, Config(data_dir="/data")).running() as broker:
             if not self._story.is_ready:
-                await prepared(broker)
+                await prepare(broker)
                 self._story.is_ready = True
             await asyncio.gather(self._redrive(broker), self._redrive(broker))
             self._story.is_over = True

@@ -128,7 +128,7 @@ class Story:
         if diverged is not None:
             self.truncate(follower, diverged)
             return
-        self.acked(follower)
+        self.note_ack(follower)
         follower.raise_watermark(min(theirs.high_watermark, ours.synced_offset))
         if ours.end_offset < theirs.end_offset:
             size = self.chance.choice((1, 300, 2000))
@@ -151,7 +151,7 @@ class Story:
         follower.truncate(Offset(offset))
         self.truncations += 1
 
-    def acked(self, follower: Node) -> None:
+    def note_ack(self, follower: Node) -> None:
         """It asked for what follows, and its log does not differ."""
         number, synced = follower.number, follower.log.synced_offset
         self.synced[number] = synced
@@ -176,7 +176,7 @@ class Story:
         node.log.store_watermark()
         is_power = self.chance.random() < 0.7
         node.restart(node.disk.crash() if is_power else node.disk.kill())
-        self.returned(node)
+        self.note_return(node)
 
     def rot(self) -> None:
         """A device forgets what it had synced."""
@@ -197,7 +197,7 @@ class Story:
         self.losses += 1
         self.isr.discard(node.number)
 
-    def returned(self, node: Node) -> None:
+    def note_return(self, node: Node) -> None:
         """Who restarts leaves the in-sync replicas while there are others; a leader is deposed."""
         others = self.isr - {node.number}
         if node is self.leader:

@@ -98,7 +98,7 @@ def test_every_disk_operation_may_be_the_last(dies_at):
 # --- it sees what it is there for ---------------------------------------------------------------
 
 
-def caught(name: str, seeds: int = 20) -> bool:
+def catches(name: str, seeds: int = 20) -> bool:
     return any(run(f"{name} {seed}").problems for seed in range(seeds))
 
 
@@ -112,7 +112,7 @@ def test_it_catches_pins_that_run_out(monkeypatch):
             self._watch(lease)
 
     monkeypatch.setattr(PartitionState, "reserve_for_transaction", leaky)
-    assert caught("leaky")
+    assert catches("leaky")
 
 
 def test_it_catches_acks_at_once(monkeypatch):
@@ -127,7 +127,7 @@ def test_it_catches_acks_at_once(monkeypatch):
         return refused
 
     monkeypatch.setattr(Transactions, "add_acks", at_once)
-    assert caught("hasty")
+    assert catches("hasty")
 
 
 def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
@@ -138,7 +138,7 @@ def test_it_catches_a_commit_that_forgets_its_acks(monkeypatch):
         return end(self, at, msgspec.structs.replace(marker, commits=commits))
 
     monkeypatch.setattr(TransactionAcks, "end", undone)
-    assert caught("forgetful")
+    assert catches("forgetful")
 
 
 def test_it_catches_completion_before_the_acks_are_durable(monkeypatch):

@@ -149,7 +149,7 @@ def test_a_transaction_that_is_completed_again_leaves_the_next_one_s_records_alo
 # --- the checker sees what it is there for ------------------------------------------------------
 
 
-def caught(anomaly: Anomaly, seeds: int = 10) -> bool:
+def catches(anomaly: Anomaly, seeds: int = 10) -> bool:
     """Whether some seed shows the anomaly.  A broken broker may also fall over: that counts not."""
     for seed in range(seeds):
         try:
@@ -162,17 +162,17 @@ def caught(anomaly: Anomaly, seeds: int = 10) -> bool:
 
 def test_it_catches_an_abort_index_that_is_not_written(monkeypatch):
     monkeypatch.setattr(AbortIndex, "append", lambda *_: None)
-    assert caught(Anomaly.ABORTED_READ)
+    assert catches(Anomaly.ABORTED_READ)
 
 
 def test_it_catches_readers_that_pass_open_transactions(monkeypatch):
     monkeypatch.setattr(Log, "stable_offset", property(lambda log: log.high_watermark))
-    assert caught(Anomaly.INTERMEDIATE_READ)
+    assert catches(Anomaly.INTERMEDIATE_READ)
 
 
 def test_it_catches_sequences_that_nobody_checks(monkeypatch):
     monkeypatch.setattr(Producers, "check", lambda *_: None)
-    assert caught(Anomaly.DUPLICATE)
+    assert catches(Anomaly.DUPLICATE)
 
 
 def test_it_catches_a_commit_that_one_partition_takes_for_an_abort(monkeypatch):
@@ -183,18 +183,18 @@ def test_it_catches_a_commit_that_one_partition_takes_for_an_abort(monkeypatch):
         return mark(self, msgspec.structs.replace(marker, commits=commits), now)
 
     monkeypatch.setattr(partition_module.Partition, "append_marker", half)
-    assert caught(Anomaly.LOST_WRITE)
+    assert catches(Anomaly.LOST_WRITE)
 
 
-def test_it_catches_a_reader_that_is_sent_back(monkeypatch):
+def test_it_catches_a_reader_that_is_send_back(monkeypatch):
     read = Workload._read_some
 
-    async def sent_back(self: Workload, broker: Any, place: Any) -> None:
+    async def send_back(self: Workload, broker: Any, place: Any) -> None:
         await read(self, broker, place)
         self.positions[place] = max(0, self.positions[place] - 1)
 
-    monkeypatch.setattr(Workload, "_read_some", sent_back)
-    assert caught(Anomaly.NON_MONOTONIC_POLL)
+    monkeypatch.setattr(Workload, "_read_some", send_back)
+    assert catches(Anomaly.NON_MONOTONIC_POLL)
 
 
 def test_it_catches_markers_that_go_ahead_of_their_decision(monkeypatch):

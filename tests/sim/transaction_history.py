@@ -76,8 +76,8 @@ class History:
         return dict(found)
 
     def _all(self) -> Iterator[tuple[Anomaly, str]]:
-        yield from self._lost()
-        yield from self._aborted()
+        yield from self._find_lost()
+        yield from self._find_aborted()
         yield from self._intermediate()
         yield from self._duplicates()
         yield from self._non_monotonic()
@@ -86,14 +86,14 @@ class History:
     def _owners(self) -> dict[bytes, Written]:
         return {value: each for each in self.transactions for value in each.writes}
 
-    def _lost(self) -> Iterator[tuple[Anomaly, str]]:
+    def _find_lost(self) -> Iterator[tuple[Anomaly, str]]:
         visible = {seen.value for seen in self.final}
         for each in self.transactions:
             if each.end is End.COMMITTED:
                 for value in each.acked.keys() - visible:
                     yield Anomaly.LOST_WRITE, f"{value!r} of committed transaction {each.number}"
 
-    def _aborted(self) -> Iterator[tuple[Anomaly, str]]:
+    def _find_aborted(self) -> Iterator[tuple[Anomaly, str]]:
         """Also what somebody saw and nobody will see again: it was not committed after all."""
         owners, visible = self._owners(), {seen.value for seen in self.final}
         for seen in (*self.seen, *self.final):

@@ -235,7 +235,7 @@ class Workload:
         offset = Offset(self.positions.get(place, 0))
         page = await read_page(partition, offset, limit=3, bytes_max=1000)
         for record in page.records:
-            self.history.seen.append(self._seen("reader", place, record))
+            self.history.seen.append(self._see("reader", place, record))
         self.positions[place] = page.next_offset
 
     async def _read_to_end(self, broker: Broker, place: Place) -> None:
@@ -244,9 +244,9 @@ class Workload:
         if log.stable_offset != log.high_watermark:
             self.problems.append(f"{place}: a transaction hangs at {log.stable_offset}")
         page = await read_page(partition, Offset(0), limit=10_000, bytes_max=10_000_000)
-        self.history.final += [self._seen("last", place, record) for record in page.records]
+        self.history.final += [self._see("last", place, record) for record in page.records]
 
-    def _seen(self, reader: str, place: Place, record: Record) -> Seen:
+    def _see(self, reader: str, place: Place, record: Record) -> Seen:
         assert record.value is not None
         return Seen(reader, self.world.loop.time(), place, record.offset, record.value)
 

@@ -162,7 +162,7 @@ class Ledger:
         batch = Batch([self._value() for _ in range(self.chance.randint(1, 4))])
         book = topic.books[index]
         book.open[batch.values[0]] = batch
-        appended = broker.append(partition, self._encoded(broker, batch))
+        appended = broker.append(partition, self._encode(broker, batch))
         batch.offset = appended.first_offset
         if self.chance.random() < 0.7:  # acks=all
             await partition.committed(appended.last_offset)
@@ -239,7 +239,7 @@ class Ledger:
         self._number += 1
         return b"%d." % self._number + b"x" * self.chance.choice((0, 5, 60, 60, 1200))
 
-    def _encoded(self, broker: Broker, batch: Batch) -> bytearray:
+    def _encode(self, broker: Broker, batch: Batch) -> bytearray:
         now = broker.environment.clock.now()
         records = [Record(0, now, None, value) for value in batch.values]
         return batches.encode(records, codec=self.chance.choice((0, Codec.LZ4)))

@@ -180,7 +180,7 @@ def test_replies_are_not_read_ahead_of_the_log():
     users = [
         path
         for path in python_files("src")
-        if any(True for node in ast.walk(parsed(path)) for _ in _look_ahead(path, node))
+        if any(True for node in ast.walk(parse(path)) for _ in _look_ahead(path, node))
     ]
     assert_nowhere(
         _look_ahead,
@@ -306,7 +306,9 @@ def entries(package: str, imports: dict[str, set[str]]) -> set[str]:
 def imports_of(paths: list[Path]) -> dict[str, set[str]]:
     """What each module imports of the others."""
     modules = {module_name(path): path for path in paths}
-    return {name: set(_imported(parsed(path), modules)) - {name} for name, path in modules.items()}
+    return {
+        name: set(_find_imports(parse(path), modules)) - {name} for name, path in modules.items()
+    }
 
 
 def module_name(path: Path) -> str:
@@ -314,7 +316,7 @@ def module_name(path: Path) -> str:
     return ".".join(part for part in parts if part not in ("src", "__init__"))
 
 
-def _imported(tree: ast.Module, modules: Container[str]) -> Iterator[str]:
+def _find_imports(tree: ast.Module, modules: Container[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -506,7 +508,7 @@ def assert_nowhere(rule: Rule, paths: list[Path], better: str) -> None:
     found = [
         (path, line)
         for path in paths
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(parse(path))
         for line in rule(path, node)
         if not EXCUSE.search(lines(path)[line - 1])
     ]
@@ -551,5 +553,5 @@ def lines(path: Path) -> tuple[str, ...]:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))

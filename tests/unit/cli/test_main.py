@@ -80,7 +80,7 @@ def test_an_option_s_value_may_look_like_a_global_option():
 # --- starting quickly -----------------------------------------------------------------------------
 
 
-def loaded_by(statement: str) -> set[str]:
+def find_loaded_modules(statement: str) -> set[str]:
     code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
     shown = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, check=True, text=True
@@ -89,7 +89,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_the_package_loads_next_to_nothing():
-    loaded = loaded_by("import goqueue")
+    loaded = find_loaded_modules("import goqueue")
     assert {name for name in loaded if name.startswith("goqueue")} == {"goqueue"}
     assert not loaded.intersection({*HEAVY, "msgspec", "typing"})
 

@@ -18,10 +18,10 @@ def test_tables_values_and_origins():
 
 
 def test_a_name_with_a_dot_is_quoted_and_any_text_is_a_string():
-    text = as_toml(_merged({"topics.settings.retention.ms": 'a "quoted" \\ text\n'}))
+    text = as_toml(_merge({"topics.settings.retention.ms": 'a "quoted" \\ text\n'}))
     assert tomllib.loads(text) == {"topics": {"settings": {"retention.ms": 'a "quoted" \\ text\n'}}}
 
 
-def _merged(values: dict[str, str]) -> Merged:
+def _merge(values: dict[str, str]) -> Merged:
     given = {path: Given(value, "a test") for path, value in values.items()}
     return Merged(Config(), given, [])

@@ -71,7 +71,7 @@ def new_id(number: int) -> TopicId:
     return TopicId(UUID(int=number))
 
 
-def decided(machine: Metadata, command: Command, number: int) -> Decision[MetadataRecord, Any]:
+def decide(machine: Metadata, command: Command, number: int) -> Decision[MetadataRecord, Any]:
     match command:
         case ("create", name, partitions, chosen):
             return controller.create_topic(
@@ -132,7 +132,7 @@ def state_of(machine: Metadata) -> object:
     )
 
 
-def replayed(machine: Metadata, records: list[bytes]) -> Metadata:
+def replay(machine: Metadata, records: list[bytes]) -> Metadata:
     for record in records:
         machine.apply(machine.decode(record))
     return machine
@@ -148,7 +148,7 @@ def test_a_replay_gives_the_same_state_from_the_beginning_or_from_a_snapshot(
     for number, command in enumerate(asked):
         before = state_of(live)
         try:
-            decision = decided(live, command, number)
+            decision = decide(live, command, number)
         except GoQueueError:
             assert state_of(live) == before, "a refusal changes nothing"
             continue
@@ -158,9 +158,9 @@ def test_a_replay_gives_the_same_state_from_the_beginning_or_from_a_snapshot(
             live.apply(record)
         if number == snapshot_after:
             snapshot = ([live.encode(record) for record in live.snapshot()], len(log))
-    assert state_of(replayed(new_machine(), log)) == state_of(live)
-    from_snapshot = replayed(new_machine(), snapshot[0])
-    assert state_of(replayed(from_snapshot, log[snapshot[1] :])) == state_of(live)
+    assert state_of(replay(new_machine(), log)) == state_of(live)
+    from_snapshot = replay(new_machine(), snapshot[0])
+    assert state_of(replay(from_snapshot, log[snapshot[1] :])) == state_of(live)
     check_sliced_snapshot(
         new_machine, log, state_of, begins_at=min(snapshot_after, len(log)), steps=(1, 0, 2)
     )
@@ -175,7 +175,7 @@ def test_what_is_answered_is_what_comes_to_be(asked: list[Command]):
     given_ids: set[int] = set()
     for number, command in enumerate(asked):
         try:
-            decision = decided(machine, command, number)
+            decision = decide(machine, command, number)
         except GoQueueError:
             continue
         for record in decision.records:
@@ -218,9 +218,9 @@ def with_topic(partitions: int = 2) -> Metadata:
         (lambda m: controller.change_settings(m, "t", {"no.such": "1"}), InvalidSetting),
         (lambda m: controller.change_settings(m, "t", {"flush": "maybe"}), InvalidSetting),
         (lambda m: m.topic_by_id(new_id(9)), TopicIdNotFound),
-        (lambda m: decided(m, ("create", "t", 1, {}), 2), TopicExists),
-        (lambda m: decided(m, ("create", "u", 0, {}), 2), InvalidPartitions),
-        (lambda m: decided(m, ("create", "u", 1, {"segment.bytes": "1"}), 2), InvalidSetting),
+        (lambda m: decide(m, ("create", "t", 1, {}), 2), TopicExists),
+        (lambda m: decide(m, ("create", "u", 0, {}), 2), InvalidPartitions),
+        (lambda m: decide(m, ("create", "u", 1, {"segment.bytes": "1"}), 2), InvalidSetting),
     ],
 )
 def test_nonsense_is_refused(refused: Callable[[Metadata], object], error: type[GoQueueError]):
@@ -230,10 +230,10 @@ def test_nonsense_is_refused(refused: Callable[[Metadata], object], error: type[
 
 def test_names_that_metrics_could_not_tell_apart_are_refused():
     machine = new_machine()
-    for record in decided(machine, ("create", "a.b", 1, {}), 1).records:
+    for record in decide(machine, ("create", "a.b", 1, {}), 1).records:
         machine.apply(record)
     with pytest.raises(PolicyViolation):
-        decided(machine, ("create", "a_b", 1, {}), 2)
+        decide(machine, ("create", "a_b", 1, {}), 2)
 
 
 def test_a_duration_is_kept_in_milliseconds():
@@ -251,20 +251,20 @@ def test_more_replicas_in_sync_than_there_are_cannot_be_asked_for():
     machine = new_machine()
     two = {"min.insync.replicas": "2"}
     with pytest.raises(InvalidSetting, match=r"min\.insync\.replicas=2: .* factor 1"):
-        decided(machine, ("create", TopicName("t"), 1, two), 1)
-    for record in decided(machine, ("create", TopicName("t"), 1, {}), 1).records:
+        decide(machine, ("create", TopicName("t"), 1, two), 1)
+    for record in decide(machine, ("create", TopicName("t"), 1, {}), 1).records:
         machine.apply(record)
     with pytest.raises(InvalidSetting, match=r"min\.insync\.replicas=2"):
-        decided(machine, ("change", "t", two, False), 2)
+        decide(machine, ("change", "t", two, False), 2)
     assert machine.topic("t").settings.min_insync_replicas == 1
 
 
 def test_a_topic_from_before_that_was_looked_at_stays_as_it_is():
     machine = new_machine()
     machine.apply(TopicCreated(new_id(1), TopicName("t"), 1, {"min.insync.replicas": "2"}, NOW))
-    changed = decided(machine, ("change", "t", {"retention.ms": "5"}, False), 2).reply
+    changed = decide(machine, ("change", "t", {"retention.ms": "5"}, False), 2).reply
     assert changed.settings.min_insync_replicas == 2
-    unset = decided(machine, ("change", "t", {"min.insync.replicas": None}, False), 2).reply
+    unset = decide(machine, ("change", "t", {"min.insync.replicas": None}, False), 2).reply
     assert unset.settings.min_insync_replicas == 1
 
 

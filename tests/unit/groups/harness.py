@@ -109,7 +109,7 @@ class Host:
 
     def check_replay(self) -> None:
         live = list(self.machine.snapshot())
-        assert list(self.replayed().snapshot()) == live
+        assert list(self.replay().snapshot()) == live
         copy = self.new_machine()
         for record in live:
             copy.apply(record)
@@ -126,7 +126,7 @@ class Host:
                 steps=(1, 0, 2, 0),
             )
 
-    def replayed(self) -> GroupMachine:
+    def replay(self) -> GroupMachine:
         machine = self.new_machine()
         for data in self.log:
             machine.apply(machine.decode(data))
@@ -134,7 +134,7 @@ class Host:
 
     def restart(self) -> None:
         """The broker dies and comes back: the log is all that is left."""
-        self.machine = self.replayed()
+        self.machine = self.replay()
         self.woken.clear()
 
     def advance(self, milliseconds: int) -> None:
@@ -179,7 +179,7 @@ class Host:
         marker = Marker(producer_id, epoch, coordinator_epoch, commits=commits, is_bumped=is_bumped)
         return self.run(self.machine.end_transaction(self.now, GROUP, marker))
 
-    def committed(self, topic: str = "orders", partition: int = 0) -> int | None:
+    def read_committed(self, topic: str = "orders", partition: int = 0) -> int | None:
         request = FetchRequest(
             group_id=GROUP, partitions=(TopicPartition(TopicName(topic), partition),)
         )
@@ -333,7 +333,7 @@ def settle(*clients: ConsumerClient, rounds: int = 10) -> None:
             client.heartbeat()
 
 
-def refused(error: type[GroupError], call: Callable[[], object]) -> None:
+def expect_refusal(error: type[GroupError], call: Callable[[], object]) -> None:
     try:
         call()
     except error:

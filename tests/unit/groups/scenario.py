@@ -157,7 +157,7 @@ class ScenarioWorld:
 
     def committed(self, where: str = "orders/0") -> Iterator[str]:
         name, partition = where.split("/")
-        yield f"{where} {self.host.committed(name, int(partition))}"
+        yield f"{where} {self.host.read_committed(name, int(partition))}"
 
     def advance(self, span: str) -> Iterator[str]:
         self.host.advance(milliseconds(span))

@@ -96,7 +96,7 @@ def test_after_a_broker_restart_members_carry_on_where_they_were(host: Host) -> 
     first.heartbeat()
     second.heartbeat()
     assert second.sync().assignment == write_assignment({"orders": [1]})
-    assert host.committed() == 42
+    assert host.read_committed() == 42
     host.advance(10_000)
     assert host.state() == "Empty", "and they still end"
 

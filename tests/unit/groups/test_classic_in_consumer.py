@@ -49,7 +49,7 @@ def test_an_empty_group_takes_the_protocol_of_who_comes_next(host: Host) -> None
     new.leave()
     old_member(host)
     assert host.run(host.machine.describe(GROUP)).group_type == "classic"
-    assert host.committed() == 9
+    assert host.read_committed() == 9
 
 
 def test_a_live_group_is_upgraded_without_losing_an_assignment(host: Host) -> None:

@@ -26,7 +26,7 @@ def test_zombies_are_fenced_by_their_generation(host: Host) -> None:
         host.commit(7, member_id=second.member_id, generation=second.generation)
     with pytest.raises(UnknownMember):
         host.commit(7)
-    assert host.committed() is None
+    assert host.read_committed() is None
 
 
 def test_leaving_frees_the_place_at_once_and_the_last_one_leaves_an_empty_group(

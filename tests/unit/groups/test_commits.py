@@ -39,9 +39,9 @@ def groups(host: Host) -> list[str]:
 
 def test_a_group_without_members_takes_anybodys_commits(host: Host) -> None:
     host.commit(12)
-    assert host.committed() == 12
+    assert host.read_committed() == 12
     host.commit(3)
-    assert host.committed() == 3, "a floor may go back"
+    assert host.read_committed() == 3, "a floor may go back"
     with pytest.raises(IllegalGeneration):
         Host().commit(1, member_id="m", generation=4)
 
@@ -135,12 +135,12 @@ def test_a_commit_of_an_older_epoch_counts_where_the_partition_was_held_since(
     first(host)
     for epoch in (1, 2, 3):
         host.commit(epoch, partition=holder.kept, member_id=holder.member_id, generation=epoch)
-        assert host.committed(partition=holder.kept) == epoch
+        assert host.read_committed(partition=holder.kept) == epoch
     for epoch in (1, 2):
         with pytest.raises(StaleMemberEpoch):
             host.commit(9, partition=holder.regained, member_id=holder.member_id, generation=epoch)
     host.commit(5, partition=holder.regained, member_id=holder.member_id, generation=3)
-    assert host.committed(partition=holder.regained) == 5
+    assert host.read_committed(partition=holder.regained) == 5
 
 
 def test_an_older_epoch_commits_all_partitions_or_none(host: Host, holder: Regained) -> None:
@@ -150,7 +150,7 @@ def test_an_older_epoch_commits_all_partitions_or_none(host: Host, holder: Regai
     )
     with pytest.raises(StaleMemberEpoch):
         host.run(host.machine.commit(host.now, request))
-    assert host.committed(partition=holder.kept) is None
+    assert host.read_committed(partition=holder.kept) is None
 
 
 @pytest.mark.parametrize(("topic", "epoch"), [("orders", 4), ("payments", 2), ("gone", 2)])
@@ -197,8 +197,8 @@ def test_one_partitions_metadata_may_be_too_large(host: Host) -> None:
     refused, fine = host.run(host.machine.commit(host.now, request))
     assert isinstance(refused.error, OffsetMetadataTooLarge)
     assert fine.error is None
-    assert host.committed() is None
-    assert host.committed(partition=1) == 2
+    assert host.read_committed() is None
+    assert host.read_committed(partition=1) == 2
 
 
 def test_a_commit_between_join_and_sync_is_put_off(host: Host) -> None:
@@ -211,9 +211,9 @@ def test_a_commit_between_join_and_sync_is_put_off(host: Host) -> None:
 def test_a_transaction_commits_for_a_group_without_naming_a_member(host: Host) -> None:
     ConsumerClient(host).heartbeat()
     host.commit(8, producer_id=1, producer_epoch=0)
-    assert host.committed() is None
+    assert host.read_committed() is None
     host.end(1, 0)
-    assert host.committed() == 8
+    assert host.read_committed() == 8
 
 
 def test_a_group_has_a_name(host: Host) -> None:
@@ -226,8 +226,8 @@ def test_offsets_of_a_simple_group_expire_a_week_after_the_commit(host: Host) ->
     host.advance(WEEK - 1)
     host.commit(2, partition=1)
     host.advance(CHECK)
-    assert host.committed() is None
-    assert host.committed(partition=1) == 2
+    assert host.read_committed() is None
+    assert host.read_committed(partition=1) == 2
     host.advance(WEEK + CHECK)
     assert groups(host) == []
     assert host.machine.next_deadline() is None
@@ -242,13 +242,13 @@ def test_offsets_live_while_a_member_reads_and_a_week_after_the_last_one_left(ho
         host.advance(25_000)
         member.topics = None
         member.heartbeat(silent=True)
-    assert host.committed() == 1
-    assert host.committed("payments") is None, "nobody reads that any more"
+    assert host.read_committed() == 1
+    assert host.read_committed("payments") is None, "nobody reads that any more"
     member.leave()
     host.advance(WEEK - CHECK)
-    assert host.committed() == 1
+    assert host.read_committed() == 1
     host.advance(2 * CHECK)
-    assert host.committed() is None
+    assert host.read_committed() is None
     assert groups(host) == []
 
 
@@ -261,13 +261,13 @@ def test_a_classic_groups_offsets_are_kept_by_its_subscription(host: Host) -> No
     for _ in range(2 * WEEK // (25 * 60_000)):
         host.advance(25 * 60_000)
         client.heartbeat()
-    assert host.committed() == 1
+    assert host.read_committed() == 1
 
 
 def test_an_old_clients_own_retention_is_kept(host: Host) -> None:
     host.commit(1, retention_ms=60_000)
     host.advance(CHECK)
-    assert host.committed() is None
+    assert host.read_committed() is None
 
 
 def test_expiry_survives_a_restart(host: Host) -> None:
@@ -275,7 +275,7 @@ def test_expiry_survives_a_restart(host: Host) -> None:
     host.advance(WEEK - 1)
     host.restart()
     host.advance(CHECK)
-    assert host.committed() is None
+    assert host.read_committed() is None
 
 
 def test_an_empty_group_without_offsets_is_forgotten(host: Host) -> None:
@@ -296,7 +296,7 @@ def test_offsets_of_topics_in_use_are_not_deleted(host: Host) -> None:
     in_use, gone = host.run(host.machine.delete_offsets(host.now, GROUP, keys))
     assert isinstance(in_use.error, GroupSubscribedToTopic)
     assert gone.error is None
-    assert (host.committed(), host.committed("payments")) == (1, None)
+    assert (host.read_committed(), host.read_committed("payments")) == (1, None)
     with pytest.raises(GroupNotFound):
         host.machine.delete_offsets(host.now, GroupId("other"), keys)
 
@@ -313,4 +313,4 @@ def test_commits_are_fenced_by_the_epoch(host: Host) -> None:
         host.commit(6, member_id="gone", generation=1)
     with pytest.raises(UnknownMember):
         host.commit(6)
-    assert host.committed() == 5
+    assert host.read_committed() == 5

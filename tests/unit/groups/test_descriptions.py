@@ -24,7 +24,7 @@ def test_only_an_empty_group_is_deleted_and_its_offsets_with_it(host: Host) -> N
         host.machine.delete_group(host.now, GROUP)
     member.leave()
     host.run(host.machine.delete_group(host.now, GROUP))
-    assert host.committed() is None
+    assert host.read_committed() is None
     for verb in (host.machine.delete_group, lambda _, group: host.machine.describe(group)):
         with pytest.raises(GroupNotFound):
             verb(host.now, GROUP)

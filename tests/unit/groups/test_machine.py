@@ -77,6 +77,6 @@ def test_a_commit_that_could_not_be_written_changes_nothing(host: Host) -> None:
     with pytest.raises(DiskFull):
         host.commit(2)
     host.disk_is_full = False
-    assert host.committed() == 1
+    assert host.read_committed() == 1
     host.commit(3)
-    assert host.committed() == 3
+    assert host.read_committed() == 3

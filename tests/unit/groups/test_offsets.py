@@ -44,24 +44,24 @@ def test_positions_in_a_deleted_topic_are_forgotten(host: Host) -> None:
     host.commit(1)
     host.commit(1, "payments")
     host.run(host.machine.topics_deleted(host.now, [TopicName("orders")]))
-    assert (host.committed(), host.committed("payments")) == (None, 1)
+    assert (host.read_committed(), host.read_committed("payments")) == (None, 1)
 
 
-def committed(offset: int, partition: int = 0) -> CommittedOffset:
+def make_offset(offset: int, partition: int = 0) -> CommittedOffset:
     return CommittedOffset(KEY.topic, partition, Offset(offset))
 
 
 def test_a_store_has_the_newest_offset_of_each_partition() -> None:
     store = OffsetStore()
-    store.apply(OffsetsCommitted(GROUP, (committed(5), committed(7, 1))))
-    store.apply(OffsetsCommitted(GROUP, (committed(3),)))
+    store.apply(OffsetsCommitted(GROUP, (make_offset(5), make_offset(7, 1))))
+    store.apply(OffsetsCommitted(GROUP, (make_offset(3),)))
     assert {key.partition: each.offset for key, each in store.of(GROUP).items()} == {0: 3, 1: 7}
     assert list(store.groups()) == [GROUP]
 
 
 def test_a_group_without_offsets_is_forgotten() -> None:
     store = OffsetStore()
-    store.apply(OffsetsCommitted(GROUP, (committed(5), committed(7, 1))))
+    store.apply(OffsetsCommitted(GROUP, (make_offset(5), make_offset(7, 1))))
     store.apply(OffsetsDeleted(GROUP, (KEY,)))
     assert GROUP in store
     store.apply(OffsetsDeleted(GROUP, (TopicPartition(KEY.topic, 1), KEY)))
@@ -72,10 +72,10 @@ def test_a_group_without_offsets_is_forgotten() -> None:
 
 def test_a_group_with_nothing_but_pending_offsets_is_among_all_groups() -> None:
     store = OffsetStore()
-    store.apply(PendingOffsetsAdded(GROUP, 8, 0, (committed(5),)))
+    store.apply(PendingOffsetsAdded(GROUP, 8, 0, (make_offset(5),)))
     assert (list(store.groups()), store.all_groups()) == ([], [GROUP])
     assert store.partitions(GROUP) == [KEY]
-    store.apply(PendingOffsetsEnded(GROUP, 8, 0, (committed(5),)))
+    store.apply(PendingOffsetsEnded(GROUP, 8, 0, (make_offset(5),)))
     assert (store.all_groups(), GROUP in store) == ([GROUP], True)
     assert store.pending.of(GROUP) == {}
 
@@ -83,9 +83,9 @@ def test_a_group_with_nothing_but_pending_offsets_is_among_all_groups() -> None:
 def test_a_snapshot_of_many_offsets_comes_in_pieces_and_as_they_were() -> None:
     store = OffsetStore()
     count = 2 * SNAPSHOT_OFFSETS_MAX + 1
-    store.apply(OffsetsCommitted(GROUP, tuple(committed(1, each) for each in range(count))))
+    store.apply(OffsetsCommitted(GROUP, tuple(make_offset(1, each) for each in range(count))))
     reading = store.snapshot()
-    store.apply(OffsetsCommitted(GROUP, (committed(9, count - 1),)))
+    store.apply(OffsetsCommitted(GROUP, (make_offset(9, count - 1),)))
     records = list(reading)
     store.end_snapshot()
     assert [len(each.offsets) for each in records if isinstance(each, OffsetsCommitted)] == [

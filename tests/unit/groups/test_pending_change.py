@@ -41,20 +41,20 @@ def change(context: CoordinatorContext) -> PendingChange:
     return PendingChange(context, GROUP, NOW)
 
 
-def saved(name: str) -> ClassicMemberSaved:
+def save_record(name: str) -> ClassicMemberSaved:
     member = ClassicMember(name, None, "c", "h", 1, 1, "consumer", (Protocol("range", b""),))
     return ClassicMemberSaved(GROUP, member)
 
 
 def test_the_first_record_makes_a_group_of_its_protocol(change: PendingChange):
-    change.write(saved("ann"))
+    change.write(save_record("ann"))
     assert change.classic.members.keys() == {"ann"}
     assert isinstance(step(None, EpochBumped(GROUP, 1, (), NOW)), ConsumerGroup)
     assert step(change.group, GroupDeleted(GROUP)) is None
 
 
 def test_a_record_of_the_other_protocol_is_our_mistake(change: PendingChange):
-    change.write(saved("ann"))
+    change.write(save_record("ann"))
     with pytest.raises(AssertionError, match="for a classic group"):
         step(change.group, ConsumerMemberRemoved(GROUP, "ann"))
     with pytest.raises(AssertionError, match="for a consumer group"):
@@ -63,11 +63,11 @@ def test_a_record_of_the_other_protocol_is_our_mistake(change: PendingChange):
 
 def test_the_group_itself_stays_as_it_was(context: CoordinatorContext):
     before = ClassicGroup(GROUP)
-    before.apply(saved("ann"))
+    before.apply(save_record("ann"))
     context.groups[GROUP] = before
     change = PendingChange(context, GROUP, NOW)
     assert change.group is before, "a change that writes nothing costs nothing"
-    change.write(saved("bob"))
+    change.write(save_record("bob"))
     copy = change.group
     change.write(ClassicMemberRemoved(GROUP, "ann"))
     assert change.group is copy, "one copy is enough"
@@ -76,7 +76,7 @@ def test_the_group_itself_stays_as_it_was(context: CoordinatorContext):
 
 def test_a_decision_has_all_records_in_order(change: PendingChange):
     records: list[StateRecord | OffsetRecord] = [
-        saved("ann"),
+        save_record("ann"),
         OffsetsDeleted(GROUP, ()),
         ClassicMemberRemoved(GROUP, "ann"),
     ]

@@ -28,9 +28,9 @@ def pending(host: Host) -> set[int]:
 def test_an_offset_is_committed_or_dropped_with_the_marker(host, commits, after):
     host.commit(3)
     host.commit(8, producer_id=1, producer_epoch=0)
-    assert (host.committed(), pending(host)) == (3, {1})
+    assert (host.read_committed(), pending(host)) == (3, {1})
     host.end(1, 0, commits=commits)
-    assert (host.committed(), pending(host)) == (after, set())
+    assert (host.read_committed(), pending(host)) == (after, set())
 
 
 def test_a_marker_that_comes_again_changes_nothing(host):
@@ -39,7 +39,7 @@ def test_a_marker_that_comes_again_changes_nothing(host):
     host.commit(9)
     written = len(host.log)
     host.end(1, 0)
-    assert (host.committed(), len(host.log)) == (9, written)
+    assert (host.read_committed(), len(host.log)) == (9, written)
 
 
 def test_a_marker_with_a_new_epoch_leaves_the_next_transaction_alone(host):
@@ -47,16 +47,16 @@ def test_a_marker_with_a_new_epoch_leaves_the_next_transaction_alone(host):
     host.end(1, 1, is_bumped=True)
     host.commit(9, producer_id=1, producer_epoch=1)
     host.end(1, 1, is_bumped=True)
-    assert (host.committed(), pending(host)) == (8, {1})
+    assert (host.read_committed(), pending(host)) == (8, {1})
     host.end(1, 2, is_bumped=True)
-    assert host.committed() == 9
+    assert host.read_committed() == 9
 
 
 def test_a_marker_ends_the_transaction_of_its_producer_only(host):
     host.commit(8, producer_id=1, producer_epoch=0)
     host.commit(9, partition=1, producer_id=2, producer_epoch=0)
     host.end(2, 0)
-    assert (host.committed(), host.committed(partition=1)) == (None, 9)
+    assert (host.read_committed(), host.read_committed(partition=1)) == (None, 9)
     assert pending(host) == {1}
 
 
@@ -65,7 +65,7 @@ def test_a_plain_commit_supersedes_what_is_pending(host):
     host.commit(5)
     assert pending(host) == set(), "however the transaction ends, the group is at 5"
     host.end(1, 0)
-    assert host.committed() == 5
+    assert host.read_committed() == 5
 
 
 def test_of_two_transactions_the_later_commit_stands(host):
@@ -73,24 +73,24 @@ def test_of_two_transactions_the_later_commit_stands(host):
     host.commit(9, producer_id=2, producer_epoch=0)
     host.end(2, 0)
     host.end(1, 0)
-    assert host.committed() == 9
+    assert host.read_committed() == 9
     host.commit(10, producer_id=1, producer_epoch=0)
     host.commit(11, producer_id=2, producer_epoch=0)
     host.end(1, 0)
-    assert (host.committed(), pending(host)) == (10, {2})
+    assert (host.read_committed(), pending(host)) == (10, {2})
     host.end(2, 0)
-    assert host.committed() == 11
+    assert host.read_committed() == 11
 
 
 def test_what_is_pending_does_not_expire(host):
     host.commit(3)
     host.commit(8, producer_id=1, producer_epoch=0)
     host.advance(2 * WEEK)
-    assert host.committed() == 3
+    assert host.read_committed() == 3
     host.end(1, 0)
-    assert host.committed() == 8
+    assert host.read_committed() == 8
     host.advance(2 * WEEK)
-    assert host.committed() is None
+    assert host.read_committed() is None
 
 
 def test_what_is_pending_goes_with_its_topic_and_with_its_group(host):
@@ -135,7 +135,7 @@ def test_the_group_is_where_the_newest_commit_that_took_effect_left_it(steps):
             ]
         for partition in (0, 1):
             stands = [at for where, owner, at in history if where == partition and owner is None]
-            assert host.committed(partition=partition) == max(stands, default=None)
+            assert host.read_committed(partition=partition) == max(stands, default=None)
     host.check_sliced_snapshots()
 
 
@@ -148,7 +148,7 @@ def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(host):
     host.restart()
     with pytest.raises(TransactionCoordinatorFenced, match="epoch 4, it is 5 now"):
         host.end(1, 0, coordinator_epoch=4)
-    assert host.committed() == 1
+    assert host.read_committed() == 1
     host.end(1, 0, coordinator_epoch=5)
-    assert host.committed() == 2
+    assert host.read_committed() == 2
     host.check_replay()

@@ -62,9 +62,9 @@ class Restartable:
         self.disk = SimDisk(cold_reads=0.0)
         self.directory = directory
         self.settings = chosen
-        self.log = self.opened()
+        self.log = self.reopen()
 
-    def opened(self) -> Log:
+    def reopen(self) -> Log:
         log, recovery = open_log(self.disk, self.directory, self.settings, REPLICA)
         assert not recovery.problems
         return log
@@ -85,10 +85,10 @@ class Restartable:
         elif how == "power":
             self.sync()
             self.disk = self.disk.crash()
-            self.log = self.opened()
+            self.log = self.reopen()
         elif how == "kill":
             self.disk = self.disk.kill()
-            self.log = self.opened()
+            self.log = self.reopen()
 
 
 class History(Restartable):

@@ -26,7 +26,7 @@ from tests.unit.log.logs import (
 )
 
 
-def filled(seed: int = 0, **overrides: object) -> Book:
+def fill_book(seed: int = 0, **overrides: object) -> Book:
     """A log of several segments with batches of several records, closed and opened again."""
     chance = random.Random(seed)
     book = Book(
@@ -95,7 +95,7 @@ def assert_only_missing(book: Book, first: int, last: int) -> None:
 
 @pytest.mark.parametrize("position", range(HEADER_BYTES + 6))
 def test_a_flipped_bit_in_any_header_field_costs_that_batch_only(position: int):
-    book = filled(position)
+    book = fill_book(position)
     segment = book.log.segments[1]
     headers = headers_in(segment)
     for bit in range(8):
@@ -108,7 +108,7 @@ def test_a_flipped_bit_in_any_header_field_costs_that_batch_only(position: int):
 
 @given(seed=st.integers(0, 100), data=st.data())
 def test_a_flipped_bit_anywhere_costs_one_batch_only(seed: int, data: st.DataObject):
-    book = filled(seed)
+    book = fill_book(seed)
     segment = data.draw(st.sampled_from(book.log.segments[:-1]))
     headers = headers_in(segment)
     position = data.draw(st.integers(0, segment.size - 1))
@@ -122,7 +122,7 @@ def test_whatever_is_overwritten_nothing_false_is_served_and_nothing_is_skipped(
     seed: int, data: st.DataObject
 ):
     """Sectors of nonsense or zeros, several of them, indexes included."""
-    book = filled(
+    book = fill_book(
         seed, segment_bytes=6000, index_interval_bytes=data.draw(st.sampled_from((64, 1500)))
     )
     chance = random.Random(data.draw(st.integers(0, 1000)))
@@ -145,7 +145,7 @@ def test_whatever_is_overwritten_nothing_false_is_served_and_nothing_is_skipped(
 
 
 def test_several_damaged_batches_are_told_apart():
-    book = filled(3)
+    book = fill_book(3)
     segment = book.log.segments[1]
     headers = headers_in(segment)
     assert len(headers) > 10
@@ -182,7 +182,7 @@ def test_a_message_that_is_a_batch_is_not_served_as_one():
 @pytest.mark.parametrize("which", [1, -1])
 def test_a_segment_that_lost_its_durable_end_is_told(share: float, which: int):
     """A closed one, and the active one: its offsets are not given out again."""
-    book = filled(1)
+    book = fill_book(1)
     segment = book.log.segments[which]
     headers = headers_in(segment)
     size = int(segment.size * share)
@@ -208,7 +208,7 @@ def test_a_segment_that_lost_its_durable_end_is_told(share: float, which: int):
 @pytest.mark.parametrize("lost", ["checkpoint", "00000000000000000000.index"])
 def test_damage_in_what_was_durable_does_not_cut_the_log(lost: str):
     """Whoever verifies it all must not take one flipped bit for the end of the log."""
-    book = filled(2)
+    book = fill_book(2)
     assert isinstance(book.disk, SimDisk)
     segment = book.log.segments[0]
     header = headers_in(segment)[2]
@@ -307,7 +307,7 @@ def test_indexes_of_the_active_segment_are_made_anew_when_they_are_no_good(
 
 
 def test_a_missing_time_index_does_not_make_a_segment_old():
-    book = filled()
+    book = fill_book()
     assert isinstance(book.disk, SimDisk)
     for segment in book.log.segments[:-1]:
         book.disk.remove(segment.times.path)
@@ -320,7 +320,7 @@ def test_a_missing_time_index_does_not_make_a_segment_old():
 
 
 def test_a_look_by_time_says_what_it_cannot_see():
-    book = filled()
+    book = fill_book()
     segment = book.log.segments[1]
     header = headers_in(segment)[4]
     flip(book, segment.log.path, header.position + 65, 1)
@@ -339,7 +339,7 @@ def test_a_look_by_time_says_what_it_cannot_see():
 def test_damaged_small_files_cost_time_and_no_records(
     name: str, spoil: Callable[[SimDisk, str], None]
 ):
-    book = filled()
+    book = fill_book()
     assert isinstance(book.disk, SimDisk)
     spoil(book.disk, f"{DIRECTORY}/{name}")
     book.reopen()
@@ -356,7 +356,7 @@ def test_damaged_small_files_cost_time_and_no_records(
 
 def test_a_lost_checkpoint_does_not_bring_offsets_back():
     """Nothing is left to read: only the name of the empty segment tells where it ended."""
-    book = filled()
+    book = fill_book()
     end = book.log.end_offset
     book.remove_before(end)
     book.disk.remove(f"{DIRECTORY}/checkpoint")
@@ -369,7 +369,7 @@ def test_a_lost_checkpoint_does_not_bring_offsets_back():
 # --- behind the checkpoint ------------------------------------------------------------------------
 
 
-def written_since_checkpoint(seed: int = 0, **overrides: object) -> Book:
+def write_after_checkpoint(seed: int = 0, **overrides: object) -> Book:
     """A process was killed: some batches are in the checkpoint, more were synced behind it."""
     chance = random.Random(seed)
     disk = SimDisk(seed, cold_reads=0.0)
@@ -404,10 +404,10 @@ def reopen_killed(book: Book) -> None:
 @pytest.mark.parametrize("position", [*range(HEADER_BYTES), 70])
 def test_damage_behind_the_checkpoint_costs_that_batch_only(position: int):
     """What was synced was acknowledged: sound batches behind a damaged one are kept."""
-    count = len(batches_behind_checkpoint(written_since_checkpoint(position)))
+    count = len(batches_behind_checkpoint(write_after_checkpoint(position)))
     for which in (0, 7 + position % 20, count - 2, count - 1):
         for bit in (0, 6, 7):
-            book = written_since_checkpoint(position)
+            book = write_after_checkpoint(position)
             path, header = batches_behind_checkpoint(book)[which]
             flip(book, path, header.position + position, bit)
             reopen_killed(book)
@@ -425,7 +425,7 @@ def test_damage_behind_the_checkpoint_costs_that_batch_only(position: int):
 
 @given(seed=st.integers(0, 100), data=st.data())
 def test_a_torn_end_is_cut_and_damage_before_it_is_not(seed: int, data: st.DataObject):
-    book = written_since_checkpoint(seed)
+    book = write_after_checkpoint(seed)
     acked = len(book.records)
     for _ in range(data.draw(st.integers(0, 12))):
         book.append([Record(0, NOW, None, b"not synced")], sync=False)
@@ -482,7 +482,7 @@ def test_a_batch_inside_a_message_is_not_served_when_its_batch_is_damaged_behind
 
 @pytest.mark.parametrize("spoil", ["missing", "flipped", "short"])
 def test_without_the_synced_mark_a_log_opens_as_far_as_it_is_sound(spoil: str):
-    book = written_since_checkpoint(5)
+    book = write_after_checkpoint(5)
     path = f"{DIRECTORY}/synced"
     assert isinstance(book.disk, SimDisk)
     if spoil == "missing":

@@ -227,9 +227,9 @@ def test_a_producer_whose_last_epoch_has_ended_is_forgotten_at_once(commits):
     show_all(log)
     assert log.producers.all() == []
     assert log.stable_offset == log.end_offset == 5
-    before = known(log)
+    before = list_known(log)
     log = opened(disk.kill())
-    assert known(log) == before
+    assert list_known(log) == before
     assert bool(log.aborted.between(Offset(0), log.end_offset)) is not commits
 
 
@@ -274,7 +274,7 @@ class Writers:
         self.sequences[producer_id] = 0
 
 
-def known(log: Log) -> tuple:
+def list_known(log: Log) -> tuple:
     """Everything but when producers were seen, which is not in the log."""
     producers = sorted(
         (each.producer_id, each.epoch, each.batches, each.transaction_start, each.coordinator_epoch)
@@ -306,10 +306,10 @@ def test_recovery_knows_what_the_log_knew(steps):
                 log.run_checkpoint(log.checkpoint_point())
             case "restart":
                 show_all(log)
-                before = known(log)
+                before = list_known(log)
                 disk = disk.kill()
                 log = opened(disk)
-                assert known(log) == before
+                assert list_known(log) == before
             case _:
                 pass
         assert log.stable_offset >= stable, "it only rises"

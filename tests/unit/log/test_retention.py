@@ -143,7 +143,7 @@ def test_a_removal_that_a_crash_interrupts_is_finished():
 # --- records without a time -----------------------------------------------------------------------
 
 
-def untimed(count: int, now: int, book: Book) -> None:
+def append_untimed(count: int, now: int, book: Book) -> None:
     for _ in range(count):
         book.append([Record(0, -1, None, bytes(200))], now=now)
 
@@ -152,9 +152,9 @@ def untimed(count: int, now: int, book: Book) -> None:
 def test_records_without_a_timestamp_age_from_when_they_were_appended(again: str):
     disk = SimDisk()
     book = Book(disk, settings(retention_ms=1000))
-    untimed(20, NOW, book)
+    append_untimed(20, NOW, book)
     book.checkpoint()
-    untimed(20, NOW + 5000, book)
+    append_untimed(20, NOW + 5000, book)
     assert len(book.log.segments) > 6
     if again == "stopped":
         book.close()
@@ -172,7 +172,7 @@ def test_records_without_a_timestamp_age_from_when_they_were_appended(again: str
 def test_records_without_a_timestamp_do_not_keep_those_behind_them():
     """Also when nobody knows when they were appended: what lies behind them is younger."""
     book = Book(SimDisk(), settings(retention_ms=1000))
-    untimed(6, NOW, book)
+    append_untimed(6, NOW, book)
     book.fill(30, size=200)
     for segment in book.log.segments:
         segment.written_at = Timestamp(-1)
@@ -182,7 +182,7 @@ def test_records_without_a_timestamp_do_not_keep_those_behind_them():
 
 def test_a_segment_of_unknown_age_ages_from_the_first_look():
     book = Book(SimDisk(), settings(retention_ms=1000))
-    untimed(10, NOW, book)
+    append_untimed(10, NOW, book)
     for segment in book.log.segments:
         segment.written_at = Timestamp(-1)
     assert book.log.retention_start(Timestamp(NOW + 5000)) == 0

@@ -43,7 +43,7 @@ def history(disk: SimDisk) -> Log:
     return log
 
 
-def written() -> tuple[list[Record], list[Record]]:
+def write_both() -> tuple[list[Record], list[Record]]:
     """What is read before the compaction under test and after it."""
     disk = SimDisk()
     log = history(disk)
@@ -52,7 +52,7 @@ def written() -> tuple[list[Record], list[Record]]:
     return before, records_in(log)
 
 
-BEFORE, AFTER = written()
+BEFORE, AFTER = write_both()
 
 
 def operations(work: Callable[[SimDisk, Log], object]) -> tuple[int, int]:
@@ -68,7 +68,7 @@ def compact_again(disk: SimDisk, log: Log) -> None:
     compact(disk, log, LATER + 1)
 
 
-def crashed(operation: int, moment: Moment) -> SimDisk:
+def crash_during(operation: int, moment: Moment) -> SimDisk:
     disk = SimDisk()
     log = history(disk)
     disk.crash_at(operation, moment)
@@ -107,7 +107,7 @@ def test_power_may_go_at_every_operation(moment: Moment):
     assert end - first > 25
     outcomes = []
     for operation in range(first, end):
-        for survivor in fates(crashed(operation, moment)):
+        for survivor in fates(crash_during(operation, moment)):
             outcomes.append(check_survivor(survivor))
     assert BEFORE in outcomes
     assert AFTER in outcomes
@@ -152,7 +152,7 @@ def test_finishing_twice_changes_nothing():
     assert records_in(log) == AFTER
 
 
-def prepared(disk: SimDisk) -> tuple[Log, Result]:
+def prepare(disk: SimDisk) -> tuple[Log, Result]:
     log = history(disk)
     plan = compaction.plan(log, LATER)
     assert plan is not None
@@ -163,7 +163,7 @@ def prepared(disk: SimDisk) -> tuple[Log, Result]:
 
 def test_a_file_that_is_not_what_the_manifest_says_costs_an_error_and_no_data():
     disk = SimDisk()
-    log, result = prepared(disk)
+    log, result = prepare(disk)
     log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
     replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
     names = set(disk.list_directory(DIRECTORY))
@@ -177,7 +177,7 @@ def test_a_file_that_is_not_what_the_manifest_says_costs_an_error_and_no_data():
 
 def test_a_swap_that_fails_is_finished_at_the_next_opening():
     disk = SimDisk()
-    log, result = prepared(disk)
+    log, result = prepare(disk)
     log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
     replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
     disk.fail_sync(DIRECTORY)
@@ -190,14 +190,14 @@ def test_a_swap_that_fails_is_finished_at_the_next_opening():
 def test_a_swap_that_cannot_be_announced_changes_nothing():
     for pattern in (f"*{MANIFEST}*", DIRECTORY):
         disk = SimDisk()
-        log, result = prepared(disk)
+        log, result = prepare(disk)
         disk.fail_sync(pattern)
         with pytest.raises(StorageFailed):
             log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
         assert table(records_in(log)) == table(BEFORE), "it serves on"
         assert table(records_in(opened(disk, SETTINGS))) == table(BEFORE)
     disk = SimDisk()
-    log, result = prepared(disk)
+    log, result = prepare(disk)
     disk.fill_up(0)
     with pytest.raises(DiskFull):
         log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
@@ -211,7 +211,7 @@ def test_a_swap_that_cannot_be_announced_changes_nothing():
 
 def test_a_swap_without_room_for_its_end_may_be_tried_again():
     disk = SimDisk()
-    log, result = prepared(disk)
+    log, result = prepare(disk)
     log.announce_replacement(result.old, result.new, result.report.cleaned_offset)
     replacement = log.replace_segments(result.old, result.new, result.report.cleaned_offset)
     disk.fill_up(-(10**6))
@@ -228,7 +228,7 @@ def test_a_swap_without_room_for_its_end_may_be_tried_again():
 
 def test_new_segments_are_read_before_while_and_after_their_files_move():
     disk = SimDisk()
-    log, result = prepared(disk)
+    log, result = prepare(disk)
     seen = []
 
     def look(_number: int, operation: str, _path: str) -> None:

@@ -146,7 +146,7 @@ def state_now(log: Log) -> State:
     return state_of(log, times=False)
 
 
-def written() -> History:
+def write_history() -> History:
     history = History().play(KEPT)
     play(history, REST, 0)
     history.sync()
@@ -154,24 +154,24 @@ def written() -> History:
 
 
 def state_after(work: Callable[[SimDisk, Log], None]) -> State:
-    history = written()
+    history = write_history()
     work(history.disk, history.log)
     return state_now(history.log)
 
 
-WHOLE = state_now(written().log)
+WHOLE = state_now(write_history().log)
 CUT = state_now(History().play(KEPT).log)
 STORIES = {"truncated": (cut_history, CUT), "reset": (reset_history, state_after(reset_history))}
 
 
 def test_the_stories_cut_a_segment_in_the_middle_and_remove_others():
-    bases = [segment.base_offset for segment in written().log.segments]
+    bases = [segment.base_offset for segment in write_history().log.segments]
     assert CUT.end_offset not in bases
     assert bases[1] < CUT.end_offset < bases[-2]
 
 
 def operations(work: Callable[[SimDisk, Log], None]) -> range:
-    history = written()
+    history = write_history()
     first = history.disk.operations
     work(history.disk, history.log)
     return range(first + 1, history.disk.operations + 1)
@@ -184,7 +184,7 @@ def test_a_crash_at_any_moment_leaves_the_old_log_or_the_new_one(story: str, end
     found = set()
     for operation in operations(work):
         for moment in (Moment.MIDDLE, Moment.AFTER):  # before it, it is after the one before
-            history = written()
+            history = write_history()
             history.disk.crash_at(operation, moment)
             with contextlib.suppress(SimCrash):
                 work(history.disk, history.log)
@@ -205,9 +205,9 @@ def _check_goes_on(disk: SimDisk, log: Log, state: State) -> None:
     """It is as it is, also for the next process, and can be written to."""
     history = History()
     history.disk, history.log = disk, log
-    assert state_now(history.opened()) == state
+    assert state_now(history.reopen()) == state
     history.epoch = Epoch(9)
-    history.log = history.opened()
+    history.log = history.reopen()
     history.play([("plain", 3)] * 8)
     appended = state_now(history.log)
     assert appended.content.startswith(state.content)
@@ -221,7 +221,7 @@ def _check_goes_on(disk: SimDisk, log: Log, state: State) -> None:
 @pytest.mark.parametrize("fate", range(6))
 def test_once_it_is_done_the_rest_does_not_come_back(story: str, fate: int):
     work, after = STORIES[story]
-    history = written()
+    history = write_history()
     work(history.disk, history.log)
     log, recovery = open_log(history.disk.crash(fate), LEADER, SETTINGS, REPLICA)
     assert not recovery.problems
@@ -231,7 +231,7 @@ def test_once_it_is_done_the_rest_does_not_come_back(story: str, fate: int):
 @pytest.mark.parametrize("fate", range(6))
 def test_an_old_mark_does_not_come_back_with_the_next_power_loss(fate: int):
     """It spoke of more than is left: recovery would miss what was cut away."""
-    history = written()
+    history = write_history()
     history.disk._seed = fate
     cut_history(history.disk, history.log)
     history.play([("plain", 1)])
@@ -264,7 +264,7 @@ def test_no_more_than_one_segment_is_read(restart: str):
 
 
 def test_committed_records_are_cut_only_by_a_caller_who_says_so():
-    history = written()
+    history = write_history()
     log, before = history.log, state_of(history.log)
     point = log.checkpoint_point()
     with pytest.raises(OffsetOutOfRange, match="records below 12 are committed"):
@@ -284,7 +284,7 @@ def test_committed_records_are_cut_only_by_a_caller_who_says_so():
 
 
 def test_a_watermark_that_fell_does_not_come_back():
-    history = written()
+    history = write_history()
     history.log.store_watermark()
     truncate(history.disk, history.log, 8, unclean=True)
     history.play([("plain", 4)] * 4)
@@ -293,7 +293,7 @@ def test_a_watermark_that_fell_does_not_come_back():
 
 
 def test_a_full_disk_leaves_the_log_as_it_was():
-    history = written()
+    history = write_history()
     before = state_of(history.log)
     point = history.log.checkpoint_point()
     history.disk.fill_up()
@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_the_log_as_it_was():
 
 
 def test_damage_below_the_cut_is_told_and_nothing_is_cut():
-    history = written()
+    history = write_history()
     segment = next(s for s in reversed(history.log.segments) if s.base_offset < CUT.end_offset)
     history.disk.flip_bit(segment.log.path, 70)
     point = history.log.checkpoint_point()
@@ -325,7 +325,7 @@ def test_damage_below_the_cut_is_told_and_nothing_is_cut():
 def test_a_real_file_is_cut_and_written_on(tmp_path: Path):
     directory = str(tmp_path / "log")
     reference = History().play(KEPT)
-    history = written()
+    history = write_history()
     content = b"".join(bytes(chunk) for chunk in chunks_of(history.log))
     with contextlib.closing(RealDisk()) as disk:
         log, _ = open_log(disk, directory, SETTINGS, REPLICA)
@@ -350,7 +350,7 @@ def test_a_real_file_is_cut_and_written_on(tmp_path: Path):
 
 
 def test_readers_go_on_below_the_cut():
-    history = written()
+    history = write_history()
     log, limit = history.log, history.log.high_watermark
     before = log.read_cached(Offset(0), 300, limit)
     assert before is not None

@@ -20,7 +20,7 @@ def check_sliced_snapshot(
     `steps` says how many records of the snapshot are read before each of the records that follow;
     what is left is read at the end.
     """
-    machine = replayed(make, log[:begins_at])
+    machine = replay(make, log[:begins_at])
     expected = copy.deepcopy(picture(machine))
     reading = machine.snapshot()
     found = []
@@ -29,11 +29,11 @@ def check_sliced_snapshot(
         found += [machine.encode(record) for _, record in zip(range(wanted), reading, strict=False)]
         machine.apply(machine.decode(data))
     found += [machine.encode(record) for record in reading]
-    assert picture(replayed(make, found)) == expected
-    assert picture(replayed(make, [*found, *log[begins_at:]])) == picture(machine)
+    assert picture(replay(make, found)) == expected
+    assert picture(replay(make, [*found, *log[begins_at:]])) == picture(machine)
 
 
-def replayed(make: Callable[[], Machine[Any]], log: Sequence[bytes]) -> Machine[Any]:
+def replay(make: Callable[[], Machine[Any]], log: Sequence[bytes]) -> Machine[Any]:
     machine = make()
     for data in log:
         machine.apply(machine.decode(data))

@@ -11,7 +11,7 @@ from goqueue.model.murmur import murmur2, murmur3
 from goqueue.model.partitioner import murmur2_partition, murmur3_partition, partitioner
 
 
-def signed(hashed: int) -> int:
+def as_signed(hashed: int) -> int:
     return hashed - 2**32 if hashed >= 2**31 else hashed
 
 
@@ -27,7 +27,7 @@ def signed(hashed: int) -> int:
     ],
 )
 def test_murmur2_is_that_of_java(key: bytes, hashed: int):
-    assert signed(murmur2(key)) == hashed
+    assert as_signed(murmur2(key)) == hashed
 
 
 @given(st.binary(max_size=100))

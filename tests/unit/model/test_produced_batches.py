@@ -12,7 +12,7 @@ BYTES_MAX = 1_000_000
 RECORDS = [Record(number, 5, b"k", b"v") for number in range(3)]
 
 
-def assembled(block: bytes, count: int, attributes: int = 0) -> bytearray:
+def assemble(block: bytes, count: int, attributes: int = 0) -> bytearray:
     return batches.assemble(
         block,
         base_offset=0,
@@ -39,18 +39,18 @@ def test_a_sound_batch_is_taken(codec: Codec):
 
 @pytest.mark.parametrize("count", [2, 2_000, 2**31 - 1])
 def test_more_records_than_the_bytes_have_room_for_are_refused(count: int):
-    error = refusal(assembled(bytes(13), count))
+    error = refusal(assemble(bytes(13), count))
     assert isinstance(error, InvalidRecord | BatchTooLarge)
     assert f"{count} records" in str(error)
 
 
 def test_the_number_of_records_is_bounded_also_when_they_are_compressed():
-    data = assembled(b"what these are is not looked at", BATCH_RECORDS_MAX + 1, Codec.ZSTD)
+    data = assemble(b"what these are is not looked at", BATCH_RECORDS_MAX + 1, Codec.ZSTD)
     error = refusal(data)
     assert isinstance(error, BatchTooLarge)
     assert "1000001 records, 1000000 allowed" in str(error)
     assert "batch.num.messages" in str(error)
-    check_produced(assembled(b"the same", BATCH_RECORDS_MAX, Codec.ZSTD), BYTES_MAX)
+    check_produced(assemble(b"the same", BATCH_RECORDS_MAX, Codec.ZSTD), BYTES_MAX)
 
 
 @pytest.mark.parametrize("bit", [bit for bit in range(16) if not KNOWN_ATTRIBUTES & 1 << bit])

@@ -35,7 +35,7 @@ class Bench:
 
     def __init__(self, settings: QueueSettings | None = None) -> None:
         self.settings = settings or QueueSettings()
-        self.machine = self._replayed([])
+        self.machine = self._replay([])
         self.log: list[bytes] = []
         self.lanes: list[int] = []  # of the messages that were published
         self.now = Timestamp(1_000_000)
@@ -53,12 +53,12 @@ class Bench:
 
     def replay(self) -> QueueMachine:
         """What a crash would leave."""
-        return self._replayed(self.log)
+        return self._replay(self.log)
 
     def replay_snapshot(self) -> QueueMachine:
-        return self._replayed([self.machine.encode(each) for each in self.machine.snapshot()])
+        return self._replay([self.machine.encode(each) for each in self.machine.snapshot()])
 
-    def _replayed(self, log: list[bytes]) -> QueueMachine:
+    def _replay(self, log: list[bytes]) -> QueueMachine:
         machine = new_machine(self.settings)
         for data in log:
             machine.apply(machine.decode(data))

@@ -103,7 +103,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     @rule(text=receipts)
     def ack(self, text: str) -> None:
-        message, outcome = self._told(text, self.bench.ack([text]))
+        message, outcome = self._outcome_of(text, self.bench.ack([text]))
         if isinstance(outcome, Verdict):
             assert message.receipt == text, "the last delivery alone can finish it"
             assert message.state in ("in flight", "done")
@@ -114,7 +114,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     @rule(text=receipts, delay=st.sampled_from([None, 0, 700]))
     def nack(self, text: str, delay: int | None) -> None:
-        message, outcome = self._told(text, self.bench.nack([text], delay))
+        message, outcome = self._outcome_of(text, self.bench.nack([text], delay))
         if isinstance(outcome, Verdict):
             message.failures += 1
             self._came_back(message)
@@ -124,7 +124,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     @rule(text=receipts)
     def release(self, text: str) -> None:
-        message, outcome = self._told(text, self.bench.release([text]))
+        message, outcome = self._outcome_of(text, self.bench.release([text]))
         if isinstance(outcome, Verdict):
             self._came_back(message)
             assert outcome.action == ("dead" if message.state == "dead" else "released")
@@ -132,7 +132,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     @rule(text=receipts)
     def reject(self, text: str) -> None:
-        message, outcome = self._told(text, self.bench.reject([text]))
+        message, outcome = self._outcome_of(text, self.bench.reject([text]))
         if isinstance(outcome, Verdict):
             message.state = "dead"
 
@@ -314,7 +314,7 @@ class QueueAgainstReference(RuleBasedStateMachine):
 
     # --- helpers ----------------------------------------------------------------------------------
 
-    def _told(self, text: str, outcomes: list[Any]) -> tuple[Message, Any]:
+    def _outcome_of(self, text: str, outcomes: list[Any]) -> tuple[Message, Any]:
         message = self.messages[offset_of(text)]
         if self._is_good(text):
             assert isinstance(outcomes[0], Verdict), outcomes[0]

@@ -10,7 +10,7 @@ from goqueue.queue import InvalidQueueSetting, QueueSettings
 from goqueue.queue.settings import _RANGES
 
 
-def changed(**values: object) -> QueueSettings:
+def change(**values: object) -> QueueSettings:
     return msgspec.structs.replace(QueueSettings(), **values)
 
 
@@ -27,25 +27,25 @@ def test_every_number_has_a_range():
 def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(name: str):
     low, high = _RANGES[name]
     for value in (low, high, getattr(QueueSettings(), name)):
-        changed(**{name: value}).check()
+        change(**{name: value}).check()
     for value in (low - 1, high + 1):
         with pytest.raises(InvalidQueueSetting, match=f"{name}={value}: must be {low} to {high}"):
-            changed(**{name: value}).check()
+            change(**{name: value}).check()
 
 
 @pytest.mark.parametrize("weights", [(1, 1, 1, 1), (1,) * 6, (1, 1, 0, 1, 1), (1_000_001,) * 5])
 def test_each_priority_needs_a_weight(weights: tuple[int, ...]):
     with pytest.raises(InvalidQueueSetting, match="weights="):
-        changed(weights=weights).check()
+        change(weights=weights).check()
 
 
 def test_the_least_and_the_greatest_weight_are_allowed():
-    changed(weights=(1, 1, 1, 1, 1_000_000)).check()
+    change(weights=(1, 1, 1, 1, 1_000_000)).check()
 
 
 def test_a_refusal_names_all_that_is_wrong():
     with pytest.raises(InvalidQueueSetting, match=r"max_failures=0.*; key_window=0.*; weights="):
-        changed(max_failures=0, key_window=0, weights=()).check()
+        change(max_failures=0, key_window=0, weights=()).check()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_refusal_names_all_that_is_wrong():
 def test_the_topics_time_to_live_stands_in_for_the_groups(
     ttl_ms: int, topic_ttl_ms: int, expected: int
 ):
-    found = changed(ttl_ms=ttl_ms).within(TopicSettings(goqueue_ttl_ms=topic_ttl_ms))
+    found = change(ttl_ms=ttl_ms).within(TopicSettings(goqueue_ttl_ms=topic_ttl_ms))
     assert found.ttl_ms == expected
 
 
@@ -65,12 +65,12 @@ def test_the_topics_time_to_live_stands_in_for_the_groups(
 def test_the_topic_says_what_happens_to_expired_messages_unless_the_group_does(
     own: str, expected: str
 ):
-    found = changed(expired=own, key_window=7).within(TopicSettings(goqueue_expired="drop"))
+    found = change(expired=own, key_window=7).within(TopicSettings(goqueue_expired="drop"))
     assert (found.expired, found.key_window) == (expected, 7)
 
 
 def test_the_backoff_grows_by_its_factor_up_to_its_bound():
-    settings = changed(
+    settings = change(
         backoff_base_ms=100, backoff_factor=3.0, backoff_max_ms=2_000, backoff_jitter=0
     )
     waits = [settings.backoff_ms(failures, 0.5) for failures in (1, 2, 3, 4, 5)]
@@ -86,12 +86,12 @@ def test_the_backoff_grows_by_its_factor_up_to_its_bound():
 def test_a_backoff_stays_within_its_jitter(
     failures: int, chance: float, jitter: float, factor: float
 ):
-    plain = changed(backoff_jitter=0, backoff_factor=factor).backoff_ms(failures, chance)
-    wait = changed(backoff_jitter=jitter, backoff_factor=factor).backoff_ms(failures, chance)
+    plain = change(backoff_jitter=0, backoff_factor=factor).backoff_ms(failures, chance)
+    wait = change(backoff_jitter=jitter, backoff_factor=factor).backoff_ms(failures, chance)
     assert plain * (1 - jitter) - 1 <= wait <= plain * (1 + jitter) + 1
     assert 0 <= wait <= 2 * 60_000
 
 
 def test_jitter_goes_both_ways():
-    settings = changed(backoff_base_ms=1_000, backoff_jitter=0.2)
+    settings = change(backoff_base_ms=1_000, backoff_jitter=0.2)
     assert [settings.backoff_ms(1, chance) for chance in (0, 0.5, 0.75)] == [800, 1_000, 1_100]

@@ -21,7 +21,7 @@ MANY = st.builds(
 )
 
 
-def counted(totals: Totals) -> dict[str, Any]:
+def count_fields(totals: Totals) -> dict[str, Any]:
     """What is not nothing."""
     return {name: value for name, value in msgspec.to_builtins(totals).items() if value}
 
@@ -46,7 +46,7 @@ def test_a_sum_has_every_count(some: list[Totals]):
 def test_finished_messages_were_acked_or_dropped(record: Finished, expected: dict[str, int]):
     totals = Totals()
     count_finished(totals, record)
-    assert counted(totals) == expected
+    assert count_fields(totals) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_finished_messages_were_acked_or_dropped(record: Finished, expected: dic
 def test_a_delivery_that_ends_without_an_ack_counts_by_its_cause(cause: Any, name: str):
     returned, died = Totals(), Totals()
     count_returned(returned, Returned(WHERE, (3, 4), (0, 0), cause, Timestamp(0)))
-    assert counted(returned) == {name: 2}
+    assert count_fields(returned) == {name: 2}
     count_dead(died, MarkedDead(WHERE, (dead("max_failures"),), cause))
-    assert counted(died) == {name: 1, "dead": {"max_failures": 1}}
+    assert count_fields(died) == {name: 1, "dead": {"max_failures": 1}}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_delivery_that_ends_without_an_ack_counts_by_its_cause(cause: Any, nam
 def test_a_message_that_dies_otherwise_counts_by_its_reason(cause: Any, counts: dict[str, int]):
     totals = Totals()
     count_dead(totals, MarkedDead(WHERE, (dead("rejected"), dead("expired")), cause))
-    assert counted(totals) == counts | {"dead": {"rejected": 1, "expired": 1}}
+    assert count_fields(totals) == counts | {"dead": {"rejected": 1, "expired": 1}}
 
 
 def dead(reason: Any) -> DeadMessage:

@@ -105,7 +105,7 @@ class Coordinator:
                 return None if reply is None else (name, reply)
             self.complete(name)
 
-    def written(
+    def write_attempt(
         self, application: str, run: int, version: int, task: int = 0, number: int = 0
     ) -> tuple[str, ProducerIdentity]:
         """An attempt that has written something."""
@@ -130,13 +130,13 @@ class Coordinator:
         )
         return ended
 
-    def replayed(self) -> TransactionMachine:
+    def replay(self) -> TransactionMachine:
         machine = TransactionMachine()
         for data in self.log:
             machine.apply(decode(data))
         return machine
 
-    def restored(self) -> TransactionMachine:
+    def restore(self) -> TransactionMachine:
         """From a snapshot."""
         machine = TransactionMachine()
         for record in self.machine.snapshot():

@@ -59,7 +59,7 @@ def test_one_record_commits_many_transactions(coordinator):
     assert [each.epoch for each in decided.members] == [who.epoch + 1 for _, who in tasks]
     assert len(coordinator.log) == written + 1
     assert set(states(coordinator).values()) == {State.PREPARE_COMMIT}
-    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
+    assert state_of(coordinator.replay()) == state_of(coordinator.machine)
 
 
 def test_a_group_is_committed_whole_or_not_at_all(coordinator):
@@ -74,7 +74,7 @@ def test_a_version_with_other_contents_is_refused(coordinator):
     """Its rows are others: taken for a repetition they would be lost."""
     coordinator.decide(APP, 1, 4, members(coordinator, "a"), "offsets 0 to 8")
     coordinator.decide(APP, 1, 5, members(coordinator, "b"), "offsets 8 to 9")
-    for machine in (coordinator.machine, coordinator.replayed(), coordinator.restored()):
+    for machine in (coordinator.machine, coordinator.replay(), coordinator.restore()):
         decide = partial(machine.applications.decide, coordinator.now, APP, run=1, members=[])
         assert decide(version=5, contents="offsets 8 to 9").reply.was_decided
         assert decide(version=4, contents="offsets 0 to 8").reply.was_decided
@@ -122,9 +122,9 @@ def test_a_new_run_fences_the_ones_before(coordinator):
 
 
 def test_a_new_run_aborts_what_older_ones_left_open(coordinator):
-    name, who = coordinator.written(APP, 1, 0)
+    name, who = coordinator.write_attempt(APP, 1, 0)
     coordinator.start_attempt(APP, 1, 0, task=1)
-    other = coordinator.written("other", 0, 0) if coordinator.start_run("other", 0) else None
+    other = coordinator.write_attempt("other", 0, 0) if coordinator.start_run("other", 0) else None
     assert other is not None
     assert coordinator.start_run(APP, 2) == RunBegun(2, -1, (name,))
     assert states(coordinator) == {name: State.PREPARE_ABORT, other[0]: State.ONGOING}
@@ -137,9 +137,9 @@ def test_a_run_with_a_name_is_started_by_whoever_comes_first(coordinator):
     written = len(coordinator.log)
     assert coordinator.start_named_run(APP, "monday") == RunBegun(2, -1, ())
     assert len(coordinator.log) == written
-    name, _ = coordinator.written(APP, 2, 0)
+    name, _ = coordinator.write_attempt(APP, 2, 0)
     assert coordinator.start_named_run(APP, "tuesday") == RunBegun(3, -1, (name,))
-    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
+    assert state_of(coordinator.replay()) == state_of(coordinator.machine)
 
 
 def test_a_named_run_that_was_fenced_does_not_come_back(coordinator):
@@ -167,7 +167,7 @@ def test_names_of_runs_are_kept_through_a_snapshot_and_do_not_pile_up(coordinato
 
 
 def test_an_application_that_will_not_come_back_is_forgotten(coordinator):
-    name, who = coordinator.written(APP, 1, 0)
+    name, who = coordinator.write_attempt(APP, 1, 0)
     with pytest.raises(InvalidTransactionState, match="1 attempts open"):
         coordinator.do(lambda machine: machine.applications.retire(APP))
     coordinator.decide(APP, 1, 0, [(name, who)])
@@ -175,7 +175,7 @@ def test_an_application_that_will_not_come_back_is_forgotten(coordinator):
     assert coordinator.do(lambda machine: machine.applications.retire(APP))
     assert coordinator.machine.applications.known == {}
     assert not coordinator.do(lambda machine: machine.applications.retire(APP))
-    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
+    assert state_of(coordinator.replay()) == state_of(coordinator.machine)
 
 
 def test_an_attempt_needs_a_run_that_has_started(coordinator):
@@ -187,10 +187,13 @@ def test_an_attempt_needs_a_run_that_has_started(coordinator):
 
 
 def test_only_the_attempts_named_are_committed(coordinator):
-    first, second = coordinator.written(APP, 1, 0, task=0), coordinator.written(APP, 1, 0, task=1)
-    slow = coordinator.written(APP, 1, 0, task=1, number=1)
+    first, second = (
+        coordinator.write_attempt(APP, 1, 0, task=0),
+        coordinator.write_attempt(APP, 1, 0, task=1),
+    )
+    slow = coordinator.write_attempt(APP, 1, 0, task=1, number=1)
     silent = coordinator.start_attempt(APP, 1, 0, task=2)
-    later = coordinator.written(APP, 1, 1)
+    later = coordinator.write_attempt(APP, 1, 1)
     assert silent is not None
     ended = coordinator.decide(APP, 1, 0, [first, second])
     assert ended.aborted == (slow[0],)
@@ -203,13 +206,13 @@ def test_only_the_attempts_named_are_committed(coordinator):
 
 
 def test_attempts_of_older_versions_are_aborted_with_a_decision(coordinator):
-    older = coordinator.written(APP, 1, 0)
-    newer = coordinator.written(APP, 1, 1)
+    older = coordinator.write_attempt(APP, 1, 0)
+    newer = coordinator.write_attempt(APP, 1, 1)
     assert coordinator.decide(APP, 1, 1, [newer]).aborted == (older[0],)
 
 
 def test_an_attempt_that_wrote_nothing_may_be_named(coordinator):
-    wrote, idle = coordinator.written(APP, 1, 0), coordinator.start_attempt(APP, 1, 0, task=1)
+    wrote, idle = coordinator.write_attempt(APP, 1, 0), coordinator.start_attempt(APP, 1, 0, task=1)
     assert idle is not None
     assert not coordinator.decide(APP, 1, 0, [wrote, idle]).was_decided
     carry_out(coordinator)
@@ -225,7 +228,7 @@ def test_a_decided_version_has_no_more_attempts(coordinator):
 
 
 def test_an_attempt_asked_for_twice_is_two_producers(coordinator):
-    name, first = coordinator.written(APP, 1, 0)
+    name, first = coordinator.write_attempt(APP, 1, 0)
     again = coordinator.start_attempt(APP, 1, 0)
     assert again is not None
     assert again[0] == name
@@ -238,9 +241,9 @@ def test_an_attempt_asked_for_twice_is_two_producers(coordinator):
 
 
 def test_an_abort_ends_all_attempts_at_its_version(coordinator):
-    names = [coordinator.written(APP, 1, 4, task=task)[0] for task in range(3)]
+    names = [coordinator.write_attempt(APP, 1, 4, task=task)[0] for task in range(3)]
     coordinator.start_attempt(APP, 1, 4, task=3)
-    later = coordinator.written(APP, 1, 5)
+    later = coordinator.write_attempt(APP, 1, 5)
     ended = coordinator.abort_group(APP, 1, 4)
     assert not ended.was_decided
     assert ended.aborted == tuple(names)
@@ -253,7 +256,7 @@ def test_an_abort_ends_all_attempts_at_its_version(coordinator):
 
 
 def test_an_abort_after_the_decision_changes_nothing(coordinator):
-    attempt = coordinator.written(APP, 1, 4)
+    attempt = coordinator.write_attempt(APP, 1, 4)
     coordinator.decide(APP, 1, 4, [attempt])
     before = state_of(coordinator.machine)
     assert coordinator.abort_group(APP, 1, 4).was_decided
@@ -261,7 +264,7 @@ def test_an_abort_after_the_decision_changes_nothing(coordinator):
 
 
 def test_an_attempt_is_committed_by_its_group_only(coordinator):
-    name, who = coordinator.written(APP, 1, 0)
+    name, who = coordinator.write_attempt(APP, 1, 0)
     with pytest.raises(InvalidTransactionState, match="decision about version 0"):
         coordinator.end(name, who, commits=True)
     with pytest.raises(InvalidTransactionState, match="starts it itself"):
@@ -274,7 +277,7 @@ def test_an_attempt_is_committed_by_its_group_only(coordinator):
 
 @pytest.mark.parametrize(("run", "version"), [(1, 1), (2, 0)])
 def test_a_decision_takes_no_attempts_of_another_group(coordinator, run, version):
-    attempt = coordinator.written(APP, 1, 0)
+    attempt = coordinator.write_attempt(APP, 1, 0)
     before = state_of(coordinator.machine)
     with pytest.raises(InvalidTransactionState, match="not an attempt at version"):
         coordinator.decide(APP, run, version, [attempt])
@@ -287,7 +290,7 @@ def test_a_decision_takes_no_attempts_of_another_group(coordinator, run, version
 def test_an_attempt_that_takes_too_long_is_aborted_and_its_version_must_be_written_again(
     coordinator,
 ):
-    attempt = coordinator.written(APP, 1, 0)
+    attempt = coordinator.write_attempt(APP, 1, 0)
     coordinator.now = Timestamp(coordinator.now + 60_000)
     coordinator.do(lambda machine: machine.on_deadline(coordinator.now))
     assert states(coordinator) == {attempt[0]: State.PREPARE_ABORT}
@@ -314,12 +317,12 @@ def test_an_attempts_time_is_bounded(coordinator, timeout_ms):
 def test_nothing_is_left_of_attempts_that_have_ended(coordinator):
     before = len(list(coordinator.machine.snapshot()))
     for version in range(50):
-        named = [coordinator.written(APP, 1, version, task=task) for task in range(2)]
-        coordinator.written(APP, 1, version, task=0, number=1)
+        named = [coordinator.write_attempt(APP, 1, version, task=task) for task in range(2)]
+        coordinator.write_attempt(APP, 1, version, task=0, number=1)
         coordinator.start_attempt(APP, 1, version, task=1, number=1)
         coordinator.decide(APP, 1, version, named)
         carry_out(coordinator)
-    coordinator.written(APP, 1, 50)
+    coordinator.write_attempt(APP, 1, 50)
     coordinator.abort_group(APP, 1, 50)
     carry_out(coordinator)
     assert states(coordinator) == {}
@@ -331,13 +334,16 @@ def test_nothing_is_left_of_attempts_that_have_ended(coordinator):
 
 def test_deadlines_of_what_has_ended_do_not_pile_up(coordinator):
     for version in range(3 * ENTRIES_MIN):
-        coordinator.decide(APP, 1, version, [coordinator.written(APP, 1, version)])
+        coordinator.decide(APP, 1, version, [coordinator.write_attempt(APP, 1, version)])
         carry_out(coordinator)
     assert len(coordinator.machine._deadlines._heap) <= ENTRIES_MIN
 
 
 def test_a_late_write_of_an_attempt_that_has_ended_is_refused(coordinator):
-    named, zombie = coordinator.written(APP, 1, 0), coordinator.written(APP, 1, 0, number=1)
+    named, zombie = (
+        coordinator.write_attempt(APP, 1, 0),
+        coordinator.write_attempt(APP, 1, 0, number=1),
+    )
     coordinator.decide(APP, 1, 0, [named])
     for name, who in (named, zombie):
         with pytest.raises(ProducerFenced):
@@ -349,7 +355,10 @@ def test_a_late_write_of_an_attempt_that_has_ended_is_refused(coordinator):
 
 
 def test_an_attempts_markers_carry_the_last_epoch(coordinator):
-    named, other = coordinator.written(APP, 1, 0), coordinator.written(APP, 1, 0, number=1)
+    named, other = (
+        coordinator.write_attempt(APP, 1, 0),
+        coordinator.write_attempt(APP, 1, 0, number=1),
+    )
     coordinator.decide(APP, 1, 0, [named])
     for name, who in (named, other):
         transaction = coordinator.machine.get(name)
@@ -368,7 +377,7 @@ def test_an_application_that_was_silent_for_long_is_forgotten(coordinator):
     coordinator.do(lambda machine: machine.on_deadline(coordinator.now))
     assert coordinator.machine.applications.find(APP) is None
     assert open_one is not None
-    assert state_of(coordinator.replayed()) == state_of(coordinator.machine)
+    assert state_of(coordinator.replay()) == state_of(coordinator.machine)
 
 
 def test_records_without_a_time_are_of_applications_that_are_kept():

@@ -31,7 +31,7 @@ class CoordinatorRules(RuleBasedStateMachine):
 
     # --- helpers ----------------------------------------------------------------------------------
 
-    def given(self, name: str, who: ProducerIdentity) -> None:
+    def note_given(self, name: str, who: ProducerIdentity) -> None:
         self.held.setdefault(name, []).append(who)
         self.newest[name] = who
         assert self.owners.setdefault(who, name) == name, "no identity has two owners"
@@ -44,7 +44,7 @@ class CoordinatorRules(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def starts(self, name):
-        self.given(name, self.coordinator.init(name))
+        self.note_given(name, self.coordinator.init(name))
 
     @rule(name=NAMES, index=st.integers(0, 50))
     def goes_on_after_an_error(self, name, index):
@@ -56,7 +56,7 @@ class CoordinatorRules(RuleBasedStateMachine):
         except TransactionError:
             assert who != self.newest[name] or self.is_bumped(name)
         else:
-            self.given(name, after)
+            self.note_given(name, after)
 
     def is_bumped(self, name: str) -> bool:
         transaction = self.coordinator.machine.get(name)
@@ -103,7 +103,7 @@ class CoordinatorRules(RuleBasedStateMachine):
         assert (after.producer_id, after.epoch) == (transaction.producer_id, transaction.epoch)
         if bumps:
             assert after != who
-            self.given(name, after)
+            self.note_given(name, after)
 
     @rule(name=NAMES)
     def is_carried_out(self, name):
@@ -143,7 +143,7 @@ class CoordinatorRules(RuleBasedStateMachine):
         assert decided.was_decided == (version <= known), "a version is decided once"
         for (name, _), after_it in zip(members, decided.members, strict=not decided.was_decided):
             assert coordinator.machine.get(name).state is State.PREPARE_COMMIT
-            self.given(name, after_it)
+            self.note_given(name, after_it)
 
     # --- attempts: two applications, a few versions, tasks and runs -------------------------------
 
@@ -270,7 +270,7 @@ class CoordinatorRules(RuleBasedStateMachine):
 
     @rule()
     def restarts_from_its_log(self):
-        replayed = self.coordinator.replayed()
+        replayed = self.coordinator.replay()
         assert state_of(replayed) == state_of(self.coordinator.machine)
         self.coordinator.machine = replayed
 

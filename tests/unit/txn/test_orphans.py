@@ -50,7 +50,7 @@ def test_a_committed_transaction_is_known_after_its_completion(bumps, begins_nex
     if begins_next:
         coordinator.add("tx", after, A0)
     found = open_transaction(who)
-    for machine in (coordinator.machine, coordinator.replayed()):
+    for machine in (coordinator.machine, coordinator.replay()):
         assert machine.find_orphans(A0, [found]) == [(found, machine.get("tx"))]
         assert machine.find_orphans(A1, [found]) == [(found, None)]
 
@@ -74,7 +74,7 @@ def test_with_the_same_epoch_the_next_transaction_is_told_apart_by_the_last_mark
     found = OpenTransaction(who.producer_id, who.epoch, ended_at=decided_at)
     assert coordinator.machine.find_orphans(A0, [found]) == [(found, None)]
     coordinator.complete("tx")
-    for machine in (coordinator.machine, coordinator.replayed()):
+    for machine in (coordinator.machine, coordinator.replay()):
         assert machine.find_orphans(A0, [found]) == [(found, None)]
     coordinator.add("tx", who, A0)
     assert coordinator.machine.find_orphans(A0, [found]) == []

@@ -8,7 +8,7 @@ import pytest
 SHOWN = "import sys; print(sorted({'hypothesis', 'kio'} & set(sys.modules)))"
 
 
-def loaded_by(statement: str) -> str:
+def find_loaded_modules(statement: str) -> str:
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"{statement}; {SHOWN}"],
         capture_output=True,
@@ -19,18 +19,20 @@ def loaded_by(statement: str) -> str:
 
 
 def test_kio_comes_alone():
-    assert loaded_by("from goqueue.wire.kio_import import load_kio; load_kio()") == "['kio']"
+    assert (
+        find_loaded_modules("from goqueue.wire.kio_import import load_kio; load_kio()") == "['kio']"
+    )
 
 
 def test_who_uses_hypothesis_still_can():
     told = "from goqueue.wire.kio_import import load_kio; load_kio(); import hypothesis.strategies"
-    assert loaded_by(told) == "['hypothesis', 'kio']"
+    assert find_loaded_modules(told) == "['hypothesis', 'kio']"
     told = "import hypothesis; from goqueue.wire.kio_import import load_kio; load_kio()"
-    assert loaded_by(told) == "['hypothesis']"
+    assert find_loaded_modules(told) == "['hypothesis']"
 
 
 def test_the_client_of_kafka_loads_no_hypothesis():
-    assert loaded_by("from goqueue.client.kafka import KafkaClient") == "['kio']"
+    assert find_loaded_modules("from goqueue.client.kafka import KafkaClient") == "['kio']"
 
 
 @pytest.mark.parametrize(
@@ -39,4 +41,4 @@ def test_the_client_of_kafka_loads_no_hypothesis():
 )
 def test_processes_of_spark_load_no_hypothesis(module: str):
     pytest.importorskip("pyspark", reason="needs goqueue[spark]")
-    assert loaded_by(f"import goqueue.spark.{module}") == "['kio']"
+    assert find_loaded_modules(f"import goqueue.spark.{module}") == "['kio']"

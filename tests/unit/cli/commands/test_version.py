@@ -5,7 +5,7 @@ import msgspec
 from goqueue._version import __version__
 from goqueue.cli.commands.version import hot_modules
 from tests.unit.cli.invocation import run
-from tests.unit.cli.test_main import HEAVY, NOBODY, loaded_by
+from tests.unit.cli.test_main import HEAVY, NOBODY, find_loaded_modules
 
 
 def test_version_tells_of_every_hot_module_and_of_the_server():
@@ -23,7 +23,7 @@ def test_version_is_readable_too():
 
 
 def test_version_loads_nothing_heavy():
-    loaded = loaded_by(
+    loaded = find_loaded_modules(
         "import contextlib, io\n"
         "from goqueue.cli.main import app\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"

@@ -35,14 +35,14 @@ class FakeSender:
 
 
 def producer_fields(producer_id: int, epoch: int) -> dict[str, Any]:
-    return filled(ProducerBody, producer_id=producer_id, epoch=epoch)
+    return fill(ProducerBody, producer_id=producer_id, epoch=epoch)
 
 
 def begun_fields(transaction_id: str) -> dict[str, Any]:
-    return filled(Begun, transaction_id=transaction_id)
+    return fill(Begun, transaction_id=transaction_id)
 
 
-def filled(kind: type[msgspec.Struct], **known: Any) -> dict[str, Any]:
+def fill(kind: type[msgspec.Struct], **known: Any) -> dict[str, Any]:
     """Whatever else the body has is of no interest here."""
     names = (each.name for each in msgspec.structs.fields(kind) if each.required)
     return {**dict.fromkeys(names), **known}

@@ -28,11 +28,11 @@ MEMBERSHIP: Final[dict[str, Any]] = {
 }
 
 
-def joined() -> httpx.Response:
+def answer_join() -> httpx.Response:
     return said(200, MembershipBody(**MEMBERSHIP))
 
 
-def polled(*offsets: int, poll_id: int = 7, generation: int = 1) -> httpx.Response:
+def answer_poll(*offsets: int, poll_id: int = 7, generation: int = 1) -> httpx.Response:
     messages = [
         GroupMessage("t", 2, offset, 1000, None, f"v{offset}", [], "normal") for offset in offsets
     ]
@@ -43,7 +43,7 @@ def polled(*offsets: int, poll_id: int = 7, generation: int = 1) -> httpx.Respon
 
 
 def test_each_poll_says_what_the_last_answer_was():
-    server = FakeServer(joined(), polled(0, 1, generation=4), polled())
+    server = FakeServer(answer_join(), answer_poll(0, 1, generation=4), answer_poll())
     client, reading = client_of(server), GroupReading("g", ["t"], auto_commit=False)
     client.join(reading)
     first = client.poll(reading, limit=5, wait_ms=100)
@@ -66,7 +66,7 @@ def test_each_poll_says_what_the_last_answer_was():
 
 def test_a_poll_whose_answer_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("goqueue.client.http.client.time.sleep", lambda _: None)
-    server = FakeServer(joined(), httpx.ReadError("gone"), polled(0))
+    server = FakeServer(answer_join(), httpx.ReadError("gone"), answer_poll(0))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)
     assert len(client.poll(reading)) == 1
@@ -77,7 +77,7 @@ def test_a_poll_whose_answer_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPat
     ("status", "code"), [(404, "unknown_member_id"), (409, "illegal_generation")]
 )
 def test_a_member_that_was_forgotten_joins_again(status: int, code: str):
-    server = FakeServer(joined(), refused(status, code), joined(), polled(3))
+    server = FakeServer(answer_join(), refused(status, code), answer_join(), answer_poll(3))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)
     assert [each.offset for each in client.poll(reading)] == [3]
@@ -90,7 +90,7 @@ def test_a_member_that_was_forgotten_joins_again(status: int, code: str):
 
 
 def test_other_refusals_are_the_caller_s():
-    server = FakeServer(joined(), refused(404, "topic_not_found"))
+    server = FakeServer(answer_join(), refused(404, "topic_not_found"))
     client, reading = client_of(server), GroupReading("g", ["t"])
     client.join(reading)
     with pytest.raises(errors.TopicNotFound):

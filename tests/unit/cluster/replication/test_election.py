@@ -12,28 +12,28 @@ ONE, TWO, THREE, FOUR = map(NodeId, (1, 2, 3, 4))
 ALL = (ONE, TWO, THREE, FOUR)
 
 
-def elected(*live: NodeId, **state) -> Election:
+def elect(*live: NodeId, **state) -> Election:
     return choose_leader(ALL, is_available=lambda node: node in live, **state)
 
 
 def test_the_first_in_sync_replica_in_order_leads():
-    assert elected(THREE, TWO, isr={ONE, TWO, THREE}) == Election(TWO, frozenset({TWO, THREE}))
+    assert elect(THREE, TWO, isr={ONE, TWO, THREE}) == Election(TWO, frozenset({TWO, THREE}))
 
 
 def test_else_an_eligible_one():
-    found = elected(THREE, FOUR, isr={ONE}, elr={FOUR})
+    found = elect(THREE, FOUR, isr={ONE}, elr={FOUR})
     assert found == Election(FOUR, frozenset({FOUR}))
 
 
 def test_else_nobody_and_the_isr_is_kept():
-    assert elected(THREE, isr={ONE}, elr={TWO}) == Election(None, frozenset({ONE}))
+    assert elect(THREE, isr={ONE}, elr={TWO}) == Election(None, frozenset({ONE}))
 
 
 def test_unclean_only_if_allowed_and_the_last_leader_first():
     state = {"isr": {ONE}, "allows_unclean": True, "last_known_leader": FOUR}
-    assert elected(THREE, FOUR, **state) == Election(FOUR, frozenset({FOUR}), is_unclean=True)
-    assert elected(THREE, **state) == Election(THREE, frozenset({THREE}), is_unclean=True)
-    assert elected(**state) == Election(None, frozenset({ONE}))
+    assert elect(THREE, FOUR, **state) == Election(FOUR, frozenset({FOUR}), is_unclean=True)
+    assert elect(THREE, **state) == Election(THREE, frozenset({THREE}), is_unclean=True)
+    assert elect(**state) == Election(None, frozenset({ONE}))
 
 
 node_sets = st.frozensets(st.sampled_from(ALL))
@@ -41,7 +41,7 @@ node_sets = st.frozensets(st.sampled_from(ALL))
 
 @given(node_sets, node_sets, node_sets, st.booleans(), st.sampled_from((None, *ALL)))
 def test_a_clean_leader_was_in_sync_or_eligible(live, isr, elr, allows_unclean, last):
-    found = elected(*live, isr=isr, elr=elr, allows_unclean=allows_unclean, last_known_leader=last)
+    found = elect(*live, isr=isr, elr=elr, allows_unclean=allows_unclean, last_known_leader=last)
     if found.leader is None:
         assert not live & (isr | elr)
         assert not (allows_unclean and live)

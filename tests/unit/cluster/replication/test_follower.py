@@ -24,7 +24,7 @@ def epochs_of(log: list[int]) -> LeaderEpochs:
     return LeaderEpochs(starts)
 
 
-def diverged(leader: list[int], follower: list[int]) -> Diverged | None:
+def diverge(leader: list[int], follower: list[int]) -> Diverged | None:
     return find_divergence(
         epochs_of(leader),
         Offset(len(leader)),
@@ -56,7 +56,7 @@ def cut(follower: list[int], found: Diverged, high_watermark: int = 0, *, unclea
 )
 def test_a_follower_keeps_what_both_have(leader: list[int], follower: list[int], kept: int):
     rounds = 0
-    while (found := diverged(leader, follower)) is not None:
+    while (found := diverge(leader, follower)) is not None:
         follower = follower[: cut(follower, found)]
         rounds += 1
     assert len(follower) == kept
@@ -79,7 +79,7 @@ def test_whatever_was_written_where_the_two_agree_in_the_end(history):
     leader = logs[-1]
     for follower in logs[:-1]:
         kept = follower
-        while (found := diverged(leader, kept)) is not None:
+        while (found := diverge(leader, kept)) is not None:
             shorter = kept[: cut(kept, found)]
             assert len(shorter) < len(kept)
             kept = shorter
@@ -91,7 +91,7 @@ def test_whatever_was_written_where_the_two_agree_in_the_end(history):
 
 
 def test_committed_records_are_not_cut_for_a_leader_that_lacks_them():
-    found = diverged([0, 2], [0, 0, 0])
+    found = diverge([0, 2], [0, 0, 0])
     assert found is not None
     frozen = cut([0, 0, 0], found, high_watermark=2)
     assert frozen == Frozen(Offset(1), Offset(2))

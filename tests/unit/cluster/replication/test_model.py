@@ -52,14 +52,14 @@ def patch_proposals(
     """Have the leader take another role than it should while a proposal is on its way."""
     propose = Replicas.propose
 
-    def proposed(self: Replicas, **state: Any) -> IsrProposal | None:
+    def check_proposal(self: Replicas, **state: Any) -> IsrProposal | None:
         proposal = propose(self, **state)
         if proposal is None:
             return None
         role = msgspec.structs.replace(proposal.role, **change(proposal))
         return msgspec.structs.replace(proposal, role=role)
 
-    patch.setattr(Replicas, "propose", proposed)
+    patch.setattr(Replicas, "propose", check_proposal)
 
 
 def acknowledge_before_the_sync(patch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ class Client(asyncio.Protocol):
         self.lost.set()
 
 
-async def connected(environment: Environment) -> Client:
+async def connect(environment: Environment) -> Client:
     client = Client()
     while True:
         try:
@@ -79,13 +79,13 @@ def test_what_was_acked_survives_power_loss(seed: int):
     with World(seed) as world:
         environment = world.environment("client")
         world.start("server", server)
-        client = world.run(connected(environment))
+        client = world.run(connect(environment))
         world.run(send(client, environment, 50))
         world.power_loss("server")
         assert len(world.disk("server").read_file(LOG) or b"") >= client.acked
 
         world.start("server", server)
-        client = world.run(connected(environment))
+        client = world.run(connect(environment))
         world.run(send(client, environment, 5))
         world.run_until(lambda: client.acked == 5)
 
@@ -123,7 +123,7 @@ def test_one_seed_is_one_history(seed: int):
         with World(seed) as world:
             environment = world.environment("client")
             world.start("server", server)
-            client = world.run(connected(environment))
+            client = world.run(connect(environment))
             world.run(send(client, environment, 20))
             acks = [(world.loop.time(), client.acked), (world.loop.events, 0)]
             world.kill("server")
@@ -141,7 +141,7 @@ def test_a_killed_process_closes_its_connections_and_keeps_its_files():
     with World() as world:
         environment = world.environment("client")
         world.start("server", server)
-        client = world.run(connected(environment))
+        client = world.run(connect(environment))
         world.run(send(client, environment, 10))
         world.run_for(1)
         world.kill("server")
@@ -154,7 +154,7 @@ def test_a_host_without_power_answers_nobody_until_it_is_back():
     with World() as world:
         environment = world.environment("client")
         world.start("server", server)
-        client = world.run(connected(environment))
+        client = world.run(connect(environment))
         world.power_loss("server")
         client.transport.write(b"x")
         world.run_for(60)
@@ -168,7 +168,7 @@ def test_a_disk_that_dies_takes_only_its_own_host():
         environment = world.environment("client")
         world.disk("server").crash_at(10, Moment.MIDDLE)
         world.start("server", server)
-        client = world.run(connected(environment))
+        client = world.run(connect(environment))
         world.run(send(client, environment, 20))
         assert not world.alive("server")
         assert world.disk("server").dead
