@@ -20,10 +20,10 @@ EXIT_CODES = {"healthy": 0, "under_replicated": 2, "offline": 3}
 
 @command(app, "status")
 def status(client: "Client") -> None:
-    """Show how the cluster is doing.
+    """Show the health of the cluster.
 
-    Exit codes: 0 healthy, 2 under-replicated (a replica is not in sync), 3 offline (a partition
-    has no leader).
+    Exit codes: 0 healthy; 2 under-replicated, a replica is not in sync; 3 offline, a partition has
+    no leader.
     """
     state = client.cluster_state()
     health = state.health
@@ -83,7 +83,7 @@ def _address(node: "ClusterNode", listener: str) -> str:
 
 @command(app, "topics")
 def topics(client: "Client") -> None:
-    """List topics with their replicas: how many, how many must be in sync, and how many are not."""
+    """List topics: replication factor, min.insync.replicas, partitions with too few replicas."""
     found = client.topic_places()
     show(
         found,
@@ -109,7 +109,7 @@ def _offline(topic: "TopicPlaces") -> int:
 
 @command(app, "leaders")
 def leaders(client: "Client") -> None:
-    """List who leads each partition, who is preferred, and who is in sync."""
+    """List partitions: leader, preferred leader, replicas and in-sync replicas (ISR)."""
     found = client.topic_places()
     show(
         found,
@@ -133,7 +133,7 @@ def _leadership_columns(place: "PartitionPlace") -> tuple[object, ...]:
 
 @command(app, "quorum")
 def quorum(client: "Client") -> None:
-    """Show what the metadata's log stands on."""
+    """Show where the cluster's metadata is stored, and which nodes vote on it."""
     found = client.cluster_quorum()
     members = ", ".join(
         f"{each.name}{' (leader)' if each.is_leader else ''}{_problem(each.problem)}"

@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False)
 class Start(msgspec.Struct, frozen=True):
     """Where to begin: one of these, or with the oldest message."""
 
-    partition: Annotated[int | None, option("\\[all]", "-p", min=0)] = None
+    partition: Annotated[int | None, option("Only this partition. \\[all]", "-p", min=0)] = None
     given_offset: Annotated[
         str | None,
         option(

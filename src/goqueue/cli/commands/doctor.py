@@ -36,7 +36,7 @@ def doctor(
         Path | None, option("The server's TOML file. \\[GOQUEUE_SERVER_CONFIG]", metavar="FILE")
     ] = None,
 ) -> None:
-    """Find problems of a server or its data, and repair them.
+    """Check a running server or a data directory, and repair what can be repaired.
 
     With --data-dir, every batch of every log is verified and every record of the internal logs is
     decoded. Without it, the running server is asked. The exit code is 1 if a problem remains.

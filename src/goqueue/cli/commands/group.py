@@ -183,7 +183,7 @@ class Destination(msgspec.Struct, frozen=True):
     """Where offsets are reset to: one of these."""
 
     to_earliest: Annotated[bool, option("To the oldest message.")] = False
-    to_latest: Annotated[bool, option("Start at the end: only new messages.")] = False
+    to_latest: Annotated[bool, option("To the end: only new messages.")] = False
     to_offset: Annotated[int | None, option("To this offset.", min=0)] = None
     to_time: Annotated[
         TimeMs | None,
@@ -214,9 +214,9 @@ def reset_offsets(
     group: GroupName,
     destination: Destination,
     topic: Annotated[
-        str | None, option("\\[all topics with offsets]", "-t", metavar="NAME")
+        str | None, option("Only this topic. \\[all topics with offsets]", "-t", metavar="NAME")
     ] = None,
-    partition: Annotated[int | None, option("\\[all]", "-p", min=0)] = None,
+    partition: Annotated[int | None, option("Only this partition. \\[all]", "-p", min=0)] = None,
     dry_run: Annotated[bool, option("Show what would change, and change nothing.")] = False,
     force: Force = False,
 ) -> None:
@@ -251,7 +251,9 @@ def _moves(moves: "list[MovedOffset]") -> Rows:
 @command(app, "delete")
 def delete(
     client: "Client",
-    groups: Annotated[list[str], argument("Names.", metavar="GROUP...", complete=GROUP_NAMES)],
+    groups: Annotated[
+        list[str], argument("Names of the groups.", metavar="GROUP...", complete=GROUP_NAMES)
+    ],
     force: Force = False,
 ) -> None:
     """Delete groups with their offsets.  They must have no active members."""

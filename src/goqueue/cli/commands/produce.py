@@ -38,7 +38,8 @@ def produce(
         int | None, option("Partition to write to. \\[by key, else in turn]", "-p", min=0)
     ] = None,
     timestamp: Annotated[
-        TimeMs | None, option("Timestamp: RFC 3339, epoch milliseconds or -1h. \\[now]")
+        TimeMs | None,
+        option("Timestamp: RFC 3339, epoch milliseconds, or -1h for an hour ago. \\[now]"),
     ] = None,
     tombstone: Annotated[
         bool, option("Publish one message without a value, which deletes --key.")

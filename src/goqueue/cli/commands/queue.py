@@ -301,7 +301,8 @@ def in_flight(
 
 @command(app, "stats")
 def stats(
-    client: "Client", group: Annotated[str | None, option("\\[all]", "-g", metavar="GROUP")] = None
+    client: "Client",
+    group: Annotated[str | None, option("Only this group. \\[all]", "-g", metavar="GROUP")] = None,
 ) -> None:
     """Show ready, in-flight and delayed messages, and totals of past deliveries."""
     from goqueue.cli.cells import Moment

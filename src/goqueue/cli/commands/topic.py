@@ -163,7 +163,9 @@ def create(
 @command(app, "delete")
 def delete(
     client: "Client",
-    topics: Annotated[list[str], argument("Names.", metavar="TOPIC...", complete=TOPIC_NAMES)],
+    topics: Annotated[
+        list[str], argument("Names of the topics.", metavar="TOPIC...", complete=TOPIC_NAMES)
+    ],
     force: Force = False,
 ) -> None:
     """Delete topics with all their messages."""

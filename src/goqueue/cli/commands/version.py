@@ -25,7 +25,7 @@ def version(
         bool, option("Do not ask a server for its version.", "--client")
     ] = False,
 ) -> None:
-    """Show the version, which hot modules run compiled, and the server's version."""
+    """Show the versions of the client and the server, and which modules are compiled."""
     modules = hot_modules()
     facts = {
         "version": _version.__version__,

@@ -22,7 +22,7 @@ def compact(
     *,
     job: JobOptions,
 ) -> None:
-    """Keep only the last message of each key, with any number of keys."""
+    """Keep only the last message of each key of a topic, however many keys there are."""
     from goqueue.spark.compaction.job import compact as compact_topic
 
     servers = reached_broker(session, job.bootstrap)

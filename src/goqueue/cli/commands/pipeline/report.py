@@ -28,7 +28,7 @@ def report(
     *,
     job: JobOptions,
 ) -> None:
-    """Throughput, latency, lag, hot keys and dead letters of topics."""
+    """Report throughput, latency, lag, hot keys and dead letters of topics."""
     import datetime
 
     if told.origin is not None and not told.origin.startswith(ORIGINS):

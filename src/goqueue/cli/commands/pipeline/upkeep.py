@@ -15,11 +15,11 @@ Folder = Annotated[
 def vacuum(
     folder: Folder,
     hours: Annotated[
-        float, option("Keep newer files; jobs and readers may use them.", min=1)
+        float, option("Keep files that are newer; jobs and readers may use them.", min=1)
     ] = 168,
     dry_run: Annotated[bool, option("Show what would be deleted; delete nothing.")] = False,
 ) -> None:
-    """Delete files that no table uses: from crashes, compaction and old snapshots."""
+    """Delete files that no table uses: leftovers of crashes, compaction and old snapshots."""
     from goqueue.spark.lake.upkeep import vacuum as vacuum_tables
 
     done = vacuum_tables(folder, hours=hours, dry_run=dry_run)
