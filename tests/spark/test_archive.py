@@ -1,6 +1,6 @@
 """Topics archived by Spark, read back as anybody would."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,11 @@ import pytest
 from goqueue.spark.archive.job import AVAILABLE_NOW, archive
 from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.lake import FORMATS
+from goqueue.spark.replay.job import replay
+from goqueue.spark.replay.options import Choice, ReplayOptions
 from tests.spark.conftest import Fill, MakeTopic
 from tests.unit.spark.archive.topic_log import read_table
+from tests.unit.spark.lake.object_store import KEYS, object_store, point_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,3 +105,44 @@ def test_topics_that_are_made_later_join_in_by_a_pattern(
     run(pattern=pattern)
     assert len(read_table(tmp_path / "lake", first)) == 6
     assert places(read_table(tmp_path / "lake", second)) == [(1, 0), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    "format", ["delta", *(pytest.param(each, marks=pytest.mark.slow) for each in ("parquet",))]
+)
+def test_an_archive_in_an_object_store_goes_on_and_is_replayed(
+    run,
+    spark: "SparkSession",
+    fill: Fill,
+    topic: str,
+    broker: str,
+    names: Iterator[str],
+    values_in: Callable[[str], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+):
+    with object_store() as url:
+        point_to(monkeypatch, url)
+        for name, value in {**KEYS, "AWS_ENDPOINT_URL": url}.items():  # this JVM was there before
+            monkeypatch.setitem(spark.sparkContext.environment, name, value)
+        monkeypatch.chdir(tmp_path)  # for the checkpoint
+        fill(topic, 0, numbers(0, 50), headers=(("trace", b"x"),))
+        fill(topic, 1, numbers(0, 10))
+        run(topic, format=format, target="s3://lake/home")
+        fill(topic, 0, numbers(50, 60))
+        run(topic, format=format, target="s3a://lake/home/", checkpoint=str(tmp_path / "another"))
+        again = next(names)
+        done = replay(
+            spark,
+            ReplayOptions(
+                bootstrap=broker,
+                archive=f"s3://lake/home/{topic}",
+                to=again,
+                choice=Choice(where="offset % 2 = 0"),
+                state=str(tmp_path / "state"),
+                window=20,
+            ),
+        )
+    assert (done.messages, done.windows) == (35, 3)
+    assert sorted(values_in(again)) == sorted([*numbers(0, 60)[::2], *numbers(0, 10)[::2]])

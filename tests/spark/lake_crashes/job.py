@@ -6,8 +6,9 @@ It archives what there is and ends.  Told a `commit`, it kills itself and its JV
 driver, at a named point of its `commit`th commit of rows:
 
     before    the files are written, and rejected rows are committed
-    middle    parquet: some of the decided files are in their place; delta: the entry of the log has
-              just appeared; iceberg: the metadata is written, and the catalog does not name it yet
+    middle    parquet: some of the decided files are in their place; delta, in a folder: the entry
+              of the log has just appeared; iceberg: the metadata is written, and the catalog does
+              not name it yet
     after     the table has them, and Spark does not know
 """
 
@@ -27,6 +28,7 @@ from goqueue.spark.archive.job import AVAILABLE_NOW, archive
 from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.lake.delta import DeltaLakeTable
 from goqueue.spark.lake.iceberg import IcebergLakeTable
+from goqueue.spark.lake.object_parquet import ObjectParquetTable
 from goqueue.spark.lake.parquet import ParquetTable
 
 QUICK_TO_COMPILE: Final = "-XX:TieredStopAtLevel=1"  # a job of seconds is over before more pays
@@ -42,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     point: str = ""
     commit: int = 0  # never
     master: str = "local[2]"
+    catalog: str | None = None
 
 
 def options(settings: Settings) -> ArchiveOptions:
@@ -50,6 +53,7 @@ def options(settings: Settings) -> ArchiveOptions:
         topics=(settings.topic,),
         target=settings.target,
         format=settings.format,  # type: ignore[arg-type]  # one of three
+        catalog=settings.catalog,
         decode="json",
         trigger=AVAILABLE_NOW,
         source={"maxOffsetsPerTrigger": str(settings.rows_a_batch)},
@@ -78,6 +82,8 @@ def die() -> None:
 def arm(settings: Settings) -> None:
     """Make the table's commit the last thing that this process does."""
     kind: Any = TABLES[settings.format]
+    if settings.format == "parquet" and "://" in settings.target:
+        kind = ObjectParquetTable
     real, left = kind.commit, settings.commit
 
     def commit(table: Any, *given: Any) -> None:
@@ -102,7 +108,27 @@ def arm(settings: Settings) -> None:
     kind.commit = commit
 
 
-def _between_renames(_: Any) -> None:
+def _between_moves(table: Any) -> None:
+    if isinstance(table, ObjectParquetTable):
+        _between_copies()
+    else:
+        _between_renames()
+
+
+def _between_copies() -> None:
+    real, left = ObjectParquetTable._move, 2
+
+    def move(*given: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            die()
+        real(*given)
+
+    ObjectParquetTable._move = move  # type: ignore[assignment,method-assign]
+
+
+def _between_renames() -> None:
     real, left = os.rename, 2
 
     def rename(source: Any, target: Any, **named: Any) -> None:
@@ -138,7 +164,7 @@ def _before_the_catalog_knows(_: Any) -> None:
 
 
 MIDDLES: Final[dict[str, Callable[[Any], None]]] = {
-    "parquet": _between_renames,
+    "parquet": _between_moves,
     "delta": _when_the_entry_appears,
     "iceberg": _before_the_catalog_knows,
 }

@@ -13,7 +13,7 @@ import msgspec
 from goqueue.spark.archive.job import archive
 from tests.spark.conftest import START_MS, Fill
 from tests.spark.lake_crashes.job import Settings, options
-from tests.unit.spark.lake.readers import read_as_others
+from tests.unit.spark.lake.readers import read_as_others, read_from_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,16 @@ DAY_MS = 86_400_000
 class Scene:
     """A topic of two partitions, two days and some bad rows, and its archive."""
 
-    def __init__(self, spark: "SparkSession", broker: str, topic: str, target: Path) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        broker: str,
+        topic: str,
+        target: Path | str,
+        catalog: str | None = None,
+    ) -> None:
         self._spark, self._broker, self._topic, self._target = spark, broker, topic, target
+        self._catalog = catalog
 
     def fill(self, fill: Fill) -> None:
         for start in range(0, ROWS, RECORDS_A_BATCH):
@@ -50,6 +58,7 @@ class Scene:
             target=str(self._target),
             format=format,
             rows_a_batch=ROWS_A_BATCH,
+            catalog=self._catalog,
             **more,
         )
 
@@ -75,10 +84,15 @@ class Scene:
         query.awaitTermination()
 
     def found(self, format: str) -> Counter[Any]:
-        rows = read_as_others(format, self._target / self._topic)
-        rejected = read_as_others(format, self._target / f"{self._topic}_dlq")
+        rows, rejected = self._read(format, ""), self._read(format, "_dlq")
         ids, bad = rows["id"].to_pylist(), rejected["value"].to_pylist()
         return Counter(ids) + Counter(each.decode() for each in bad)
+
+    def _read(self, format: str, suffix: str) -> Any:
+        name = f"{self._topic}{suffix}"
+        if isinstance(self._target, str):
+            return read_from_store(format, f"{self._target}/{name}", self._catalog or "")
+        return read_as_others(format, self._target / name)
 
     @property
     def expected(self) -> Counter[Any]:

@@ -14,7 +14,6 @@ job that repeats 2 and 3 after a crash divides the rows as before.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +33,8 @@ from goqueue.spark.archive.columns import (
 from goqueue.spark.archive.plan import Kind, Plan, Report, TopicPlan
 from goqueue.spark.lake import LakeError, LakeTable, MarksMoved, open_table
 from goqueue.spark.lake.growth import grow, widen
+from goqueue.spark.lake.roots import join
+from goqueue.spark.lake.store import store_of
 from goqueue.spark.lake.table import DataFile
 from goqueue.spark.lake.writing import WriteSettings
 
@@ -44,8 +45,10 @@ Run = Callable[[Plan], Iterable[Report]]
 
 class ArchiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str
-    """The folder of the tables: one a topic, with its name, and one for its rejected rows."""
+    """Folder or URL of the tables: one a topic, with its name, and one for its rejected rows."""
     format: str = "parquet"
+    catalog: str | None = None
+    """Of Iceberg: one that pyiceberg knows, as `prod` or `prod.namespace`."""
     decode: bool = False
     """Values are JSON objects: their fields become columns."""
     fields: bytes | None = None
@@ -145,8 +148,7 @@ class Archiver:
     def _discard(self, reports: Sequence[Report]) -> None:
         for report in reports:
             for name, kind, file in report.files:
-                root = Path(self._topics[name].tables[kind].location)
-                (root / file.path).unlink(missing_ok=True)
+                store_of(self._topics[name].tables[kind].location).delete(file.path)
 
 
 class _TopicTables:
@@ -156,14 +158,20 @@ class _TopicTables:
         self._name, self._settings, self._id = name, settings, facts.id
         self._partitions = set(range(facts.partitions))
         date, time = date_and_time(decoded=settings.decode)
-        home = Path(settings.target)
         self.tables: dict[Kind, LakeTable] = {
-            "rows": open_table(settings.format, home / name, date_column=date, time_column=time),
+            "rows": open_table(
+                settings.format,
+                join(settings.target, name),
+                date_column=date,
+                time_column=time,
+                catalog=settings.catalog,
+            ),
             "dlq": open_table(
                 settings.format,
-                home / f"{name}{DLQ_SUFFIX}",
+                join(settings.target, f"{name}{DLQ_SUFFIX}"),
                 date_column=DATE,
                 time_column="timestamp",
+                catalog=settings.catalog,
             ),
         }
         self.look()

@@ -9,6 +9,7 @@ an archive is stands in its tables; Spark's checkpoint is only a short cut.  Whe
 stream goes on where the tables end.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from goqueue.client.kafka import KafkaClient
 from goqueue.spark.archive.archiver import Archiver, ArchiveSettings, TopicFacts
 from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.archive.plan import Plan, Report
+from goqueue.spark.lake.roots import StoreError, base_name, is_remote, normalize
 from goqueue.spark.lake.writing import WriteSettings
 from goqueue.spark.runtime.query import StandInQuery
 from goqueue.spark.source.options import source_options
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 
 CHECKPOINT: Final = "_checkpoint"
+CHECKPOINTS: Final = "checkpoints"
 AVAILABLE_NOW: Final = "available-now"
 TIMEOUT_SECONDS: Final = 30.0
 COUNTS_KEPT: Final = 200  # Spark keeps the last hundred reports of a query
@@ -52,7 +55,7 @@ def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
     job.meet(options.topics)
     chosen = _source(options, _start(job, options))
     rows = session.readStream.format("goqueue").options(**chosen).load()
-    writer = rows.writeStream.queryName(options.name or f"archive-{Path(options.target).name}")
+    writer = rows.writeStream.queryName(options.name or f"archive-{base_name(options.target)}")
     counts = Counts()
     writer = writer.option("checkpointLocation", _checkpoint(options))
     writer = writer.foreachBatch(into(job, counts, _read_plan(chosen)))
@@ -124,6 +127,13 @@ def topic_facts(bootstrap: str, topic: str) -> TopicFacts:
     return TopicFacts(str(layout.topic_id), layout.partition_count)
 
 
+def check_target(target: str) -> None:
+    """Raise `StoreError` when there is no such bucket, or no way to it."""
+    from goqueue.spark.lake.store import Store
+
+    Store(target).check()
+
+
 def check_options(options: ArchiveOptions) -> str | None:
     """Everything that is wrong with them."""
     problems = []
@@ -135,6 +145,13 @@ def check_options(options: ArchiveOptions) -> str | None:
         problems.append("a value that is not decoded must be kept")
     if options.start not in ("earliest", "latest"):
         problems.append(f"an archive starts at earliest or latest, not at {options.start!r}")
+    if options.catalog is not None and options.format != "iceberg":
+        problems.append("a catalog is of Iceberg: choose that format, too")
+    try:
+        if is_remote(normalize(options.target)) and options.format == "iceberg":
+            problems += [] if options.catalog else ["Iceberg at a URL needs a catalog: name one"]
+    except StoreError as error:
+        problems.append(str(error))
     return "; ".join(problems) or None
 
 
@@ -142,6 +159,7 @@ def _settings(options: ArchiveOptions) -> ArchiveSettings:
     return ArchiveSettings(
         target=options.target,
         format=options.format,
+        catalog=options.catalog,
         decode=options.decode == "json",
         fields=None if options.fields is None else _fields(options.fields),
         keep_value=options.keep_value,
@@ -206,7 +224,14 @@ def _read_plan(chosen: Mapping[str, str]) -> ReadPlan:
 
 
 def _checkpoint(options: ArchiveOptions) -> str:
-    return options.checkpoint or str(Path(options.target) / CHECKPOINT)
+    """Spark itself reaches no object store without jars, and the tables say how far they are."""
+    if options.checkpoint is not None:
+        return options.checkpoint
+    target = normalize(options.target)
+    if not is_remote(target):
+        return str(Path(target) / CHECKPOINT)
+    digest = hashlib.sha256(target.encode()).hexdigest()[:12]
+    return str(Path(CHECKPOINTS).absolute() / f"archive-{base_name(target)}-{digest}")
 
 
 def _set_trigger(writer: "DataStreamWriter", trigger: str) -> "DataStreamWriter":

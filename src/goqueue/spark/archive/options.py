@@ -16,12 +16,20 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The broker's Kafka listener, as HOST:PORT."""
     topics: Annotated[tuple[str, ...], argument("Topics to archive.", metavar="[TOPIC...]")] = ()
     target: Annotated[
-        str, option("Directory of the tables, one per topic.", "--to", "-d", metavar="DIR")
+        str,
+        option("Directory or s3:// URL of the tables, one per topic.", "--to", "-d", metavar="DIR"),
     ] = "archive"
     """`target/orders`, and `target/orders_dlq` for bad rows."""
     format: Annotated[LakeFormat, option("parquet, delta or iceberg.", "-f", metavar="FORMAT")] = (
         "parquet"
     )
+    catalog: Annotated[
+        str | None,
+        option(
+            "Iceberg catalog, as PyIceberg's configuration names it. \\[a file beside the tables]",
+            metavar="NAME",
+        ),
+    ] = None
     pattern: Annotated[
         str | None, option("Topics whose names match, also those created later.", metavar="REGEX")
     ] = None
@@ -44,7 +52,10 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """About how much to read for one commit: what a crash costs at most."""
     checkpoint: Annotated[
         str | None,
-        option("Spark's checkpoint. \\[in the directory of --to]", metavar="DIR"),
+        option(
+            "Spark's checkpoint. \\[in the directory of --to; of a URL, in ./checkpoints]",
+            metavar="DIR",
+        ),
     ] = None
     name: str | None = None
     compression: str = "zstd"

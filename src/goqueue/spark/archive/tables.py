@@ -7,6 +7,8 @@ import msgspec
 
 from goqueue.spark.archive.columns import PREFIX, date_and_time, is_decoded
 from goqueue.spark.lake import LakeError, LakeTable, open_table
+from goqueue.spark.lake.roots import base_name, join, normalize
+from goqueue.spark.lake.store import Store
 from goqueue.spark.lake.table import LakeFile
 
 SIGNS: Final = {"_goqueue/log": "parquet", "_delta_log": "delta", "metadata": "iceberg"}
@@ -33,35 +35,41 @@ class ArchiveTable(msgspec.Struct, frozen=True):
         ]
 
 
-def open_archive(folder: str | Path) -> ArchiveTable:
-    """The table in a folder; raises LakeError when there is none."""
-    path = Path(folder)
-    format = _format(path)
+def open_archive(folder: str | Path, catalog: str | None = None) -> ArchiveTable:
+    """The table in a folder or at a URL; raises LakeError when there is none."""
+    root = normalize(folder)
+    format = _format(root)
     if format is None:
-        raise LakeError(f"{path} is no table of an archive: name the folder of one topic")
-    date, time = date_and_time(decoded=False)
-    table = open_table(format, path, date_column=date, time_column=time)
+        raise LakeError(f"{root} is no table of an archive: name the folder of one topic")
+    table = _open(root, format, catalog, decoded=False)
     schema = table.schema()
     if schema is None:
-        raise LakeError(f"{path} is not in the catalog beside it, {path.parent / 'catalog.db'}")
+        where = f"catalog {catalog!r}" if catalog else "catalog beside it, catalog.db"
+        raise LakeError(f"{root} is not in the {where}")
     decoded = is_decoded(schema)
     if decoded:
-        date, time = date_and_time(decoded=True)
-        table = open_table(format, path, date_column=date, time_column=time)
+        table = _open(root, format, catalog, decoded=True)
         schema = table.schema()
-    return ArchiveTable(path.name, format, table, schema, decoded)
+    return ArchiveTable(base_name(root), format, table, schema, decoded)
 
 
-def find_archives(folder: str | Path) -> list[ArchiveTable]:
+def _open(root: str, format: str, catalog: str | None, *, decoded: bool) -> LakeTable:
+    date, time = date_and_time(decoded=decoded)
+    return open_table(format, root, date_column=date, time_column=time, catalog=catalog)
+
+
+def find_archives(folder: str | Path, catalog: str | None = None) -> list[ArchiveTable]:
     """The table in a folder, or all tables in the folders below it."""
-    path = Path(folder)
-    if _format(path) is not None:
-        return [open_archive(path)]
-    found = [open_archive(each) for each in sorted(path.glob("*/")) if _format(each) is not None]
+    root = normalize(folder)
+    if _format(root) is not None:
+        return [open_archive(root, catalog)]
+    below = [join(root, name) for name in Store(root).folders()]
+    found = [open_archive(each, catalog) for each in below if _format(each) is not None]
     if not found:
-        raise LakeError(f"there are no tables of an archive in {path}")
+        raise LakeError(f"there are no tables of an archive in {root}")
     return found
 
 
-def _format(folder: Path) -> str | None:
-    return next((name for sign, name in SIGNS.items() if (folder / sign).is_dir()), None)
+def _format(root: str) -> str | None:
+    signs = zip(SIGNS.values(), Store(root).have(SIGNS), strict=True)
+    return next((name for name, is_there in signs if is_there), None)

@@ -20,6 +20,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from goqueue.spark.lake.growth import plain_schema, widen
+from goqueue.spark.lake.store import s3_endpoint, store_of
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -35,14 +36,14 @@ APPLICATION: Final = "goqueue:"  # before the name of a mark
 
 
 class DeltaLakeTable:
-    def __init__(self, folder: Path, *, date_column: str | None, time_column: str | None) -> None:
-        self._folder = folder.absolute()
+    def __init__(self, root: str, *, date_column: str | None, time_column: str | None) -> None:
+        self._store = store_of(root)
         self._date_column, self._time_column = date_column, time_column
         self._known: DeltaTable | None = None  # brought up to date before each use
 
     @property
     def location(self) -> str:
-        return str(self._folder)
+        return self._store.root
 
     def placement(self) -> Placement:
         return Placement(self.location, "", self._date_column, self._time_column)
@@ -61,12 +62,14 @@ class DeltaLakeTable:
     def ensure(self, schema: Any) -> None:
         table = self._table()
         if table is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._store.is_remote:
+                Path(self.location).mkdir(parents=True, exist_ok=True)
             DeltaTable.create(
                 self.location,
                 Schema.from_arrow(self._with_date(schema)),
                 mode="ignore",
                 partition_by=[self._date_column] if self._date_column else None,
+                storage_options=_storage_options(),
             )
             table = self._table()
             assert table is not None, "it was just made"
@@ -80,7 +83,7 @@ class DeltaLakeTable:
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
     ) -> None:
-        check_present(self._folder, files)
+        check_present(self._store, files)
         actions = [self._add_action(each, data_change=True) for each in files]
         transactions = [Transaction(f"{APPLICATION}{name}", value) for name, value in marks.items()]
         # From here on the table must not be brought up to date: delta-rs looks for rivals only
@@ -103,7 +106,7 @@ class DeltaLakeTable:
         )
 
     def replace(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> None:
-        check_present(self._folder, new)
+        check_present(self._store, new)
         now = _now_ms()
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(each.path, False, now, each.bytes, self._values(each)) for each in old
@@ -129,7 +132,7 @@ class DeltaLakeTable:
     def _table(self) -> DeltaTable | None:
         try:
             if self._known is None:
-                self._known = DeltaTable(self.location)
+                self._known = DeltaTable(self.location, storage_options=_storage_options())
             else:
                 self._known.update_incremental()
         except TableNotFoundError:
@@ -200,6 +203,12 @@ def _detect_conflict(location: str) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         raise MarksMoved(f"{location}: {error}") from error
+
+
+def _storage_options() -> dict[str, str]:
+    """delta-rs finds all else by itself, but talks to no server in clear unless it is told to."""
+    endpoint = s3_endpoint() or ""
+    return {"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http://") else {}
 
 
 def _bound(kind: Any, value: int, *, up: bool = False) -> int | str:

@@ -1,8 +1,11 @@
-"""An Iceberg table, through pyiceberg and a catalog in one SQLite file beside the tables.
+"""An Iceberg table, through pyiceberg and a catalog.
 
     lake/catalog.db          the catalog: namespace `goqueue`, a table for each folder
     lake/orders/data/…       files of tasks, in the table or not
     lake/orders/metadata/…   Iceberg's own
+
+Or a catalog that pyiceberg knows by its own configuration, as `prod` or, with a namespace,
+`prod.raw`: REST, Hive, Glue, SQL.  In an object store there is no other.
 
 Marks are table properties (`goqueue.mark.NAME`), set in the same metadata file that adds the
 snapshot: they cost no walk over snapshots, and outlive those that expire.  The catalog swaps the
@@ -11,19 +14,26 @@ another look at the marks: `commit.retry.num-retries` 0 says no.
 """
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 
 from goqueue.spark.lake.growth import plain_schema, widen
+from goqueue.spark.lake.roots import base_name
+from goqueue.spark.lake.store import store_of
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -49,15 +59,29 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class IcebergLakeTable:
-    def __init__(self, folder: Path, *, date_column: str | None, time_column: str | None) -> None:
-        self._folder = folder.absolute()
+    def __init__(
+        self,
+        root: str,
+        *,
+        date_column: str | None,
+        time_column: str | None,
+        catalog: str | None = None,
+    ) -> None:
+        self._store = store_of(root)
         self._date_column, self._time_column = date_column, time_column
-        self._name = (NAMESPACE, folder.name)
-        self._opened: SqlCatalog | None = None
+        self._catalog_name, _, namespace = (catalog or "").partition(".")
+        if self._store.is_remote and not catalog:
+            raise LakeError(
+                f"{root}: an Iceberg table in an object store needs a catalog that pyiceberg knows"
+                " (~/.pyiceberg.yaml, or PYICEBERG_CATALOG__PROD__URI and others): --catalog prod"
+            )
+        self._namespace = namespace or NAMESPACE
+        self._name = (self._namespace, base_name(root))
+        self._opened: Catalog | None = None
 
     @property
     def location(self) -> str:
-        return str(self._folder)
+        return self._store.root
 
     def placement(self) -> Placement:
         return Placement(self.location, "data", self._date_column, self._time_column)
@@ -82,7 +106,7 @@ class IcebergLakeTable:
     ) -> None:
         table = self._present()
         check_marks(marks, since, _marks(table, marks))
-        check_present(self._folder, files)
+        check_present(self._store, files)
         with _detect_conflict(self.location), table.transaction() as transaction:
             transaction.set_properties({f"{MARK}{name}": str(at) for name, at in marks.items()})
             transaction.add_files([self._uri(each) for each in files], check_duplicate_files=False)
@@ -95,13 +119,13 @@ class IcebergLakeTable:
         for task in table.scan().plan_files():
             if task.delete_files:
                 raise LakeError(f"{self.location} has delete files, which are not understood here")
-            path = os.path.relpath(task.file.file_path.removeprefix("file://"), self._folder)
+            path = self._relative(task.file.file_path)
             found.append(LakeFile(path, self._date(task.file), task.file.file_size_in_bytes))
         return sorted(found, key=lambda each: each.path)
 
     def replace(self, old: Sequence[LakeFile], new: Sequence[DataFile]) -> None:
         table = self._present()
-        check_present(self._folder, new)
+        check_present(self._store, new)
         gone = {self._uri(each) for each in old}
         before = [each.file for each in table.scan().plan_files() if each.file.file_path in gone]
         if len(before) != len(gone):
@@ -124,32 +148,40 @@ class IcebergLakeTable:
         if not dry_run:
             table.maintenance.expire_snapshots().older_than(limit).commit()
             table = self._present()
-        garbage = [
-            path
-            for path in sorted(self._folder.rglob("*"))
-            if path.is_file() and path.stat().st_mtime < limit.timestamp()
-        ]
+        old = [each.path for each in self._store.files() if each.modified < limit.timestamp()]
         referenced = _list_referenced(table)
-        garbage = [path for path in garbage if str(path) not in referenced]
+        garbage = [path for path in old if _plain(self._store.url(path)) not in referenced]
         if not dry_run:
             for path in garbage:
-                path.unlink(missing_ok=True)
-        return [str(path.relative_to(self._folder)) for path in garbage]
+                self._store.delete(path)
+        return garbage
 
-    def _catalog(self) -> SqlCatalog:
+    def _catalog(self) -> Catalog:
         if self._opened is None:
-            home = self._folder.parent
-            home.mkdir(parents=True, exist_ok=True)
-            self._opened = SqlCatalog(
-                "goqueue", uri=f"sqlite:///{home / CATALOG}", warehouse=f"file://{home}"
-            )
+            self._opened = self._open_catalog()
         return self._opened
+
+    def _open_catalog(self) -> Catalog:
+        if self._catalog_name:
+            try:
+                return load_catalog(self._catalog_name)
+            except (ValueError, OSError) as error:
+                raise LakeError(f"catalog {self._catalog_name!r}: {error}") from error
+        home = Path(self.location).parent
+        home.mkdir(parents=True, exist_ok=True)
+        return SqlCatalog("goqueue", uri=f"sqlite:///{home / CATALOG}", warehouse=f"file://{home}")
 
     def _table(self) -> Table | None:
         try:
-            return self._catalog().load_table(self._name)
+            table = self._catalog().load_table(self._name)
         except NoSuchTableError:
             return None
+        if _plain(table.location()).rstrip("/") != self.location:
+            raise LakeError(
+                f"table {'.'.join(self._name)} of the catalog is in {table.location()}, not in"
+                f" {self.location}: choose another namespace, or archive there"
+            )
+        return table
 
     def _present(self) -> Table:
         table = self._table()
@@ -158,11 +190,11 @@ class IcebergLakeTable:
 
     def _make(self, schema: Any) -> Table:
         catalog = self._catalog()
-        catalog.create_namespace_if_not_exists(NAMESPACE)
+        catalog.create_namespace_if_not_exists(self._namespace)
         with (
             contextlib.suppress(TableAlreadyExistsError),
             catalog.create_table_transaction(
-                self._name, schema, location=f"file://{self._folder}", properties=PROPERTIES
+                self._name, schema, location=self._store.url(""), properties=PROPERTIES
             ) as transaction,
         ):
             if self._date_column is not None:
@@ -172,7 +204,14 @@ class IcebergLakeTable:
         return self._present()
 
     def _uri(self, file: LakeFile) -> str:
-        return f"file://{self._folder / file.path}"
+        return self._store.url(file.path)
+
+    def _relative(self, uri: str) -> str:
+        root = f"{self.location}/"
+        path = _plain(uri)
+        if not path.startswith(root):
+            raise LakeError(f"{self.location} has a file elsewhere, {uri}, which is not understood")
+        return path.removeprefix(root)
 
     def _date(self, file: Any) -> str | None:
         if self._date_column is None:
@@ -194,7 +233,8 @@ def _marks(table: Table, names: Iterable[str]) -> dict[str, int]:
 def _detect_conflict(location: str) -> Iterator[None]:
     try:
         yield
-    except CommitFailedException as error:
+    except (CommitFailedException, CommitStateUnknownException) as error:
+        # Of an answer that was lost nobody knows whether it was yes: the marks do.
         raise MarksMoved(f"{location}: {error}") from error
 
 
@@ -207,4 +247,8 @@ def _list_referenced(table: Table) -> set[str]:
             uris.add(manifest.manifest_path)
             entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
             uris.update(entry.data_file.file_path for entry in entries)
-    return {each.removeprefix("file://") for each in uris}
+    return {_plain(each) for each in uris}
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://")

@@ -6,12 +6,12 @@ is null in the older ones, and readers know that.  Rows keep their order, file b
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow.parquet as pq
 
+from goqueue.spark.lake.store import store_of
 from goqueue.spark.lake.table import DataFile, LakeFile, Placement
 from goqueue.spark.lake.writing import FileSet, WriteSettings
 
@@ -58,7 +58,7 @@ def merge(placement: Placement, group: Group, settings: WriteSettings | None = N
     """Rewrite the rows of a group's files; gives what to replace, which may be nothing."""
     by_schema: dict[Any, list[LakeFile]] = {}
     for file in group.files:
-        schema = pq.read_schema(Path(placement.root, file.path))
+        schema = pq.read_schema(store_of(placement.root).open(file.path))
         by_schema.setdefault(schema.remove_metadata(), []).append(file)
     alike = [files for files in by_schema.values() if len(files) > 1]
     names = range(len(alike))
@@ -76,5 +76,5 @@ def merge(placement: Placement, group: Group, settings: WriteSettings | None = N
 
 def _rows(placement: Placement, files: Sequence[LakeFile]) -> Iterator[Any]:
     for file in files:
-        with pq.ParquetFile(Path(placement.root, file.path)) as opened:
+        with pq.ParquetFile(store_of(placement.root).open(file.path)) as opened:
             yield from opened.iter_batches(ROWS_AT_ONCE)

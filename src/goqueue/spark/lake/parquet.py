@@ -43,6 +43,7 @@ from goqueue.spark.lake.commit_log import (
 )
 from goqueue.spark.lake.exchange import exchange
 from goqueue.spark.lake.growth import widen
+from goqueue.spark.lake.store import store_of
 from goqueue.spark.lake.table import (
     DataFile,
     LakeError,
@@ -58,8 +59,9 @@ STAGED_SUFFIX: Final = ".parquet.staged"
 
 
 class ParquetTable:
-    def __init__(self, folder: Path, *, date_column: str | None, time_column: str | None) -> None:
-        self._folder = folder.absolute()
+    def __init__(self, root: str, *, date_column: str | None, time_column: str | None) -> None:
+        self._store = store_of(root)
+        self._folder = Path(self._store.root)
         self._date_column, self._time_column = date_column, time_column
         self._log = CommitLog(self._folder)
 
@@ -74,7 +76,7 @@ class ParquetTable:
 
     def schema(self) -> Any:
         newest = self._log.newest()
-        return None if newest is None else _schema(newest[1])
+        return None if newest is None else schema_in(newest[1])
 
     def marks(self, names: Iterable[str]) -> dict[str, int]:
         newest = self._log.newest()
@@ -85,11 +87,11 @@ class ParquetTable:
         with self._log.lock():
             number, before = self._settle()
             if before is None:
-                self._log.append(number + 1, Entry(VERSION, _text(schema), {}))
+                self._log.append(number + 1, Entry(VERSION, schema_text(schema), {}))
                 return
-            wider = widen(_schema(before), schema)
-            if not wider.equals(_schema(before)):
-                self._log.append(number + 1, Entry(VERSION, _text(wider), before.marks))
+            wider = widen(schema_in(before), schema)
+            if not wider.equals(schema_in(before)):
+                self._log.append(number + 1, Entry(VERSION, schema_text(wider), before.marks))
 
     def commit(
         self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
@@ -98,8 +100,8 @@ class ParquetTable:
             number, before = self._settle()
             assert before is not None, "ensure() comes first"
             check_marks(marks, since, before.marks)
-            check_present(self._folder, files)
-            moves = [Move(each.path, self._final(each)) for each in files]
+            check_present(self._store, files)
+            moves = [Move(each.path, final_path(each, self._date_column)) for each in files]
             entry = Entry(VERSION, before.schema, {**before.marks, **marks}, moves)
             self._log.append(number + 1, entry)
             self._carry_out(entry)
@@ -186,19 +188,24 @@ class ParquetTable:
             yield Swap(folder, prepared, Path(self._final(added[0])).name)
 
     def _final(self, file: DataFile) -> str:
-        name = Path(file.path).name.removesuffix(STAGED_SUFFIX) + ".parquet"
-        return name if file.date is None else f"{self._date_column}={file.date}/{name}"
+        return final_path(file, self._date_column)
 
     def _data_paths(self) -> list[Path]:
         pattern = "*.parquet" if self._date_column is None else f"{self._date_column}=*/*.parquet"
         return sorted(self._folder.glob(pattern))
 
 
-def _schema(entry: Entry) -> Any:
+def final_path(file: DataFile, date_column: str | None) -> str:
+    """Where a staged file goes."""
+    name = Path(file.path).name.removesuffix(STAGED_SUFFIX) + ".parquet"
+    return name if file.date is None else f"{date_column}={file.date}/{name}"
+
+
+def schema_in(entry: Entry) -> Any:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(entry.schema)))
 
 
-def _text(schema: Any) -> str:
+def schema_text(schema: Any) -> str:
     return base64.b64encode(schema.serialize()).decode()
 
 

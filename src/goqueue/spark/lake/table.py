@@ -14,12 +14,14 @@ Files that no commit took in are garbage which `vacuum` removes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from goqueue.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from goqueue.spark.lake.store import Store
 
 DATE_FOLDER: Final = "{column}={date}"
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"  # what other readers take for null
@@ -36,7 +38,7 @@ class MarksMoved(LakeError):
 class Placement(msgspec.Struct, frozen=True):
     """Where tasks write.  Plain data: it travels to them."""
 
-    root: str  # the table's folder, absolute
+    root: str  # the table's folder, absolute, or its URL in an object store
     folder: str  # below it
     date_column: str | None  # files hold one day each, in a folder `date_column=YYYY-MM-DD`
     time_column: str | None  # the timestamp that tells the day
@@ -99,13 +101,13 @@ class LakeTable(Protocol):
         """Remove what no reader of the last `hours` can need; gives the paths."""
 
 
-def check_present(folder: Path, files: Sequence[DataFile]) -> None:
+def check_present(store: "Store", files: Sequence[DataFile]) -> None:
     """Raise when a file that is about to be committed has vanished."""
-    for each in files:
-        if not (folder / each.path).exists():
+    for file, is_there in zip(files, store.have(each.path for each in files), strict=True):
+        if not is_there:
             raise LakeError(
-                f"{folder / each.path} was written for this commit and is gone: vacuum only with"
-                " more hours than a batch can take"
+                f"{store.root}/{file.path} was written for this commit and is gone: vacuum only"
+                " with more hours than a batch can take"
             )
 
 

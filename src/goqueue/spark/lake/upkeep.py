@@ -39,7 +39,9 @@ class Compacted(msgspec.Struct, frozen=True):
     """How many files were replaced."""
 
 
-def vacuum(folder: str, *, hours: float = HOURS, dry_run: bool = False) -> list[Vacuumed]:
+def vacuum(
+    folder: str, *, hours: float = HOURS, dry_run: bool = False, catalog: str | None = None
+) -> list[Vacuumed]:
     """Remove files that no table needs any more from all tables in a folder.
 
     Those are left over by crashes, replaced by compaction, or only needed for going back in time
@@ -52,7 +54,7 @@ def vacuum(folder: str, *, hours: float = HOURS, dry_run: bool = False) -> list[
         )
     return [
         Vacuumed(each.name, each.table.vacuum(hours=hours, dry_run=dry_run))
-        for each in find_archives(folder)
+        for each in find_archives(folder, catalog)
     ]
 
 
@@ -61,10 +63,12 @@ def compact_files(
     folder: str,
     *,
     target_bytes: int = TARGET_BYTES,
+    catalog: str | None = None,
     say: Say = lambda _: None,
 ) -> list[Compacted]:
     """Merge the small files of all tables in a folder."""
-    return [_compact(session, each, target_bytes, say) for each in find_archives(folder)]
+    found = find_archives(folder, catalog)
+    return [_compact(session, each, target_bytes, say) for each in found]
 
 
 def _compact(

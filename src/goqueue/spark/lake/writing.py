@@ -6,11 +6,9 @@ many days the rows are spread over.  A file's name is random, so attempts of a t
 A file is synced before the task reports it: a commit must not outlive its rows.
 """
 
-import os
 import uuid
 from collections.abc import Hashable, Iterator, Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from goqueue.spark.lake.store import store_of
 from goqueue.spark.lake.table import DATE_FOLDER, NO_DATE, DataFile, Placement
 
 Name = TypeVar("Name", bound=Hashable)
@@ -67,7 +66,7 @@ class FileSet(Generic[Name]):
     def discard(self) -> None:
         """Remove all that was written."""
         for table, file in self.finish():
-            os.unlink(Path(self._placements[table].root, file.path))
+            store_of(self._placements[table].root).delete(file.path)
         self._finished = []
 
     def _take(self, table: Name, day: str | None, rows: Any) -> None:
@@ -126,14 +125,19 @@ class _File:
     def __init__(
         self, placement: Placement, day: str | None, schema: Any, settings: WriteSettings
     ) -> None:
-        folder = Path(placement.folder)
+        parts = [placement.folder] if placement.folder else []
         if placement.date_column is not None and day is not None:
-            folder /= DATE_FOLDER.format(column=placement.date_column, date=day)
-        self._root, self._day = Path(placement.root), day
-        self._path = folder / f"{uuid.uuid4().hex}{placement.suffix}"
-        (self._root / folder).mkdir(parents=True, exist_ok=True)
-        self._sink = open(self._root / self._path, "xb")  # noqa: SIM115 -- closed by close()
-        self._writer = pq.ParquetWriter(self._sink, schema, **_encodings(schema, settings))
+            parts.append(DATE_FOLDER.format(column=placement.date_column, date=day))
+        self._store, self._day = store_of(placement.root), day
+        self._path = "/".join([*parts, f"{uuid.uuid4().hex}{placement.suffix}"])
+        self._sink = self._store.create(self._path)
+        self._metadata: list[Any] = []  # of the file, when it is written
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            metadata_collector=self._metadata,
+            **_encodings(schema, settings),
+        )
         self._held: list[Any] = []
         self.held_bytes = 0
         self._rows = 0
@@ -160,13 +164,12 @@ class _File:
     def close(self) -> DataFile:
         self.flush()
         self._writer.close()
-        self._sink.flush()
-        os.fsync(self._sink.fileno())
+        self._store.sync(self._sink)
         size = self._sink.tell()
         self._sink.close()
-        lowest, highest = _bounds(pq.read_metadata(self._root / self._path))
+        lowest, highest = _bounds(self._metadata[0])
         return DataFile(
-            str(self._path), self._day, size, rows=self._rows, lowest=lowest, highest=highest
+            self._path, self._day, size, rows=self._rows, lowest=lowest, highest=highest
         )
 
 

@@ -7,6 +7,7 @@ from goqueue.model.durations import parse_duration_ms
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
 from goqueue.model.times import parse_time
+from goqueue.spark.lake.roots import StoreError, is_remote, normalize
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     BadTopic,
@@ -154,8 +155,22 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> None:
         case ConsoleSink():
             if not 1 <= sink.console <= CONSOLE_ROWS_MAX:
                 tree.problem((*path, "console"), f"how many rows: 1 to {CONSOLE_ROWS_MAX}")
-        case ArchiveSink() | FileSink():
+        case ArchiveSink():
+            _check_lake(sink, path, tree)
+        case FileSink():
             pass
+
+
+def _check_lake(sink: ArchiveSink, path: Path, tree: Tree) -> None:
+    if sink.catalog is not None and sink.format != "iceberg":
+        tree.problem((*path, "catalog"), f"belongs to Iceberg; the format is {sink.format}")
+    try:
+        is_url = is_remote(normalize(sink.archive))
+    except StoreError as error:
+        tree.problem((*path, "archive"), str(error))
+        return
+    if is_url and sink.format == "iceberg" and sink.catalog is None:
+        tree.problem((*path, "catalog"), "is missing: Iceberg at a URL needs one")
 
 
 def _check_origin(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> None:

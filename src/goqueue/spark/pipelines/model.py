@@ -109,9 +109,11 @@ class ArchiveSink(msgspec.Struct, frozen=True, rename=RENAMED):
     """The messages of a topic source, kept as tables that `replay` reads, exactly once."""
 
     archive: str
-    """Folder of the tables: one a topic, and one for what does not fit."""
+    """Folder or URL of the tables: one a topic, and one for what does not fit."""
     from_: str
     format: Literal["parquet", "delta", "iceberg"] = "parquet"
+    catalog: str | None = None
+    """Of Iceberg: a catalog by its name in PyIceberg's configuration, or NAME.NAMESPACE."""
     decode: bool = False
     """Fields of JSON values become columns."""
     trigger: str | None = None

@@ -81,6 +81,7 @@ class Starter:
             pattern=source.pattern,
             target=self._places.path(sink.archive),
             format=sink.format,
+            catalog=sink.catalog,
             decode="json" if sink.decode else "none",
             fields=source.schema if sink.decode else None,
             start="latest" if source.from_ == "latest" else "earliest",

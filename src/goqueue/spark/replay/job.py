@@ -12,12 +12,12 @@ import hashlib
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from goqueue.client.kafka import KafkaClient
+from goqueue.spark.lake.roots import normalize
 from goqueue.spark.replay import target
 from goqueue.spark.replay.options import ReplayOptions
 from goqueue.spark.replay.plans import VERSION, Plan, PlanFile, ReplayRefused
@@ -132,7 +132,8 @@ def _source(session: "SparkSession", options: ReplayOptions) -> ReplaySource:
     if options.archive is not None:
         from goqueue.spark.archive.tables import open_archive
 
-        return ArchiveSource(session, open_archive(options.archive), options.choice)
+        archive = open_archive(options.archive, options.catalog)
+        return ArchiveSource(session, archive, options.choice)
     assert options.topic is not None, "one of the two"
     bootstrap = options.source_bootstrap or options.bootstrap
     return TopicSource(session, bootstrap, options.topic, options.choice)
@@ -140,9 +141,10 @@ def _source(session: "SparkSession", options: ReplayOptions) -> ReplaySource:
 
 def _describe(options: ReplayOptions) -> dict[str, str]:
     """Everything that makes it this replay and no other."""
-    archive = None if options.archive is None else str(Path(options.archive).absolute())
+    archive = None if options.archive is None else normalize(options.archive)
     told = {
         "archive": archive,
+        "catalog": options.catalog,
         "topic": options.topic,
         "source_bootstrap": options.source_bootstrap,
         "to": options.to,

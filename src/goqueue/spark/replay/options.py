@@ -44,7 +44,15 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka listener of the broker to write to."""
     to: Annotated[str, option("Target topic; created if missing.", metavar="TOPIC")]
     archive: Annotated[
-        str | None, option("Table of an archive to replay.", "-d", metavar="DIR")
+        str | None,
+        option("Table of an archive to replay: directory or s3:// URL.", "-d", metavar="DIR"),
+    ] = None
+    catalog: Annotated[
+        str | None,
+        option(
+            "Iceberg catalog of the table, as PyIceberg's configuration names it.",
+            metavar="NAME",
+        ),
     ] = None
     topic: Annotated[str | None, option("Topic to replay.", "-t", metavar="TOPIC")] = None
     source_bootstrap: Annotated[

@@ -1,5 +1,6 @@
 """The rows of a window, with the columns of a record, from an archive or from a topic."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Final, Protocol
@@ -8,6 +9,8 @@ import msgspec
 
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.spark.archive.tables import ArchiveTable
+from goqueue.spark.lake.roots import is_remote
+from goqueue.spark.replay.objects import Reading, read_objects
 from goqueue.spark.replay.options import Choice
 from goqueue.spark.replay.plans import ReplayRefused
 from goqueue.spark.replay.windows import Span, Spans
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 RECORD: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
+PLACE: Final = ("partition", "offset", "timestamp")
 
 
 class ReplaySource(Protocol):
@@ -44,7 +48,7 @@ class ArchiveSource:
         from pyspark.sql import functions as sql
 
         partition, offset = self._name("partition"), self._name("offset")
-        timed = self._table().where(_in_time(self._choice, self._name("timestamp")))
+        timed = self._table(PLACE).where(_in_time(self._choice, self._name("timestamp")))
         found = timed.groupBy(partition).agg(sql.min(offset), sql.max(offset)).collect()
         spans = {row[0]: Span(row[1], row[2] + 1) for row in found}
         return self._choice.narrow(spans)
@@ -52,7 +56,7 @@ class ArchiveSource:
     def rows(self, spans: Spans) -> "DataFrame":
         from pyspark.sql import functions as sql
 
-        table = self._within(spans)
+        table = self._within(spans, RECORD if self._choice.where is None else None)
         if self._choice.where is not None:
             table = table.where(self._choice.where)
         return table.select(*(sql.col(self._name(each)).alias(each) for each in RECORD))
@@ -60,14 +64,19 @@ class ArchiveSource:
     def times(self, spans: Spans) -> "DataFrame":
         from pyspark.sql import functions as sql
 
-        return self._within(spans).select(sql.col(self._name("timestamp")).alias("timestamp"))
+        rows = self._within(spans, PLACE)
+        return rows.select(sql.col(self._name("timestamp")).alias("timestamp"))
 
-    def _within(self, spans: Spans) -> "DataFrame":
-        table = self._table().where(_in_time(self._choice, self._name("timestamp")))
+    def _within(self, spans: Spans, columns: Sequence[str] | None) -> "DataFrame":
+        table = self._table(columns, spans).where(_in_time(self._choice, self._name("timestamp")))
         return table.where(_within(spans, self._name("partition"), self._name("offset")))
 
-    def _table(self) -> "DataFrame":
-        """The files that are in the table now, without those of other days."""
+    def _table(self, columns: Sequence[str] | None, spans: Spans | None = None) -> "DataFrame":
+        """The files that are in the table now, without those of other days.
+
+        Spark finds out by itself which columns and row groups it needs; of an object store it must
+        be said: `columns` of records (None: all), and offsets.
+        """
         from pyspark.sql.pandas.types import from_arrow_schema
 
         first, last = _day(self._choice.from_ms), _day(self._choice.until_ms)
@@ -76,7 +85,24 @@ class ArchiveSource:
         schema = from_arrow_schema(self._archive.schema)
         if not files:
             return self._session.createDataFrame([], schema)
-        return self._session.read.schema(schema).parquet(*(f"{root}/{each.path}" for each in files))
+        paths = [each.path for each in files]
+        if is_remote(root):
+            return read_objects(self._session, paths, self._reading(root, columns, spans))
+        return self._session.read.schema(schema).parquet(*(f"{root}/{each}" for each in paths))
+
+    def _reading(self, root: str, columns: Sequence[str] | None, spans: Spans | None) -> Reading:
+        import pyarrow as pa
+
+        schema = self._archive.schema
+        if columns is not None:
+            schema = pa.schema([schema.field(self._name(each)) for each in columns])
+        return Reading(
+            root,
+            schema.serialize().to_pybytes(),
+            self._name("offset"),
+            first=min((each.start for each in spans.values()), default=None) if spans else None,
+            last=max((each.end - 1 for each in spans.values()), default=None) if spans else None,
+        )
 
     def _name(self, column: str) -> str:
         return self._archive.column(column)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.fs
 
 
 def read_as_others(format: str, folder: Path) -> Any:
@@ -21,6 +22,28 @@ def read_as_others(format: str, folder: Path) -> Any:
 
             catalog = SqlCatalog("goqueue", uri=f"sqlite:///{folder.parent}/catalog.db")
             return catalog.load_table(("goqueue", folder.name)).scan().to_arrow()
+        case _:
+            raise AssertionError(format)
+
+
+def read_from_store(format: str, url: str, catalog: str = "") -> Any:
+    """The same of a table in an object store; `catalog`: its name and namespace."""
+    match format:
+        case "parquet":
+            filesystem, path = pa.fs.FileSystem.from_uri(url)
+            place = {"format": "parquet", "filesystem": filesystem, "partitioning": "hive"}
+            return pa.dataset.dataset(path, **place).to_table()
+        case "delta":
+            from deltalake import DeltaTable
+
+            options = {"AWS_ALLOW_HTTP": "true"}
+            return pa.table(DeltaTable(url, storage_options=options).to_pyarrow_table())
+        case "iceberg":
+            from pyiceberg.catalog import load_catalog
+
+            name, _, namespace = catalog.partition(".")
+            table = f"{namespace}.{url.rpartition('/')[2]}"
+            return load_catalog(name).load_table(table).scan().to_arrow()
         case _:
             raise AssertionError(format)
 

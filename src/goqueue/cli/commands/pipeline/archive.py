@@ -26,7 +26,7 @@ def archive(
     Rows that cannot be decoded go to the table TOPIC_dlq, with the reason.
     """
     from goqueue.spark.archive.job import archive as start_archive
-    from goqueue.spark.archive.job import check_options, topic_facts
+    from goqueue.spark.archive.job import check_options, check_target, topic_facts
 
     options = msgspec.structs.replace(
         told,
@@ -38,6 +38,7 @@ def archive(
     if problem is not None:
         raise UsageFailure(problem)
     check_broker(options.bootstrap)
+    check_target(options.target)
     for topic in options.topics:  # before Spark starts: a name that is wrong is told at once
         topic_facts(options.bootstrap, topic)
     with job.run(session, "archive") as running:

@@ -19,12 +19,13 @@ def test_tables_are_told_with_how_many_files_went(
 ):
     asked: list[SimpleNamespace] = []
 
-    def vacuum(folder: str, *, hours: float, dry_run: bool) -> list[Vacuumed]:
-        asked.append(SimpleNamespace(folder=folder, hours=hours, dry_run=dry_run))
+    def vacuum(folder: str, **told: object) -> list[Vacuumed]:
+        asked.append(SimpleNamespace(folder=folder, **told))
         return [Vacuumed("orders", ["a", "b"])]
 
     monkeypatch.setattr("goqueue.spark.lake.upkeep.vacuum", vacuum)
     shown = run("pipeline", "vacuum", "lake", "--hours", 2, *flags, "-o", "table", code=0).stdout
     assert [line.split("  ")[0] for line in shown.splitlines()] == ["TABLE", "orders"]
     assert heading in shown
-    assert asked == [SimpleNamespace(folder="lake", hours=2.0, dry_run=bool(flags))]
+    told = {"hours": 2.0, "dry_run": bool(flags), "catalog": None}
+    assert asked == [SimpleNamespace(folder="lake", **told)]

@@ -1,0 +1,38 @@
+"""An S3 server of our own: moto, in a thread, which keeps what it gets in memory."""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+BUCKET = "lake"
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+
+
+@contextlib.contextmanager
+def object_store() -> Iterator[str]:
+    """Its URL; a bucket is there."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    ).create_bucket(Bucket=BUCKET)
+    yield url
+    server.stop()
+
+
+def point_to(patch: pytest.MonkeyPatch, url: str) -> None:
+    """As a user does who keeps his lake there."""
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": url}.items():
+        patch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL_S3", "HTTP_PROXY", "http_proxy"):
+        patch.delenv(name, raising=False)
