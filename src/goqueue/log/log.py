@@ -25,7 +25,7 @@ from goqueue.log.epochs import EpochStart, LeaderEpochs
 from goqueue.log.fetched_batches import check_fetched
 from goqueue.log.producers import Producers, WrittenBatch
 from goqueue.log.reading import ReadableLog
-from goqueue.log.replica import ReplicaFile
+from goqueue.log.replica import Replica, ReplicaFile
 from goqueue.log.segment import RELATIVE_OFFSET_MAX, Segment
 from goqueue.log.swap import announce, swap
 from goqueue.log.synced import MarkFile, SyncedMark
@@ -479,6 +479,16 @@ class Log(ReadableLog):
         if point.epochs is not None:
             epoch_file.store(self._disk, self.directory, point.epochs)
         checkpoints.store(self._disk, self.directory, point.checkpoint)
+
+    def begin_replica(self, replica: Replica) -> None:
+        """The log had one replica, and has others from now on: keep what is committed.  Blocking.
+
+        Everything in it is committed: there was nobody else to wait for.
+        """
+        if self.replica is None:
+            file = ReplicaFile(self._disk, self.directory)
+            file.store(replica, self.high_watermark)
+            self.replica = file
 
     def store_watermark(self) -> None:
         """Write the high watermark down, if it has risen and is not simply the log's end."""

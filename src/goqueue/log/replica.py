@@ -90,7 +90,7 @@ class ReplicaFile:
             (replica.directory_id or _NO_ID).bytes,
         )
         self._file.close()
-        self._disk.replace_file(self.path, _check_batches(identity) + _checked_watermark(watermark))
+        self._disk.replace_file(self.path, _with_checksum(identity) + _checked_watermark(watermark))
         self._file = self._disk.open(self.path)
         self._replica, self._stored = replica, watermark
 
@@ -112,12 +112,12 @@ class ReplicaFile:
         self._file.close()
 
 
-def _check_batches(data: bytes) -> bytes:
+def _with_checksum(data: bytes) -> bytes:
     return data + _CRC.pack(crc32c(data))
 
 
 def _checked_watermark(watermark: Offset) -> bytes:
-    return _check_batches(_WATERMARK.pack(watermark))
+    return _with_checksum(_WATERMARK.pack(watermark))
 
 
 def _is_sound(data: bytes, covered: int) -> bool:

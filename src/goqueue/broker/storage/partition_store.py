@@ -218,6 +218,7 @@ class Partitions:
             and isinstance(role, Leader)
             and isinstance(before, Leader)
             and before.epoch == role.epoch
+            and (len(before.replicas) > 1 or len(role.replicas) == 1)
         ):
             return done  # another ISR
         self.on_resigned(bundle)
@@ -236,6 +237,7 @@ class Partitions:
                 directory = self.ledger_directory(topic.name, index)
                 if await self._disk.in_background(lambda: self._disk.exists(directory)):
                     await self.open_log(topic, index, LEDGER)
+                await self._begin_replicas(bundle)
                 await bundle.lead()
             if bundle.leads:
                 await self.on_led(topic, bundle)
@@ -247,6 +249,16 @@ class Partitions:
             if isinstance(role, Leader) and role.epoch == epoch and not bundle.leads:
                 bundle.change_role(Offline(str(error), epoch))
             raise
+
+    async def _begin_replicas(self, bundle: Bundle) -> None:
+        """Logs that were opened as the only replica keep their watermark once there are others."""
+        replica, topic_id = self.replica_of(bundle.topic_id, bundle.index), bundle.topic_id
+        if replica is None or topic_id is None:
+            return
+        for each in bundle:
+            if each.log.replica is None:
+                own = msgspec.structs.replace(replica, topic_id=log_id(topic_id, each.kind))
+                await self._disk.in_background(functools.partial(each.log.begin_replica, own))
 
     def _led(self, leading: asyncio.Future[None]) -> None:
         del self._leading[leading]

@@ -8,9 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from goqueue.broker import Broker
+from goqueue.cluster import controller
 from goqueue.cluster.metadata import PartitionState
 from goqueue.cluster.replication import Leader
 from goqueue.model.errors import GoQueueError, NotLeader
+from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
 from tests.unit.broker.brokers import publish, values_in
 from tests.unit.broker.cluster.cluster_world import NUMBERS, ClusterWorld
@@ -197,3 +199,26 @@ def role_isr(nodes: ClusterWorld) -> set[int]:
     assert bundle is not None
     assert isinstance(bundle.role, Leader)
     return set(bundle.role.isr)
+
+
+def test_a_partition_that_gets_more_replicas_survives_its_first_one():
+    with three_nodes() as nodes:
+        placed = [[NodeId(2)]]
+        nodes.world.run(nodes.controller.create_topic("orders", partitions=1, assignments=placed))
+        nodes.world.run_until(lambda: "orders" in nodes.topics_seen["b"])
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
+        topic = nodes.controller.topic("orders")
+        replicas = [NodeId(2), NodeId(3), NodeId(1)]
+        nodes.world.run(
+            nodes.controller.change_partition(
+                lambda metadata: controller.reassign(metadata, topic.topic_id, 0, replicas)
+            )
+        )
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
+        log = nodes.brokers["b"].partitions.opened("orders", 0)
+        assert log is not None
+        assert log.log.replica is not None  # it may have to cut what was not committed
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "two"))
+        nodes.stop("b", power=True)
+        nodes.world.run_until(lambda: state(nodes).leader in (1, 3) and leads(nodes), limit_s=10)
+        assert values(nodes) == ["one", "two"]
