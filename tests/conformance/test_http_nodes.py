@@ -1,6 +1,7 @@
 """HTTP and queues in a cluster: whatever node is asked, the right one answers."""
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -83,8 +84,6 @@ def test_a_message_is_received_once_and_acked_at_any_node(nodes: HttpNodes, topi
 
 
 def test_a_long_poll_ends_with_a_message_of_another_leader(nodes: HttpNodes, topic: str):
-    import threading
-
     for partition, leader in nodes.leaders(topic).items():
         at = leader % 3 + 1
         found: list[object] = []
@@ -132,3 +131,54 @@ def test_offsets_of_a_group_are_the_same_at_all_nodes(nodes: HttpNodes, topic: s
     answers = [nodes.get(number, "/groups/readers/offsets")["topics"] for number in (1, 2, 3)]
     assert answers[0][topic] == {"0": 5}
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_topic_is_described_and_read_as_one_at_any_node(nodes: HttpNodes, topic: str):
+    for partition in range(3):
+        nodes.publish(1, topic, f"{partition}-a", f"{partition}-b", partition=partition)
+    leaders = nodes.leaders(topic)
+    for number in (1, 2, 3):
+        found = nodes.get(number, f"/topics/{topic}")
+        assert found["total_messages"] == 6
+        assert {index: each["latest"] for index, each in found["partition_offsets"].items()} == {
+            "0": 2,
+            "1": 2,
+            "2": 2,
+        }
+        listed = nodes.get(number, f"/topics/{topic}/partitions")["partitions"]
+        assert {each["partition"]: each["leader"] for each in listed} == leaders
+        page = nodes.get(number, f"/topics/{topic}/messages", limit=100)
+        assert len({each["value"] for each in page["messages"]}) == 6
+        rest = nodes.get(number, f"/topics/{topic}/messages", cursor=page["cursor"])
+        assert rest["messages"] == []
+        last = nodes.get(number, f"/topics/{topic}/messages", start="-1")
+        assert {each["value"] for each in last["messages"]} == {"0-b", "1-b", "2-b"}
+
+
+def test_members_read_partitions_of_all_leaders_and_their_lag_is_known(
+    nodes: HttpNodes, topic: str
+):
+    joined = nodes.post(2, "/groups/streams/join", topics=[topic], auto_commit=False)
+    member, generation = joined["member_id"], joined["generation"]
+    for partition in range(3):
+        nodes.publish(3, topic, f"{partition}", partition=partition)
+    values: set[str] = set()
+    while len(values) < 3:
+        polled = nodes.get(
+            3, "/groups/streams/poll", member_id=member, generation=generation, timeout="10s"
+        )
+        generation = polled["generation"]
+        values |= {each["value"] for each in polled["messages"]}
+    assert values == {"0", "1", "2"}
+    assert nodes.get(2, "/groups/streams/lag")["total_lag"] == 3
+    nodes.post(
+        3,
+        "/groups/streams/offsets",
+        member_id=member,
+        generation=generation,
+        offsets={topic: {"0": 1, "1": 1, "2": 1}},
+    )
+    assert nodes.get(2, "/groups/streams/lag")["total_lag"] == 0
+    nodes.post(1, "/groups/streams/leave", member_id=member)
+    nodes.post(3, "/groups/streams/offsets/reset", to="earliest", topic=topic)
+    assert nodes.get(3, "/groups/streams/lag")["total_lag"] == 3

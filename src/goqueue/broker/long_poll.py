@@ -13,12 +13,19 @@ consumers are not subscribed themselves: a queue is for them, and wakes one at a
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, Protocol
 
-from goqueue.broker.storage.partition import Partition
 from goqueue.runtime import Clock
 
 _FOREVER: Final = float("inf")
+
+
+class Subscribable(Protocol):
+    """What wakes those who wait for it, such as a partition."""
+
+    def subscribe(self, reader: Any, /) -> None: ...
+
+    def unsubscribe(self, reader: Any, /) -> None: ...
 
 
 class LongPoll:
@@ -26,7 +33,7 @@ class LongPoll:
         """With None there is no deadline."""
         self._clock = clock
         self._deadline = None if wait_ms is None else clock.instant() + wait_ms * 1_000_000
-        self._partitions: dict[Partition, None] = {}
+        self._partitions: dict[Subscribable, None] = {}
         self._woken: asyncio.Future[None] | None = None
         self.has_news = False  # since it was last waited for
         self.is_ended = False  # its owner said so; not merely that the time is over
@@ -37,7 +44,7 @@ class LongPoll:
     def __exit__(self, *_: object) -> None:
         self.subscribe(())
 
-    def subscribe(self, partitions: Iterable[Partition]) -> None:
+    def subscribe(self, partitions: Iterable[Subscribable]) -> None:
         """To these, and to no others any more."""
         wanted = dict.fromkeys(partitions)
         for partition in self._partitions:

@@ -12,6 +12,13 @@ import msgspec
 
 from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.groups.topic_names import TopicNames
+from goqueue.broker.messages.remote_partition import (
+    Readable,
+    RemotePartition,
+    offset_for_time,
+    readable,
+    visible_end,
+)
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import (
     CommitRequest,
@@ -146,7 +153,7 @@ class GroupAdmin:
         ]
         found = []
         for topic_partition, partition in await self._open(partitions):
-            newest = await self._services.latest_offset(partition, committed_only=True)
+            end = await visible_end(self._services, partition)
             offset = committed.get(topic_partition)
             found.append(
                 PartitionLag(
@@ -154,7 +161,7 @@ class GroupAdmin:
                     partition=topic_partition.partition,
                     committed=None if offset is None else offset.offset,
                     earliest=partition.log.start_offset,
-                    end=newest.offset,
+                    end=end,
                     member=owners.get(topic_partition),
                 )
             )
@@ -166,19 +173,22 @@ class GroupAdmin:
 
     async def _open(
         self, partitions: list[TopicPartition]
-    ) -> list[tuple[TopicPartition, Partition]]:
-        found: list[tuple[TopicPartition, Partition]] = []
+    ) -> list[tuple[TopicPartition, Readable]]:
+        found: list[tuple[TopicPartition, Readable]] = []
         for some in _slices(partitions):
             opened = await asyncio.gather(
-                *(self._services.partition(each.topic, each.partition) for each in some),
+                *(self._readable(each) for each in some),
                 return_exceptions=True,
             )
             for topic_partition, partition in zip(some, opened, strict=True):
-                if isinstance(partition, Partition):
+                if isinstance(partition, Partition | RemotePartition):
                     found.append((topic_partition, partition))
                 elif not isinstance(partition, TopicNotFound):  # deleted meanwhile
                     raise partition
         return found
+
+    async def _readable(self, place: TopicPartition) -> Readable:
+        return await readable(self._services, self._services.topic(place.topic), place.partition)
 
     # --- commit and reset -------------------------------------------------------------------------
 
@@ -217,7 +227,7 @@ class GroupAdmin:
         self, group_id: GroupId, topic_partition: TopicPartition, offset: int
     ) -> None:
         """A queue group's floor stays within the log; a stream group may commit what it likes."""
-        log = (await self._services.partition(topic_partition.topic, topic_partition.partition)).log
+        log = (await self._readable(topic_partition)).log
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} of {topic_partition.topic}-{topic_partition.partition} is outside"
@@ -274,11 +284,11 @@ class GroupAdmin:
         return [topic_partition]
 
     async def _new_offset(
-        self, request: Reset, partition: Partition, before: Offset | None
+        self, request: Reset, partition: Readable, before: Offset | None
     ) -> Offset:
         """Always one that can be read: beyond either end it is that end."""
         start = partition.log.start_offset
-        end = (await self._services.latest_offset(partition, committed_only=True)).offset
+        end = await visible_end(self._services, partition)
         value = 0 if request.value is None else request.value
         match request.to:
             case "earliest":
@@ -290,10 +300,8 @@ class GroupAdmin:
             case "shift":
                 wanted = (start if before is None else before) + value
             case _:
-                found = await self._services.offset_for_time(
-                    partition, Timestamp(value), committed_only=True
-                )
-                wanted = end if found is None else found.offset
+                found = await offset_for_time(self._services, partition, Timestamp(value))
+                wanted = end if found is None else found
         return Offset(min(max(wanted, start), end))
 
 

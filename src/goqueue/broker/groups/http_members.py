@@ -40,7 +40,12 @@ from goqueue.broker.groups.poll_reader import (
 from goqueue.broker.groups.services import GroupServices
 from goqueue.broker.groups.topic_names import TopicNames
 from goqueue.broker.long_poll import LongPoll
-from goqueue.broker.storage.partition import Partition
+from goqueue.broker.messages.remote_partition import (
+    LOOK_SECONDS,
+    Readable,
+    is_remote,
+    visible_end,
+)
 from goqueue.groups import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -229,7 +234,9 @@ class GroupMembers:
         """To the partitions that the member has now, and to changes of its group."""
         is_waiting = assignment.state is MemberState.WAITING
         self._groups.watch(session.group_id, session.member_id, long_poll, is_waiting=is_waiting)
-        long_poll.subscribe(await self._names.partitions(assignment.assigned))
+        partitions = await self._names.partitions(assignment.assigned)
+        session.reads_elsewhere = is_remote(partitions)
+        long_poll.subscribe(partitions)
 
     async def _try(
         self, poll: _Poll, assignment: MemberAssignment, *, is_last: bool
@@ -288,6 +295,8 @@ class GroupMembers:
     def _seconds_to_wait(self, session: Session) -> float:
         """Seconds until the next heartbeat or auto-commit."""
         seconds = session.traits.session_timeout_ms / HEARTBEATS_A_SESSION / 1000
+        if session.reads_elsewhere:
+            seconds = min(seconds, LOOK_SECONDS)
         commit_due = session.commit_due()
         if commit_due is not None:
             seconds = min(seconds, max(0.0, (commit_due - self._clock.instant()) / 1e9))
@@ -353,9 +362,9 @@ class GroupMembers:
 
         return await self._groups.host.read(look)
 
-    async def _start_offset(self, session: Session, partition: Partition) -> Offset:
+    async def _start_offset(self, session: Session, partition: Readable) -> Offset:
         if session.traits.starts_at_end:
-            return (await self._services.latest_offset(partition, committed_only=True)).offset
+            return await visible_end(self._services, partition)
         return partition.log.start_offset
 
     # --- committing -------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class Session:
         self.committed_at = Instant(0)
         self.poll_id = int(now)  # of the last answer; never the same again after a restart
         self.last_assigned: PartitionSet | None = None  # as the last response told the member
+        self.reads_elsewhere = False  # it has partitions that other nodes lead
         # The partition that the next poll reads first, so that all have their turn.
         self.next_partition: TopicIdPartition | None = None
         self._last_generation: int | None = None  # the generation of the last request

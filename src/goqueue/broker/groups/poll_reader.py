@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from goqueue.broker.messages.publish import DamagedRecords, UnreadableRecords, count_read, read_page
-from goqueue.broker.storage.partition import Partition
+from goqueue.broker.messages.remote_partition import Readable
 from goqueue.model.errors import OffsetOutOfRange, TopicNotFound
 from goqueue.model.ids import Offset, TopicIdPartition
 from goqueue.model.record import Record
@@ -19,7 +19,7 @@ class Source(msgspec.Struct, frozen=True):
     """A partition and the member's position in it."""
 
     topic_partition: TopicIdPartition
-    partition: Partition
+    partition: Readable
     offset: Offset
     starts_at_end: bool = False  # when the offset is out of range
 

@@ -1,10 +1,11 @@
 """What members over HTTP and the administration of groups need of the broker."""
 
 from typing import Protocol
+from uuid import UUID
 
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
-from goqueue.cluster import Metadata
+from goqueue.cluster import Metadata, Topic
 from goqueue.log import TimedOffset
 from goqueue.model.ids import GroupId, Timestamp
 
@@ -18,6 +19,8 @@ class QueueGroups(Protocol):
 class GroupServices(BrokerServices, Protocol):
     @property
     def metadata(self) -> Metadata: ...
+
+    def topic_by_id(self, topic_id: UUID) -> Topic: ...
 
     @property
     def queue_groups(self) -> QueueGroups: ...

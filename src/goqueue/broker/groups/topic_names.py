@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from goqueue.broker.groups.services import GroupServices
-from goqueue.broker.storage.partition import Partition
+from goqueue.broker.messages.remote_partition import Readable, readable
 from goqueue.model.errors import TopicNotFound
 from goqueue.model.ids import TopicIdPartition, TopicName
 from goqueue.model.topic_partition import TopicPartition
@@ -38,16 +38,17 @@ class TopicNames:
             for each in partitions
         }
 
-    async def partition(self, topic_partition: TopicIdPartition) -> Partition | None:
+    async def partition(self, topic_partition: TopicIdPartition) -> Readable | None:
         name = self.find(topic_partition)
         if name is None:
             return None
         try:
-            return await self._services.partition(name, topic_partition.partition)
+            topic = self._services.topic(name)
+            return await readable(self._services, topic, topic_partition.partition)
         except TopicNotFound:
             return None
 
-    async def partitions(self, assigned: Iterable[TopicIdPartition]) -> list[Partition]:
+    async def partitions(self, assigned: Iterable[TopicIdPartition]) -> list[Readable]:
         """Those that are there."""
         found = [await self.partition(topic_partition) for topic_partition in assigned]
         return [partition for partition in found if partition is not None]

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import binascii
 import heapq
+import math
 from typing import Final, Literal
 from uuid import UUID
 
@@ -26,7 +27,13 @@ from goqueue.broker.messages.publish import (
     count_read,
     read_page,
 )
-from goqueue.broker.storage.partition import Partition
+from goqueue.broker.messages.remote_partition import (
+    LOOK_SECONDS,
+    Readable,
+    is_remote,
+    readable,
+    visible_end,
+)
 from goqueue.cluster import Topic
 from goqueue.model.errors import InvalidRequest, OffsetOutOfRange, PolicyViolation
 from goqueue.model.ids import Offset, Timestamp
@@ -97,13 +104,13 @@ class MergedReader:
                 ends.append(await self._messages.offset_for_time(partition, to_time))
         return Cursor(topic.topic_id, offsets, ends if to_time is not None else None)
 
-    async def _offset(self, partition: Partition, position: Position) -> int:
+    async def _offset(self, partition: Readable, position: Position) -> int:
         first = partition.log.start_offset
         if position == "earliest":
             return first
         if isinstance(position, int) and position >= 0:
             return position
-        end = (await self._broker.latest_offset(partition, committed_only=True)).offset
+        end = await visible_end(self._broker, partition)
         return end if position == "latest" else max(first, end + position)
 
     async def read(
@@ -123,9 +130,10 @@ class MergedReader:
         page = await _merge(partitions, cursor, limit, bytes_max)
         if page.messages or page.problems or poll is None or _is_over(page.cursor):
             return page
+        seconds_max = LOOK_SECONDS if is_remote(partitions) else math.inf
         with poll:
             poll.subscribe(partitions)
-            while not page.messages and not page.problems and await poll.wait():
+            while not page.messages and not page.problems and await poll.wait(seconds_max):
                 page = await _merge(partitions, page.cursor, limit, bytes_max)
         return page
 
@@ -138,8 +146,8 @@ class MergedReader:
             )
         return topic
 
-    async def _partitions(self, topic: Topic) -> list[Partition]:
-        return [await self._broker.partition(topic.name, i) for i in range(topic.partitions)]
+    async def _partitions(self, topic: Topic) -> list[Readable]:
+        return [await readable(self._broker, topic, i) for i in range(topic.partitions)]
 
 
 def _is_over(cursor: Cursor) -> bool:
@@ -150,7 +158,7 @@ def _is_over(cursor: Cursor) -> bool:
 
 
 async def _merge(
-    partitions: list[Partition], cursor: Cursor, limit: int, bytes_max: int
+    partitions: list[Readable], cursor: Cursor, limit: int, bytes_max: int
 ) -> MergedPage:
     ahead_bytes = max(READ_AHEAD_BYTES_MIN, bytes_max // len(partitions))
     sources = [_Source(partition, cursor, ahead_bytes) for partition in partitions]
@@ -181,7 +189,7 @@ async def _merge(
 class _Source:
     """One partition's next messages."""
 
-    def __init__(self, partition: Partition, cursor: Cursor, ahead_bytes: int) -> None:
+    def __init__(self, partition: Readable, cursor: Cursor, ahead_bytes: int) -> None:
         index = partition.index
         self._partition = partition
         self._ahead_bytes = ahead_bytes

@@ -15,11 +15,12 @@ import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.cluster.other_nodes import outcome_of
+from goqueue.broker.cluster.other_nodes import Verb, outcome_of
 from goqueue.broker.long_poll import LongPoll
 from goqueue.broker.messages.idempotency import (
     KEYED_EPOCH,
@@ -32,6 +33,12 @@ from goqueue.broker.messages.publish_elsewhere import (
     PublishHere,
     PublishOutcome,
     publish_elsewhere,
+)
+from goqueue.broker.messages.remote_partition import (
+    PartitionsHere,
+    Readable,
+    RemotePartition,
+    offset_for_time,
 )
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import NO_LEADER, Topic
@@ -61,6 +68,7 @@ HEADER_OVERHEAD_MAX: Final = 10  # bytes of a header beside its name and value
 READ_BYTES_MIN: Final = 65_536
 RECORD_BYTES_GUESS: Final = 512
 INT32_MAX: Final = 2**31 - 1
+READ_THERE_BYTES_MAX: Final = 4 * 1024 * 1024  # from another node at once; a frame holds 16 MiB
 NO_TIME: Final = -1
 NO_PRODUCER: Final = (-1, -1, -1)
 KEY_REUSED: Final = "this idempotency key was used with other messages: take a new one"
@@ -75,6 +83,27 @@ class Page(msgspec.Struct, frozen=True):
     start_offset: Offset
     high_watermark: Offset  # committed readers see everything below it
     at_end: bool  # nothing more was there to read
+
+
+class PageThere(msgspec.Struct, frozen=True):
+    """A page of another node's partition, or what could not be read."""
+
+    page: Page | None = None
+    problem: str = ""
+    is_damaged: bool = False  # else it is as its producer sent it
+    continue_at: Offset = Offset(0)
+
+
+class ReadHere(Verb[PageThere], frozen=True):
+    name = "read_partition"
+    reply_type = PageThere
+
+    topic_id: UUID
+    partition: int
+    offset: Offset
+    limit: int
+    bytes_max: int
+    end: Offset | None
 
 
 class DamagedRecords(CorruptData):
@@ -112,6 +141,8 @@ class Messages:
         self._rotation = PartitionRotation()
         if broker.others is not None:
             broker.others.serve(PublishHere, self.publish_here)
+            broker.others.serve(ReadHere, self.read_here)
+            PartitionsHere(broker).serve(broker.others)
 
     # --- publish ---------------------------------------------------------------------------------
 
@@ -347,11 +378,30 @@ class Messages:
         count_read(partition, page.records)
         return page
 
-    async def offset_for_time(self, partition: Partition, time: Timestamp) -> Offset:
+    async def read_here(self, _: NodeId, request: ReadHere) -> PageThere:
+        """For another node: of a partition that this one leads."""
+        topic = self._broker.topic_by_id(request.topic_id)
+        partition = await self._broker.partition(topic.name, request.partition)
+        try:
+            page = await read_page(
+                partition,
+                request.offset,
+                limit=request.limit,
+                bytes_max=request.bytes_max,
+                end=request.end,
+            )
+        except (DamagedRecords, UnreadableRecords) as error:
+            is_damaged = isinstance(error, DamagedRecords)
+            return PageThere(None, str(error), is_damaged, error.continue_at)
+        return PageThere(page)
+
+    async def offset_for_time(self, partition: Readable, time: Timestamp) -> Offset:
         """The first record at or after `time`, or the end when there is none yet."""
-        found = await self._broker.offset_for_time(partition, time, committed_only=True)
+        found = await offset_for_time(self._broker, partition, time)
         if found is not None:
-            return found.offset
+            return found
+        if isinstance(partition, RemotePartition):
+            return partition.log.visible_end
         return partition.read_limit(committed_only=True)
 
 
@@ -492,7 +542,7 @@ def _is_reached(offset: Offset, end: Offset | None) -> bool:
     return end is not None and offset >= end
 
 
-def count_read(partition: Partition, records: list[Record]) -> None:
+def count_read(partition: Readable, records: list[Record]) -> None:
     """A reader was given these."""
     partition.messages_out += len(records)
     partition.bytes_out += sum(
@@ -500,8 +550,26 @@ def count_read(partition: Partition, records: list[Record]) -> None:
     )
 
 
+async def _read_there(
+    partition: RemotePartition, offset: Offset, limit: int, bytes_max: int, end: Offset | None
+) -> Page:
+    request = ReadHere(
+        partition.topic_id,
+        partition.index,
+        offset,
+        limit,
+        min(bytes_max, READ_THERE_BYTES_MAX),
+        end,
+    )
+    found = await partition.others.ask(partition.leader, request)
+    if found.page is not None:
+        return found.page
+    kind = DamagedRecords if found.is_damaged else UnreadableRecords
+    raise kind(found.problem, found.continue_at)
+
+
 async def read_page(
-    partition: Partition,
+    partition: Readable,
     offset: Offset,
     *,
     limit: int,
@@ -509,6 +577,8 @@ async def read_page(
     end: Offset | None = None,
 ) -> Page:
     """As `Messages.read`, without waiting, and nobody was given anything yet."""
+    if isinstance(partition, RemotePartition):
+        return await _read_there(partition, offset, limit, bytes_max, end)
     log = partition.log
     if log.abandoned:
         raise TopicNotFound(f"topic {partition.topic!r} was deleted")

@@ -25,8 +25,9 @@ from goqueue.api.topics import (
     TopicList,
     TopicSummary,
 )
-from goqueue.broker import Broker, Partition
-from goqueue.cluster import Topic
+from goqueue.broker import Broker
+from goqueue.broker.messages.remote_partition import Readable, readable
+from goqueue.cluster import PartitionState, Topic
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
@@ -150,16 +151,16 @@ async def describe_topic(broker: TheBroker, topic: TopicPath) -> TopicDetail:
     )
 
 
-def offsets_of(partition: Partition) -> Offsets:
+def offsets_of(partition: Readable) -> Offsets:
     log = partition.log
     return Offsets(log.start_offset, log.high_watermark, log.high_watermark)
 
 
-async def _open_all(broker: Broker, topic: Topic) -> list[Partition]:
-    found: list[Partition] = []
+async def _open_all(broker: Broker, topic: Topic) -> list[Readable]:
+    found: list[Readable] = []
     for first in range(0, topic.partitions, OPENED_AT_ONCE):
         indexes = range(first, min(first + OPENED_AT_ONCE, topic.partitions))
-        found += await asyncio.gather(*(broker.partition(topic.name, i) for i in indexes))
+        found += await asyncio.gather(*(readable(broker, topic, i) for i in indexes))
     return found
 
 
@@ -175,18 +176,21 @@ async def delete_topic(broker: TheBroker, topic: TopicPath) -> TopicDeleted:
 @routes.get("/topics/{topic:str}/partitions", "List a topic's partitions", 404)
 async def list_partitions(broker: TheBroker, topic: TopicPath) -> PartitionList:
     found = broker.topic(topic_name(topic))
-    node = broker.config.node_id
     partitions = await _open_all(broker, found)
-    return PartitionList(found.name, [_partition_info(each, node) for each in partitions])
+    states = broker.metadata.partitions.of(found.topic_id)
+    return PartitionList(
+        found.name,
+        [_partition_info(each, states[each.index]) for each in partitions],
+    )
 
 
-def _partition_info(partition: Partition, node: int) -> PartitionInfo:
+def _partition_info(partition: Readable, state: PartitionState) -> PartitionInfo:
     log = partition.log
     return PartitionInfo(
         partition=partition.index,
-        leader=node,
-        replicas=[node],
-        isr=[node],
+        leader=state.leader,
+        replicas=list(state.replicas),
+        isr=list(state.isr),
         leader_epoch=partition.leader_epoch,
         earliest=log.start_offset,
         latest=log.high_watermark,
