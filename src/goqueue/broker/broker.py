@@ -143,6 +143,7 @@ class Broker:
         self.queues = Queues(self)
         self.transaction_peers = TransactionPeers(self)
         self.cluster.handlers |= self.transaction_peers.handlers
+        orphans.elsewhere = self.transaction_peers
         self.transactions = Transactions(
             clock,
             transaction_log,

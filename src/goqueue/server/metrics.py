@@ -246,7 +246,8 @@ class _BrokerCollector(Collector):
             "Writes are refused when less room is left (storage.free_bytes_min).",
             broker.config.storage.free_bytes_min,
         )
-        yield from _transaction_families(broker.transactions)
+        if broker.transactions.is_coordinating:
+            yield from _transaction_families(broker.transactions)
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
         yield self._build_info
 

@@ -15,7 +15,7 @@ The first two requests of every connection prove who asks: see `goqueue.broker.c
 """
 
 import enum
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
@@ -44,6 +44,7 @@ class NodeApi(enum.IntEnum):
     NODE_HEARTBEAT = 20_005
     FORWARD = 20_006
     ASK_CONTROLLER = 20_020
+    FIND_ORPHANS = 20_024
     ADMIT_TO_TRANSACTION = 20_030
     END_TRANSACTION = 20_031
     HTTP_CALL = 20_040
@@ -223,6 +224,29 @@ class EndTransaction(NodeRequest[Nothing], frozen=True):
     topic: str
     partition: int
     marker: Marker
+    is_ledger: bool = False  # the acks that wait in its queue ledger; else its records
+
+
+class Orphan(msgspec.Struct, frozen=True):
+    """A transaction that is open in a partition, and that its coordinator will not end."""
+
+    producer_id: int
+    epoch: int
+    ended_at: int  # when the producer's last one there was decided
+    coordinator_epoch: int
+    committed_by: str = ""  # the transactional id, if it was committed and lacks its marker
+    marker_epoch: int = -1  # of that marker
+
+
+class FindOrphans(NodeRequest[list[Orphan]], frozen=True):
+    """A partition's leader asks the coordinator which of these it will not end."""
+
+    api = NodeApi.FIND_ORPHANS
+    reply_type = list[Orphan]
+
+    topic: str
+    partition: int
+    opened: Sequence[tuple[int, int, int]]  # producer id, epoch, `ended_at` as above
 
 
 # --- requests of clients, at the node that they belong to -----------------------------------------
@@ -290,7 +314,15 @@ class NodeVerb(NodeRequest[VerbReply], frozen=True):
 
 # What is answered when it is done, whatever was asked before it on the same connection.
 OUT_OF_TURN: Final = frozenset(
-    {NodeApi.HTTP_CALL, NodeApi.HTTP_MORE, NodeApi.HTTP_LEAVE, NodeApi.VERB}
+    {
+        NodeApi.FIND_ORPHANS,
+        NodeApi.ADMIT_TO_TRANSACTION,
+        NodeApi.END_TRANSACTION,
+        NodeApi.HTTP_CALL,
+        NodeApi.HTTP_MORE,
+        NodeApi.HTTP_LEAVE,
+        NodeApi.VERB,
+    }
 )
 
 REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
@@ -306,6 +338,7 @@ REQUESTS: Final[dict[int, type[NodeRequest[Any]]]] = {
         AskController,
         AdmitToTransaction,
         EndTransaction,
+        FindOrphans,
         HttpCall,
         HttpMore,
         HttpLeave,

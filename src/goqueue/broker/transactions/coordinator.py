@@ -57,6 +57,7 @@ from goqueue.txn import (
     needs_new_id,
 )
 from goqueue.txn.errors import ConcurrentTransactions, InvalidTransactionState, UnknownProducer
+from goqueue.wire.node_messages import Orphan
 
 UPKEEP_SECONDS: Final = 60.0
 INIT_ATTEMPTS_MAX: Final = 10  # to end what others begin under the same id meanwhile
@@ -164,6 +165,7 @@ class Transactions:
 
     def stop(self) -> None:
         self._completion.stop()
+        self._participants.stop()
         if not self.is_coordinating:
             return
         try:
@@ -190,6 +192,16 @@ class Transactions:
             if transaction.producer_id == who.producer_id:
                 return transaction.transactional_id
         raise UnknownProducer(f"there is no producer {who.producer_id}")
+
+    async def find_orphans(
+        self, at: TopicPartition, opened: Sequence[OpenTransaction]
+    ) -> list[Orphan]:
+        """Those of `opened`, open in the partition, that nobody will end; durably so.
+
+        Raises when that cannot be said.
+        """
+        self._log.refuse_if_failed()
+        return await self._orphans.find(at, opened)
 
     # --- producers --------------------------------------------------------------------------------
 
@@ -434,8 +446,8 @@ class Transactions:
         owner = self.ahead.find_owner(found)
         if owner is None:
             at = TopicPartition(TopicName(topic), index)
-            for _, committed in self.ahead.find_orphans(at, [found]):
-                await self._orphans.end(partition, found, committed)
+            for orphan in self._orphans.find_now(at, [found]):
+                await self._orphans.end(partition, orphan)
         elif owner.state.is_prepared:
             await self.wait_completed(owner.transactional_id)
         else:

@@ -4,14 +4,14 @@
     group           the offsets that wait in it       its state machine commits or drops them
     queue ledger    the acks that wait in it          its state machine acks or releases them
 
-The coordinator knows participants by name, and sends each the same marker.  A partition may be led
-by another node (`peers.py`); groups and queue ledgers are on this one.  A marker may come any
-number of times: the second one changes nothing.
+The coordinator knows participants by name, and sends each the same marker: by a call when it is on
+this node, else to the partition's leader (`peers.py`).  Groups have the coordinator of transactions
+for theirs.  A marker may come any number of times: the second one changes nothing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 import structlog
 
@@ -35,7 +35,9 @@ class OtherLeaders(Protocol):
 
     def leader_elsewhere(self, at: TopicPartition) -> NodeId | None: ...
 
-    async def end(self, leader: NodeId, at: TopicPartition, marker: Marker) -> None: ...
+    async def end(
+        self, leader: NodeId, at: TopicPartition, marker: Marker, *, is_ledger: bool = False
+    ) -> None: ...
 
 
 class Participants(Protocol):
@@ -60,47 +62,71 @@ class LocalParticipants:
         self._opened = opened
         self._others = others
         self._tasks: asyncio.TaskGroup | None = None
+        self._asking: set[asyncio.Task[None]] = set()  # other nodes
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
+
+    def stop(self) -> None:
+        """The next start asks other nodes again."""
+        for task in list(self._asking):
+            task.cancel()
 
     def end(self, participant: Participant, marker: Marker) -> asyncio.Future[None]:
         if isinstance(participant, GroupOffsets):
             return self._groups.end_transaction(GroupId(participant.group_id), marker)
         if isinstance(participant, QueueLedger):
-            return self._acks.end(participant, marker)
+            at = TopicPartition(participant.topic, participant.partition)
+            leader = self._others.leader_elsewhere(at)
+            if leader is None:
+                return self._acks.end(participant, marker)
+            return self._end_at(leader, at, marker, is_ledger=True)
         partition = self._opened(*participant)
         if partition is not None and partition.leads:
             return end_in_partition(partition, marker, self._clock)
+        leader = self._others.leader_elsewhere(participant)
+        if leader is None:
+            return self._start(self._end_in_closed_partition(participant, marker))
+        return self._end_at(leader, participant, marker)
+
+    def _end_at(
+        self, leader: NodeId, at: TopicPartition, marker: Marker, *, is_ledger: bool = False
+    ) -> asyncio.Future[None]:
+        return self._start(
+            self._others.end(leader, at, marker, is_ledger=is_ledger), ends_with_broker=True
+        )
+
+    def _start(
+        self, ending: Coroutine[Any, Any, None], *, ends_with_broker: bool = False
+    ) -> asyncio.Future[None]:
+        """With `ends_with_broker` nobody waits for it when the broker stops."""
         assert self._tasks is not None, "the broker is not running"
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._tasks.create_task(self._end_elsewhere(participant, marker, ended))
-        return ended
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = self._tasks.create_task(_settle(ending, done))
+        if ends_with_broker:
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return done
 
-    async def _end_elsewhere(
-        self, at: TopicPartition, marker: Marker, ended: asyncio.Future[None]
-    ) -> None:
-        """In a partition that is not open here, or that another node leads.
-
-        What goes wrong is the future's: a task that fails would end the broker.
-        """
+    async def _end_in_closed_partition(self, at: TopicPartition, marker: Marker) -> None:
         try:
-            leader = self._others.leader_elsewhere(at)
-            if leader is not None:
-                await self._others.end(leader, at, marker)
-            else:
-                partition = await self._find_partition(*at)
-                await end_in_partition(partition, marker, self._clock)
+            partition = await self._find_partition(*at)
         except TopicNotFound:
-            pass  # deleted meanwhile: nobody will read it
-        except GoQueueError as error:
-            if not ended.done():
-                ended.set_exception(error)
-        except asyncio.CancelledError:
-            ended.cancel()
-            raise
-        if not ended.done():
-            ended.set_result(None)
+            return  # deleted meanwhile: nobody will read it
+        await end_in_partition(partition, marker, self._clock)
+
+
+async def _settle(ending: Coroutine[Any, Any, None], done: asyncio.Future[None]) -> None:
+    """A refusal is for whoever waits: it must not end the broker's tasks."""
+    try:
+        await ending
+    except GoQueueError as error:
+        done.set_exception(error)
+    except asyncio.CancelledError:
+        done.cancel()
+        raise
+    else:
+        done.set_result(None)
 
 
 def end_in_partition(partition: Partition, marker: Marker, clock: Clock) -> asyncio.Future[None]:

@@ -1,0 +1,160 @@
+"""Producers and readers of transactions on three nodes: node 1 coordinates, all of them lead."""
+
+import asyncio
+
+from goqueue.broker import Broker
+from goqueue.broker.messages.publish import read_page
+from goqueue.broker.storage.partition import Partition
+from goqueue.model.errors import GoQueueError, NodeUnreachable, NotLeader
+from goqueue.model.ids import NodeId, Offset, TopicName, TopicPartition
+from goqueue.testing.sim.loop import SimCrash
+from goqueue.txn import ProducerIdentity
+from tests.sim.transaction_history import Place
+from tests.sim.transaction_world import PARTITIONS, TOPICS, Producer, Workload, batch_of
+from tests.unit.broker.cluster.cluster_world import NUMBERS, ClusterWorld
+
+HOSTS = {number: host for host, number in NUMBERS.items()}
+INPUT = "input"
+SECONDS_MAX = 4.0  # for one step, as a client would wait
+
+
+async def append(
+    broker: Broker, name: str, who: ProducerIdentity, partition: Partition, data: bytearray
+) -> int:
+    """As Produce does at the partition's leader; gives the offset when it is committed."""
+    at, admitted = TopicPartition(TopicName(partition.topic), int(partition.index)), None
+    if broker.transactions.is_coordinating:
+        await broker.transactions.wait_ready(name)
+        admitted = broker.transactions.admit(name, who, at, adds=True)
+    else:
+        await broker.transaction_peers.admit(name, who, partition, adds=True)
+    appended = broker.append(partition, data)
+    await partition.committed(appended.last_offset)
+    if admitted is not None:
+        await admitted
+    return appended.first_offset
+
+
+class ClusterWorkload(Workload):
+    def __init__(self, nodes: ClusterWorld, transactions: int = 8) -> None:
+        super().__init__(nodes.world, transactions)
+        self.nodes = nodes
+
+    @property
+    def places(self) -> list[Place]:
+        return [(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
+
+    def create_topics(self) -> None:
+        """Every node leads some of them."""
+        for number, topic in enumerate((*TOPICS, INPUT)):
+            assignments = [
+                [NodeId((2 * number + index + each) % 3 + 1) for each in range(3)]
+                for index in range(PARTITIONS + 1)
+            ]
+            self.world.run(
+                self.nodes.controller.create_topic(
+                    topic, partitions=PARTITIONS + 1, assignments=assignments
+                )
+            )
+        self.world.run_until(
+            lambda: all(self.leader_of(place) is not None for place in self.places), limit_s=30
+        )
+
+    def leader_of(self, place: Place) -> Broker | None:
+        """The node that leads, and knows it; None while there is none."""
+        if "a" not in self.nodes.brokers:
+            return None
+        metadata = self.nodes.controller.metadata
+        state = metadata.partition(metadata.topic(place[0]).topic_id, place[1])
+        found = self.nodes.brokers.get(HOSTS.get(state.leader, ""))
+        partition = None if found is None else found.partitions.opened(*place)
+        return found if partition is not None and partition.leads else None
+
+    def _coordinator(self) -> Broker:
+        if "a" not in self.nodes.brokers:
+            raise NodeUnreachable("the coordinator is down")
+        return self.nodes.controller
+
+    def _leader(self, place: Place) -> Broker:
+        found = self.leader_of(place)
+        if found is None:
+            raise NotLeader(f"{place} has no leader")
+        return found
+
+    # --- producing --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        reading = asyncio.ensure_future(self._read_on())
+        await asyncio.gather(*(self._produce_on(each) for each in self.producers))
+        reading.cancel()
+
+    async def _produce_on(self, producer: Producer) -> None:
+        while producer.finished < self.transactions:
+            try:
+                async with asyncio.timeout(SECONDS_MAX):
+                    await self._one_step(self._coordinator(), producer)
+            except (GoQueueError, TimeoutError, SimCrash):
+                if self.random.random() < 0.3:
+                    producer.forget()
+            await asyncio.sleep(self.random.uniform(0, 0.3))
+
+    async def _send(
+        self, broker: Broker, producer: Producer, place: Place, sequence: int, value: bytes
+    ) -> None:
+        written, who = producer.open, producer.who
+        assert written is not None
+        assert who is not None
+        producer.sending = (place, sequence, value)
+        written.writes[value] = place
+        at = TopicPartition(TopicName(place[0]), place[1])
+        for _ in range(self.random.choice((1, 1, 2))):
+            if not producer.bumps_epoch:  # the older protocol adds partitions by a request
+                await broker.transactions.add_partitions(producer.name, who, [at])
+            leader = self._leader(place)
+            partition = await leader.partition(*place)
+            data = batch_of(leader, who, sequence, value)
+            offset = await append(leader, producer.name, who, partition, data)
+            if written.acked.setdefault(value, offset) != offset:
+                self.problems.append(f"{value!r}: told {written.acked[value]}, then {offset}")
+        producer.sequences[place] = sequence + 1
+        producer.sending = None
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def _read_on(self) -> None:
+        while True:
+            for place in self.places:
+                try:
+                    async with asyncio.timeout(SECONDS_MAX):
+                        await self._read_some(self._leader(place), place)
+                except (GoQueueError, TimeoutError, SimCrash):
+                    pass  # its node may have died under it
+            await asyncio.sleep(self.random.uniform(0, 0.2))
+
+    def finish_over_nodes(self) -> None:
+        """When all nodes are there: everything ends by itself; then read it all."""
+        self.world.run_until(self._is_quiet, limit_s=600)
+        for place in self.places:
+            self.world.run(self._read_to_end(self._leader(place), place))
+        self._check_offsets(self._coordinator())
+
+    def _is_quiet(self) -> bool:
+        if len(self.nodes.brokers) < 3 or self.nodes.controller.transactions.ahead.prepared:
+            return False
+        return not self.nodes.controller.transactions.ahead.ongoing and all(
+            self._is_settled(place) for place in self.places
+        )
+
+    def _is_settled(self, place: Place) -> bool:
+        leader = self.leader_of(place)
+        partition = None if leader is None else leader.partitions.opened(*place)
+        return partition is not None and (
+            partition.log.stable_offset == partition.log.high_watermark == partition.log.end_offset
+        )
+
+
+async def read(workload: ClusterWorkload, place: Place) -> list[bytes | None]:
+    """What a read-committed reader sees."""
+    partition = await workload._leader(place).partition(*place)
+    page = await read_page(partition, Offset(0), limit=100, bytes_max=100_000)
+    return [record.value for record in page.records]
