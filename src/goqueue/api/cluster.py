@@ -1,8 +1,10 @@
 """The cluster as JSON: its nodes, how it is doing, and where partitions are."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+from goqueue.api.messages import INT32_MAX
 
 
 class ClusterNode(msgspec.Struct, frozen=True):
@@ -114,3 +116,61 @@ class PartitionPlaceInfo(msgspec.Struct, frozen=True):
     place: PartitionPlace
     local: LocalReplica | None
     """None: this node has no replica."""
+
+
+PartitionIndex = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+NodeNumbers = Annotated[
+    list[Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]], msgspec.Meta(min_length=1)
+]
+
+
+class NodeRemoved(msgspec.Struct, frozen=True):
+    node_id: int
+
+
+class LeaderElection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    topic: str | None = None
+    """All topics when absent."""
+    partition: PartitionIndex | None = None
+    """All partitions when absent."""
+    allow_unclean: bool = False
+    """Elect a replica that is not in sync where no other answers: what it does not have is lost.
+    Without it, partitions are given to their preferred leaders."""
+
+
+class ElectedLeader(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    leader: int | None
+    error: str
+    """Why there was no election; empty otherwise."""
+
+
+class LeaderElectionResult(msgspec.Struct, frozen=True):
+    results: list[ElectedLeader]
+    """Partitions that needed no election are left out."""
+
+
+class PartitionMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    topic: str
+    partition: PartitionIndex
+    new_replicas: NodeNumbers | None = None
+    """Nodes; the first one is preferred as leader. Absent: cancel a move that is under way."""
+
+
+class Reassignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    partitions: Annotated[list[PartitionMove], msgspec.Meta(min_length=1, max_length=10_000)]
+
+
+class MovingPartition(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+    error: str = ""
+    """Why it is not moved; empty otherwise."""
+
+
+class ReassignmentStatus(msgspec.Struct, frozen=True):
+    partitions: list[MovingPartition]

@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from goqueue.broker.cluster.cluster_node import ClusterNode
+from goqueue.broker.cluster.forwarding import NodeChange
 from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.cluster.peer import Peers
 from goqueue.broker.groups.configs import GroupConfigs
@@ -61,6 +62,7 @@ from goqueue.cluster import (
 )
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.cluster.controller import ElectionType, IsrChange
+from goqueue.cluster.errors import NodeInUse
 from goqueue.cluster.metadata import PartitionsAdded, PartitionState, TopicCreated
 from goqueue.groups import GroupMachine
 from goqueue.log import Appended, TimedOffset
@@ -97,6 +99,7 @@ GROUPS_TOPIC: Final = "__groups"
 LEDGERS_TOPIC: Final = "__ledgers"
 TRANSACTIONS_TOPIC: Final = "__transactions"
 PRODUCER_ID_BLOCK: Final = 1000
+DRAINED_AT_ONCE: Final = 50  # partitions
 
 MachineT = TypeVar("MachineT", bound=Machine)  # type: ignore[type-arg] # any machine's records
 
@@ -680,6 +683,25 @@ class Broker:
         """That node stops now: commits do not wait for it from now on."""
         await self._host.submit(lambda metadata: controller.fence_node(metadata, node_id))
         self._image.catch_up()
+
+    async def change_node(self, node_id: NodeId, change: NodeChange) -> None:
+        """Have a node lead nothing, let it lead again, or remove it for good."""
+        if self.cluster.elsewhere is not None:
+            await self.cluster.elsewhere.change_node(node_id, change)
+            return
+        match change:
+            case "drain":
+                await self._host.submit(lambda metadata: controller.drain_node(metadata, node_id))
+                while await self.hand_over(node_id, DRAINED_AT_ONCE):
+                    await self._clock.sleep(0)
+            case "undrain":
+                await self._host.submit(lambda metadata: controller.undrain_node(metadata, node_id))
+            case "remove" if node_id == self.node_id:
+                raise NodeInUse(f"node {node_id} keeps the metadata, and cannot be removed")
+            case "remove":
+                await self._host.submit(lambda metadata: controller.remove_node(metadata, node_id))
+        self._image.catch_up()
+        _log.info("node changed", node=node_id, change=change)
 
     async def elect_leader(
         self, topic_id: TopicId, index: int, election_type: ElectionType

@@ -7,7 +7,7 @@ A verb that was sent and not answered may have been carried out: `Uncertain` say
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ FORWARD_SECONDS: Final = 10.0
 SHOW_SECONDS: Final = 5.0  # until this node's image has what was decided
 
 ReplyT = TypeVar("ReplyT")
+NodeChange = Literal["drain", "undrain", "remove"]
 
 
 class Verb(msgspec.Struct, frozen=True, tag_field="verb"):
@@ -89,6 +90,11 @@ class Leave(Verb, frozen=True, tag="leave"):
     """Of the node that sends it, which stops now."""
 
 
+class ChangeNode(Verb, frozen=True, tag="change_node"):
+    node_id: NodeId
+    change: NodeChange
+
+
 class ElectLeader(Verb, frozen=True, tag="elect_leader"):
     topic_id: TopicId
     partition: int
@@ -114,6 +120,7 @@ AnyVerb = (
     | Leave
     | ElectLeader
     | ReassignPartition
+    | ChangeNode
 )
 
 _decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
@@ -187,6 +194,9 @@ class Forwarding:
 
     async def leave(self) -> None:
         await self._send(Leave(), type(None))
+
+    async def change_node(self, node_id: NodeId, change: NodeChange) -> None:
+        await self._send(ChangeNode(node_id, change), type(None))
 
     async def elect_leader(
         self, topic_id: TopicId, index: int, election_type: ElectionType
@@ -265,6 +275,8 @@ class Decider(Protocol):
 
     async def leave(self, node_id: NodeId) -> None: ...
 
+    async def change_node(self, node_id: NodeId, change: NodeChange) -> None: ...
+
     async def elect_leader(
         self, topic_id: TopicId, index: int, election_type: ElectionType
     ) -> PartitionState: ...
@@ -319,6 +331,8 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.hand_over(node_id, verb.limit)
         case Leave():
             return await broker.leave(node_id)
+        case ChangeNode():
+            return await broker.change_node(verb.node_id, verb.change)
         case ElectLeader():
             return await broker.elect_leader(verb.topic_id, verb.partition, verb.election_type)
         case ReassignPartition():

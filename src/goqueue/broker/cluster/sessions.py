@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 
 from goqueue.cluster import Node
+from goqueue.cluster.errors import NodeNotFound
 from goqueue.model.errors import DuplicateNodeId, GoQueueError
 from goqueue.model.ids import Instant, NodeEpoch, NodeId
 from goqueue.runtime import Clock
@@ -137,6 +138,9 @@ class NodeSessions:
             return
         try:
             await self._on_changed(node_id, session.epoch, is_active)
+        except NodeNotFound:  # it was removed, and nobody waits for it
+            self._sessions.pop(node_id, None)
+            return
         except GoQueueError as error:  # tried again at the next look
             _log.error("not noted", node=node_id, is_active=is_active, problem=str(error))
             return

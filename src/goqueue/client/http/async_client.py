@@ -99,6 +99,12 @@ class AsyncClient:
     cluster_nodes = async_verb(cluster_calls.cluster_nodes)
     cluster_quorum = async_verb(cluster_calls.cluster_quorum)
     partition_info = async_verb(cluster_calls.partition_info)
+    drain_node = async_verb(cluster_calls.drain_node)
+    undrain_node = async_verb(cluster_calls.undrain_node)
+    remove_node = async_verb(cluster_calls.remove_node)
+    elect_leaders = async_verb(cluster_calls.elect_leaders)
+    reassign = async_verb(cluster_calls.reassign)
+    reassignments = async_verb(cluster_calls.reassignments)
 
     async def topic_places(self) -> list[TopicPlaces]:
         """Where the partitions of all topics are, by name."""

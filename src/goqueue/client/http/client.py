@@ -99,6 +99,12 @@ class Client:
     cluster_nodes = verb(cluster_calls.cluster_nodes)
     cluster_quorum = verb(cluster_calls.cluster_quorum)
     partition_info = verb(cluster_calls.partition_info)
+    drain_node = verb(cluster_calls.drain_node)
+    undrain_node = verb(cluster_calls.undrain_node)
+    remove_node = verb(cluster_calls.remove_node)
+    elect_leaders = verb(cluster_calls.elect_leaders)
+    reassign = verb(cluster_calls.reassign)
+    reassignments = verb(cluster_calls.reassignments)
 
     def topic_places(self) -> list[TopicPlaces]:
         """Where the partitions of all topics are, by name."""

@@ -29,6 +29,7 @@ from goqueue.cluster.controller.node_states import (
     drain_node,
     fence_node,
     remove_node,
+    undrain_node,
     unfence_node,
 )
 from goqueue.cluster.controller.placement import default_replication_factor
@@ -78,5 +79,6 @@ __all__ = [
     "set_feature_level",
     "take_control",
     "take_over_group_configs",
+    "undrain_node",
     "unfence_node",
 ]

@@ -66,6 +66,13 @@ def drain_node(
     return Decision((NodeChanged(node_id, node.epoch, "draining"),), None)
 
 
+def undrain_node(metadata: Metadata, node_id: NodeId) -> Decision[MetadataRecord, None]:
+    """It leads again, and gets replicas."""
+    if metadata.nodes.at(node_id).state != "draining":
+        return Decision((), None)
+    return unfence_node(metadata, node_id)
+
+
 def remove_node(metadata: Metadata, node_id: NodeId) -> Decision[MetadataRecord, None]:
     """For good: it is not welcome any more.  Raises `NodeInUse` while it has replicas."""
     node = metadata.nodes.at(node_id)

@@ -9,6 +9,7 @@ import pytest
 from goqueue.broker.cluster.forwarding import (
     AddPartitions,
     AnyVerb,
+    ChangeNode,
     ChangeSettings,
     CreateTopic,
     Decider,
@@ -19,7 +20,7 @@ from goqueue.broker.cluster.forwarding import (
     carry_out,
 )
 from goqueue.cluster import PartitionState
-from goqueue.cluster.errors import ElectionNotNeeded, NoReassignment
+from goqueue.cluster.errors import ElectionNotNeeded, NodeInUse, NoReassignment
 from goqueue.model.errors import Fenced, InvalidRequest
 from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
@@ -64,6 +65,21 @@ def test_the_controller_moves_partitions_for_other_nodes():
             answer = await carry_out(broker, NodeId(2), forward(here))
             state = msgspec.msgpack.decode(answer.reply, type=PartitionState)
             assert (state.replicas, state.leader) == ((broker.node_id,), broker.node_id)
+
+    with World() as world:
+        world.run(story(world))
+
+
+def test_the_controller_changes_nodes_for_other_nodes():
+    async def story(world: World) -> None:
+        async with running(world.environment("a")) as broker:
+            me = broker.node_id
+            await carry_out(broker, NodeId(2), forward(ChangeNode(me, "drain")))
+            assert broker.metadata.nodes.at(me).state == "draining"
+            await carry_out(broker, NodeId(2), forward(ChangeNode(me, "undrain")))
+            assert broker.metadata.nodes.at(me).state == "active"
+            with pytest.raises(NodeInUse):
+                await carry_out(broker, NodeId(2), forward(ChangeNode(me, "remove")))
 
     with World() as world:
         world.run(story(world))

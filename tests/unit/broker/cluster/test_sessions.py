@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from goqueue.broker.cluster.sessions import NodeSessions
+from goqueue.cluster.errors import NodeNotFound
 from goqueue.cluster.metadata import Node, NodeRegistered, NodeState
 from goqueue.model.errors import DuplicateNodeId, QuorumUnavailable
 from goqueue.model.ids import Instant, NodeEpoch, NodeId
@@ -37,6 +38,7 @@ class Watched:
         self.told: list[tuple[int, int, bool]] = []
         self.refused: set[NodeId] = set()
         self.failures = 0
+        self.removed: set[NodeId] = set()
         self.sessions = NodeSessions(self.clock, self._is_refused, self._on_changed)
 
     async def _is_refused(self, node_id: NodeId) -> bool:
@@ -44,6 +46,8 @@ class Watched:
         return node_id in self.refused
 
     async def _on_changed(self, node_id: NodeId, epoch: NodeEpoch, is_active: bool) -> None:
+        if node_id in self.removed:
+            raise NodeNotFound("it was removed")
         if self.failures:
             self.failures -= 1
             raise QuorumUnavailable("not now")
@@ -63,6 +67,20 @@ class Watched:
         for _ in range(int(seconds * 10)):
             self.sessions.beat(node_id, FIRST, 7)
             await asyncio.sleep(0.1)
+
+
+def test_a_node_that_was_removed_is_forgotten():
+    async def story(world: World) -> None:
+        watched = Watched(world)
+        async with watched.running() as sessions:
+            sessions.begin(node(), 0)
+            watched.removed.add(NODE)
+            await asyncio.sleep(10.0)
+            assert sessions.find(NODE) is None
+            assert not watched.told
+
+    with World() as world:
+        world.run(story(world))
 
 
 def test_a_node_that_beats_stays_alive_and_a_silent_one_does_not():

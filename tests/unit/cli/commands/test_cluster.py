@@ -1,6 +1,7 @@
 """`goqueue cluster`, with a server's answers made by hand."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -73,6 +74,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
 
     def answer(request: httpx.Request) -> httpx.Response:
+        if request.content:
+            found["sent"] = json.loads(request.content)
         return httpx.Response(200, json=found[request.url.path])
 
     transport = httpx.MockTransport(answer)
@@ -110,3 +113,56 @@ def test_tables_for_people_and_json_for_programs(answers: Any, command: str, tex
     shown = run("--output", "table", "cluster", command, code=0).stdout
     assert all(text in shown for text in texts), shown
     assert json.loads(run("cluster", command, code=0).stdout)
+
+
+def test_a_node_is_drained_and_undrained(answers: Any):
+    answers["/cluster/nodes/1/drain"] = {**NODE, "state": "draining"}
+    answers["/cluster/nodes/1/undrain"] = {**NODE, "leaders": 0}
+    shown = run("--output", "table", "cluster", "drain", 1, code=0).stdout
+    assert shown == "node 1 is draining, but still leads 1 that nobody else can\n"
+    assert run("--output", "table", "cluster", "undrain", 1, code=0).stdout == "node 1 is active\n"
+
+
+def test_a_node_is_removed_only_when_asked_twice(answers: Any):
+    answers["/cluster/nodes/3"] = {"node_id": 3}
+    run("cluster", "remove", 3, code=2)
+    assert json.loads(run("cluster", "remove", 3, "--force", code=0).stdout)["removed"]
+
+
+def test_an_unclean_election_is_asked_for_with_two_words(answers: Any):
+    elected = {"topic": "t", "partition": 0, "leader": 2, "error": ""}
+    answers["/cluster/leader-election"] = {"results": [elected]}
+    assert "--i-accept-loss" in run("cluster", "elect", "--unclean", code=2).stderr
+    run("cluster", "elect", "--unclean", "--i-accept-loss", code=0)
+    answers["/cluster/leader-election"] = {"results": [{**elected, "error": "nobody answers"}]}
+    assert "1 partition could not be given a leader" in run("cluster", "elect", code=1).stderr
+
+
+def test_replicas_move_by_topic_or_by_the_file_of_kafkas_tool(answers: Any, tmp_path: Path):
+    moving = {"topic": "t", "partition": 0, "replicas": [2, 1], "adding": [2], "removing": [1]}
+    answers["/admin/reassignment"] = {"partitions": [moving]}
+    shown = run("-o", "table", "cluster", "reassign", "--topic", "t", "--to", "2", code=0).stdout
+    assert "2 1" in shown
+    assert [each["new_replicas"] for each in answers["sent"]["partitions"]] == [[2], [2]]
+    run("cluster", "reassign", "--topic", "t", "--partition", 1, "--cancel", code=0)
+    assert answers["sent"] == {"partitions": [{"topic": "t", "partition": 1, "new_replicas": None}]}
+    file = tmp_path / "moves.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,1]}]}')
+    run("cluster", "reassign", "--file", file, code=0)
+    assert answers["sent"]["partitions"][0]["new_replicas"] == [3, 1]
+    answers["/admin/reassignment"] = {"partitions": []}
+    assert "nothing moves" in run("-o", "table", "cluster", "reassign", code=0).stderr
+
+
+@pytest.mark.usefixtures("answers")
+def test_a_topic_that_is_not_there_is_not_moved():
+    run("cluster", "reassign", "--topic", "missing", "--to", "1", code=4)
+
+
+@pytest.mark.usefixtures("answers")
+@pytest.mark.parametrize(
+    "arguments",
+    [("--to", "1"), ("--topic", "t"), ("--topic", "t", "--to", "a"), ("--file", "missing")],
+)
+def test_moves_that_make_no_sense_end_with_2(arguments: tuple[str, ...]):
+    run("cluster", "reassign", *arguments, code=2)

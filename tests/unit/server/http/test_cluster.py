@@ -52,3 +52,46 @@ async def test_a_partition_says_what_this_node_has_of_it(client: Client):
     assert local["high_watermark"] == local["end_offset"] == 1
     for path in ("t/9", "missing/0"):
         assert (await client.get(f"/cluster/partition/{path}/info")).status_code == 404
+
+
+async def test_a_node_is_drained_and_undrained(client: Client):
+    await create(client)
+    drained = (await client.post("/cluster/nodes/1/drain")).json()
+    assert (drained["state"], drained["leaders"]) == ("draining", 3)  # nobody else could lead
+    assert (await client.post("/cluster/nodes/1/undrain")).json()["state"] == "active"
+    assert (await client.post("/cluster/nodes/9/drain")).status_code == 404
+
+
+async def test_the_node_that_keeps_the_metadata_is_not_removed(client: Client):
+    refused = await client.delete("/cluster/nodes/1")
+    assert refused.status_code == 409
+    assert refused.json()["error"]["code"] == "node_in_use"
+    assert (await client.delete("/cluster/nodes/9")).status_code == 404
+
+
+async def test_leaders_that_lead_need_no_election(client: Client):
+    await create(client)
+    for body in ({}, {"topic": "t"}, {"topic": "t", "partition": 1, "allow_unclean": True}):
+        answer = await client.post("/cluster/leader-election", json=body)
+        assert (answer.status_code, answer.json()) == (200, {"results": []})
+    assert (await client.post("/cluster/leader-election", json={"topic": "x"})).status_code == 404
+    only_index = await client.post("/cluster/leader-election", json={"partition": 1})
+    assert only_index.status_code == 400
+
+
+async def test_replicas_are_moved_only_to_nodes_that_are_there(client: Client):
+    await create(client)
+    moves = [
+        {"topic": "t", "partition": 0, "new_replicas": [1]},
+        {"topic": "t", "partition": 1, "new_replicas": [2]},
+        {"topic": "t", "partition": 2},
+    ]
+    answer = await client.post("/admin/reassignment", json={"partitions": moves})
+    assert answer.status_code == 202
+    errors = [each["error"] for each in answer.json()["partitions"]]
+    assert errors[0] == ""
+    assert "there is only node 1" in errors[1]
+    assert errors[2] == "nothing moves"
+    assert (await client.get("/admin/reassignment")).json() == {"partitions": []}
+    missing = {"partitions": [{"topic": "t", "partition": 9, "new_replicas": [1]}]}
+    assert (await client.post("/admin/reassignment", json=missing)).status_code == 404

@@ -1,15 +1,21 @@
 """Every request about the cluster."""
 
+from collections.abc import Sequence
+
 from goqueue.api.cluster import (
     ClusterHealthBody,
     ClusterNode,
     ClusterState,
+    LeaderElectionResult,
     NodeList,
+    NodeRemoved,
+    PartitionMove,
     PartitionPlaceInfo,
+    ReassignmentStatus,
     TopicPlaceList,
 )
 from goqueue.api.server import QuorumBody
-from goqueue.client.http.calls.call import Call, get, path_of
+from goqueue.client.http.calls.call import Call, change, get, nothing, path_of, post
 
 
 def cluster_state() -> Call[ClusterState]:
@@ -42,3 +48,38 @@ def topic_places(after: str | None = None) -> Call[TopicPlaceList]:
 def partition_info(topic: str, partition: int) -> Call[PartitionPlaceInfo]:
     """Where a partition is, and what the node that answers has of it."""
     return get(path_of("cluster", "partition", topic, partition, "info"), PartitionPlaceInfo)
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def drain_node(node_id: int) -> Call[ClusterNode]:
+    """Have other nodes lead what this one leads."""
+    return post(path_of("cluster", "nodes", node_id, "drain"), ClusterNode, is_repeatable=True)
+
+
+def undrain_node(node_id: int) -> Call[ClusterNode]:
+    return post(path_of("cluster", "nodes", node_id, "undrain"), ClusterNode, is_repeatable=True)
+
+
+def remove_node(node_id: int) -> Call[None]:
+    """For good; refused while it has replicas."""
+    return change("DELETE", path_of("cluster", "nodes", node_id), NodeRemoved).then(nothing)
+
+
+def elect_leaders(
+    topic: str | None = None, partition: int | None = None, *, allow_unclean: bool = False
+) -> Call[LeaderElectionResult]:
+    """Preferred leaders; with `allow_unclean` anybody, where nobody leads."""
+    body = {"topic": topic, "partition": partition, "allow_unclean": allow_unclean}
+    return post("/cluster/leader-election", LeaderElectionResult, body)
+
+
+def reassign(moves: Sequence[PartitionMove]) -> Call[ReassignmentStatus]:
+    """Move replicas to other nodes, or cancel that."""
+    return post("/admin/reassignment", ReassignmentStatus, {"partitions": list(moves)})
+
+
+def reassignments() -> Call[ReassignmentStatus]:
+    """What moves now."""
+    return get("/admin/reassignment", ReassignmentStatus)

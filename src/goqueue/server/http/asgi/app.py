@@ -27,6 +27,7 @@ from goqueue.server.http.routes import (
     admin,
     application_transactions,
     cluster,
+    cluster_admin,
     compaction,
     dlq,
     group_admin,
@@ -61,6 +62,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *application_transactions.routes.handlers,
     *admin.routes.handlers,
     *cluster.routes.handlers,
+    *cluster_admin.routes.handlers,
 ]
 
 # The first words of their paths.

@@ -106,10 +106,10 @@ def _health(broker: Broker) -> ClusterHealthBody:
 
 def _nodes(broker: Broker) -> list[ClusterNode]:
     found = sorted(broker.metadata.nodes.values(), key=lambda node: node.node_id)
-    return [_node(broker, node) for node in found]
+    return [cluster_node(broker, node) for node in found]
 
 
-def _node(broker: Broker, node: Node) -> ClusterNode:
+def cluster_node(broker: Broker, node: Node) -> ClusterNode:
     count = broker.metadata.partitions
     return ClusterNode(
         node_id=node.node_id,
