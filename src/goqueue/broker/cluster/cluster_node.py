@@ -16,6 +16,7 @@ from goqueue.broker.cluster.leader_peer import LeaderPeer
 from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.cluster.peer import Peers
+from goqueue.broker.cluster.resignations import Resignations
 from goqueue.broker.cluster.roles import Roles
 from goqueue.broker.metadata.node_file import NodeFile
 from goqueue.broker.replicas import Granted, IsrKeeper, LedPartition, ReplicaManager
@@ -77,6 +78,8 @@ class ClusterNode:
         )
         self.roles = Roles(self.node_id, broker.partitions, self.replicas)
         self.isr = IsrKeeper(environment.clock, self, self._led, self._ineligible)
+        self._resignations = Resignations(environment.clock, self._alter, self._epoch_of)
+        broker.partitions.on_unfit = self._resignations.note
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -107,6 +110,7 @@ class ClusterNode:
             yield self._service.run()
         if self._config.cluster.listen:
             yield self.isr.run()
+            yield self._resignations.run()
 
     async def run_membership(self) -> None:
         """Show that this node is alive, once it has registered; raises when it must not go on."""
@@ -188,7 +192,10 @@ class ClusterNode:
         }
 
     def _node_epoch(self) -> NodeEpoch:
-        return self._broker.metadata.nodes.at(self.node_id).epoch
+        return self._epoch_of(self.node_id)
+
+    def _epoch_of(self, node_id: NodeId) -> NodeEpoch:
+        return self._broker.metadata.nodes.at(node_id).epoch
 
     # --- who is in sync ---------------------------------------------------------------------------
 
@@ -230,7 +237,7 @@ class ClusterNode:
         """
         if member.node_epoch >= 0:
             return member
-        return IsrMember(member.node, self._broker.metadata.nodes.at(member.node).epoch)
+        return IsrMember(member.node, self._epoch_of(member.node))
 
     async def _alter(self, change: IsrChange) -> PartitionState:
         epoch, elsewhere = self._node_epoch(), self.elsewhere

@@ -21,8 +21,8 @@ from uuid import uuid5
 
 from goqueue.broker.storage.partition import Partition, not_leader
 from goqueue.cluster.replication import IsrProposal, Leader, Offline, Role, propose_isr
-from goqueue.model.errors import FencedLeaderEpoch
-from goqueue.model.ids import Instant, NodeId, PartitionId, TopicId
+from goqueue.model.errors import CorruptData, FencedLeaderEpoch
+from goqueue.model.ids import Instant, NodeId, Offset, PartitionId, TopicId
 
 DATA: Final = ""
 LEDGER: Final = "ledger"  # also the name of its directory, in that of the partition
@@ -44,6 +44,7 @@ class Bundle:
         self.topic_id = topic_id  # None for the broker's own
         self.index = index
         self.role = role  # the newest that it was told; None: this node has the only replica
+        self.lost_below: dict[str, Offset] = {}  # by kind: where what was found missing ends
         self._logs: dict[str, Partition] = {}
         self._changing = asyncio.Lock()  # held while logs note where an epoch begins
 
@@ -92,6 +93,16 @@ class Bundle:
         """Raise `NotLeader` unless this node is its leader, if only in a moment."""
         if self.role is not None and not self.is_led_here:
             raise not_leader(str(self), self.role)
+
+    def check_whole(self) -> None:
+        """Raise `CorruptData` while a log lacks records that it had synced: others have them."""
+        for kind, end in self.lost_below.items():
+            log = self._logs.get(kind)
+            if log is not None and log.log.end_offset < end:
+                raise CorruptData(
+                    f"{log} lost records below {end}, and ends at {log.log.end_offset}: another"
+                    " replica has to lead"
+                )
 
     def change_role(self, role: Role) -> None:
         """All logs have it from now on; those that are to lead in a new epoch do after `lead`."""

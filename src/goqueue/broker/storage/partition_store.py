@@ -120,6 +120,8 @@ class Partitions:
         # None: its leader, without any followers.
         self.role_of: RoleOf = lambda _topic_id, _index: None
         self.on_led: OnLed = _nobody_leads  # all logs of the partition take writes
+        # Leaders whose disk failed, or lacks records: the role is what they had.
+        self.on_unfit: Callable[[Bundle, Leader], None] = lambda _bundle, _role: None
         self.on_resigned: Callable[[Bundle], None] = lambda _bundle: None  # none does any more
 
     # --- finding ----------------------------------------------------------------------------------
@@ -237,6 +239,7 @@ class Partitions:
                 directory = self.ledger_directory(topic.name, index)
                 if await self._disk.in_background(lambda: self._disk.exists(directory)):
                     await self.open_log(topic, index, LEDGER)
+                bundle.check_whole()
                 await self._begin_replicas(bundle)
                 await bundle.lead()
             if bundle.leads:
@@ -248,6 +251,7 @@ class Partitions:
             role = bundle.role
             if isinstance(role, Leader) and role.epoch == epoch and not bundle.leads:
                 bundle.change_role(Offline(str(error), epoch))
+                self.on_unfit(bundle, role)
             raise
 
     async def _begin_replicas(self, bundle: Bundle) -> None:
@@ -336,6 +340,8 @@ class Partitions:
         topic, index = bundle.topic, bundle.index
         own = _ledger_settings(settings)
         log, recovery = await self._disk.in_background(lambda: self._open_log(bundle, own, LEDGER))
+        if recovery.lost is not None:
+            bundle.lost_below[LEDGER] = recovery.lost.next_offset
         self._tell_recovery(topic, index, recovery)
         log.close()
         ledger = self._make_partition(bundle, log, LEDGER)
@@ -364,6 +370,8 @@ class Partitions:
         log, recovery = await self._disk.in_background(
             lambda: self._open_log(bundle, settings, DATA)
         )
+        if recovery.lost is not None:
+            bundle.lost_below[DATA] = recovery.lost.next_offset
         self._tell_recovery(topic, index, recovery)
         log.close()  # until it is used: whoever opens ten thousand needs few handles
         if topic_id is not None:
@@ -710,6 +718,9 @@ class Partitions:
                 partition=partition.index,
                 problem=str(error),
             )
+            bundle = self._bundles.get((partition.topic, int(partition.index)))
+            if bundle is not None and isinstance(bundle.role, Leader):
+                self.on_unfit(bundle, bundle.role)
         self.observe_flush(partition, seconds, error)
 
     async def close(self) -> None:

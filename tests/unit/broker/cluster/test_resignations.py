@@ -1,0 +1,52 @@
+"""Leaders whose disk is not to be trusted, in the simulator."""
+
+import contextlib
+
+from goqueue.model.errors import GoQueueError
+from tests.unit.broker.brokers import publish
+from tests.unit.broker.cluster.test_failover import (
+    create,
+    leader,
+    leads,
+    state,
+    three_nodes,
+    values,
+)
+
+
+def test_a_leader_whose_disk_fails_resigns():
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
+        nodes.world.disk("b").fail_sync("*/orders/*.log", times=None)
+        with contextlib.suppress(GoQueueError):  # whoever waited hears that it is not known
+            nodes.world.run(publish(nodes.brokers["b"], "orders", "unknown"))
+        nodes.world.run_until(lambda: state(nodes).leader in (1, 3) and leads(nodes), limit_s=20)
+        nodes.world.run(publish(leader(nodes), "orders", "two"))
+        assert [each for each in values(nodes) if each != "unknown"] == ["one", "two"]
+        assert 2 not in state(nodes).isr
+
+
+def test_a_replica_that_lost_records_does_not_lead_and_gets_them_back():
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "two"))
+        for host in "abc":
+            nodes.stop(host)
+        disk, directory = nodes.world.disk("b"), "/data/logs/orders/0"
+        (name,) = [each for each in disk.list_directory(directory) if each.endswith(".log")]
+        disk.flip_bit(f"{directory}/{name}", disk.size(f"{directory}/{name}") - 1)
+        nodes.start("a", "b", "c")
+        nodes.world.run_until(
+            lambda: len(nodes.brokers) == 3 and state(nodes).leader in (1, 3) and leads(nodes),
+            limit_s=60,
+        )
+        bundle = nodes.brokers["b"].partitions.used_bundle("orders", 0)
+        assert bundle is not None
+        assert bundle.lost_below == {"": 2}
+        assert values(nodes) == ["one", "two"]
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=60)
+        bundle.check_whole()
