@@ -54,7 +54,6 @@ def scene(
         monkeypatch.setitem(spark.sparkContext.environment, name, value)
     monkeypatch.setenv(f"{CATALOG}TYPE", "sql")
     monkeypatch.setenv(f"{CATALOG}URI", f"sqlite:///{tmp_path}/catalog.db")
-    monkeypatch.setenv(f"{CATALOG}S3__ENDPOINT", relay.url)
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
     monkeypatch.chdir(tmp_path)  # for the checkpoint
     catalog = "prod.raw" if request.getfixturevalue("format") == "iceberg" else None

@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NoSuchTableError,
+    RESTError,
     TableAlreadyExistsError,
 )
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
@@ -33,7 +34,7 @@ from pyiceberg.transforms import DayTransform
 
 from goqueue.spark.lake.growth import plain_schema, widen
 from goqueue.spark.lake.roots import base_name
-from goqueue.spark.lake.store import store_of
+from goqueue.spark.lake.store import s3_endpoint, store_of
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -163,9 +164,13 @@ class IcebergLakeTable:
 
     def _open_catalog(self) -> Catalog:
         if self._catalog_name:
+            # pyiceberg does not look at the variable that tells all others which server it is.
+            endpoint = s3_endpoint()
             try:
-                return load_catalog(self._catalog_name)
-            except (ValueError, OSError) as error:
+                return load_catalog(
+                    self._catalog_name, **({"s3.endpoint": endpoint} if endpoint else {})
+                )
+            except (ValueError, OSError, RESTError) as error:
                 raise LakeError(f"catalog {self._catalog_name!r}: {error}") from error
         home = Path(self.location).parent
         home.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,6 @@ def home(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     point_to(monkeypatch, endpoint)
     monkeypatch.setenv(f"{CATALOG}TYPE", "sql")
     monkeypatch.setenv(f"{CATALOG}URI", f"sqlite:///{tmp_path}/catalog.db")
-    monkeypatch.setenv(f"{CATALOG}S3__ENDPOINT", endpoint)
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it looks only once
     return f"s3://{BUCKET}/{uuid.uuid4().hex}"
 
