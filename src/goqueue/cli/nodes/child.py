@@ -19,7 +19,7 @@ def stop_after(handle: int) -> None:
     """Wait for the end of what can be read there, then ask this process to stop."""
     while os.read(handle, 1024):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)  # not SIGTERM: all nodes stop now, so none can hand over
 
 
 if __name__ == "__main__":

@@ -16,4 +16,4 @@ def test_the_end_of_its_input_asks_the_process_to_stop(monkeypatch: pytest.Monke
     os.close(writing)
     stop_after(reading)
     os.close(reading)
-    assert sent == [(os.getpid(), signal.SIGTERM)]
+    assert sent == [(os.getpid(), signal.SIGINT)]
