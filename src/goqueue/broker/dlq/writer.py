@@ -24,12 +24,12 @@ from typing import Final
 import msgspec
 import structlog
 
+from goqueue.broker.dlq.target import Target, TargetElsewhere, TargetHere
 from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
-from goqueue.model import batch as batches
 from goqueue.model.errors import (
     GoQueueError,
     InvalidProducerEpoch,
@@ -40,7 +40,7 @@ from goqueue.model.errors import (
 from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, TopicName
 from goqueue.model.record import Record
 from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
-from goqueue.queue import DeadLettersPlanned, DeadMessage, PartitionState, Where
+from goqueue.queue import DeadMessage, PartitionState, Where
 from goqueue.queue.dead_letter import (
     dead_letter_id,
     dead_letter_topic,
@@ -181,13 +181,13 @@ class DeadLetterWriter:
         if not records:
             return
         target = await self._target(where, name)
-        if ledger.ahead.dead_letter_plan is None:
-            await self._take_over(ledger, where, target, records)
+        if ledger.ahead.dead_letter_plan is None and isinstance(target, TargetHere):
+            await self._take_over(ledger, where, target.partition, records)
         found = {
             offset: to_dead_letter(where, messages[offset], record)
             for offset, record in sorted(records.items())
         }
-        for some in _runs(found, target.log.settings.max_message_bytes):
+        for some in _runs(found, self._services.topic(name).settings.max_message_bytes):
             await self._write(ledger, where, target, some)
 
     async def _note(
@@ -212,15 +212,13 @@ class DeadLetterWriter:
             self._own.discard(ledger)  # nobody asks any more: begin with a new epoch
             return
         target = await self._target(plan.where, plan.dead_letter_topic)
-        target.check_leader()
-        if not _was_written(target, plan):
-            return
-        end = target.log.end_offset
-        await target.committed(Offset(end - 1))
-        await self._note(ledger, plan.where, list(each_offset(plan.ranges)), target.topic, end)
+        end = await target.find_end(plan)
+        if end is not None:
+            offsets = list(each_offset(plan.ranges))
+            await self._note(ledger, plan.where, offsets, target.topic, end)
 
     async def _write(
-        self, ledger: Ledger, where: Where, target: Partition, records: dict[int, Record]
+        self, ledger: Ledger, where: Where, target: Target, records: dict[int, Record]
     ) -> None:
         """One batch of dead letters, by the messages' offsets: planned, appended and noted."""
         topic, producer = TopicName(target.topic), await self._next_producer(ledger)
@@ -228,15 +226,12 @@ class DeadLetterWriter:
             lambda machine: machine.plan_dead_letters(where, records, topic, producer)
         )
         self._own.add(ledger)
-        target.check_enough_replicas()
-        now = self._clock.now()
-        data = encode_batch(list(records.values()), now, producer)
+        data = encode_batch(list(records.values()), self._clock.now(), producer)
         try:
-            last = target.append(data, batches.verified_headers(data), now).last_offset
+            last = await target.append(data)
         except (OutOfOrderSequence, InvalidProducerEpoch):  # the target lost its end, say
             self._own.discard(ledger)
             raise
-        await target.committed(last)
         await self._note(ledger, where, records.keys(), topic, Offset(last + 1))
 
     async def _next_producer(self, ledger: Ledger) -> tuple[int, int, int]:
@@ -270,7 +265,7 @@ class DeadLetterWriter:
             )
         return found
 
-    async def _target(self, where: Where, name: TopicName) -> Partition:
+    async def _target(self, where: Where, name: TopicName) -> Target:
         source = self._services.topic(where.topic)
         if not self._services.has_topic(name):
             bytes_max = source.settings.max_message_bytes + HISTORY_BYTES_MAX
@@ -282,7 +277,14 @@ class DeadLetterWriter:
                 )
         if not self._services.topic(name).has_partition(where.partition):
             await self._services.add_partitions(name, source.partitions)
-        return await self._services.partition(name, where.partition)
+        others = self._services.others
+        if others is not None:
+            topic = self._services.topic(name)
+            leader = others.leader(topic, where.partition)
+            if leader != others.node_id:
+                return TargetElsewhere(others, leader, topic, where.partition)
+        partition = await self._services.partition(name, where.partition)
+        return TargetHere(partition, self._clock)
 
     async def _take_over(
         self, ledger: Ledger, where: Where, target: Partition, records: dict[int, Record]
@@ -310,14 +312,6 @@ class DeadLetterWriter:
                 histories = map(read_failure_history, block.records)
                 found.update(each.dead_letter_id for each in histories if each is not None)
         return found
-
-
-def _was_written(target: Partition, plan: DeadLettersPlanned) -> bool:
-    """As the partition knows from what it got, durable or not."""
-    producer = target.log.producers.find(plan.producer_id)
-    if producer is None or producer.epoch != plan.producer_epoch or not producer.batches:
-        return False
-    return producer.batches[-1].last_sequence >= plan.sequence
 
 
 def _runs(records: dict[int, Record], bytes_max: int) -> Iterator[dict[int, Record]]:

@@ -20,6 +20,7 @@ from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.dlq.browse import DeadLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
+from goqueue.broker.dlq.target import DeadLettersHere
 from goqueue.broker.dlq.writer import DeadLetterWriter, UnwrittenDeadLetters
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues import stats
@@ -102,6 +103,7 @@ class Queues:
         self._coordinator.serve(others)
         ReceiverHere(self.receiver).serve(others)
         SettlementHere(self.settlement).serve(others)
+        DeadLettersHere(services, self._clock).serve(others)
         self._elsewhere.serve()
 
     # --- life -------------------------------------------------------------------------------------
