@@ -124,7 +124,8 @@ spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors an
 etcd: $(VENV)/dev $(VENV)/installed ## metadata in etcd: contract, access, killed and stopped members
 	@echo "==> etcd, compiled (a minute; GOQUEUE_TEST_ETCD=/path/to/etcd tries another one)"
 	@$(COMPILED) $(PYTEST) -m "" tests/conformance/test_etcd.py tests/conformance/test_etcd_access.py \
-		tests/conformance/test_server_on_etcd.py tests/chaos/test_etcd_members.py $(ARGS)
+		tests/conformance/test_server_on_etcd.py tests/conformance/test_nodes_on_etcd.py \
+		tests/chaos/test_etcd_members.py $(ARGS)
 
 strangers: $(VENV)/dev $(VENV)/installed ## run franz-go's, librdkafka's and kafka-python's own tests
 	@echo "==> strangers' test-suites, compiled (half an hour; fetched the first time)"

@@ -69,10 +69,12 @@ class QuorumBody(msgspec.Struct, frozen=True):
     is_controller: bool
     """Whether this node decides the metadata. If not, it only follows what another one decides."""
     term: int
-    """The last one that this node had."""
+    """Of the controller, where nodes elect it; else the last one that this node had."""
     end_offset: int
     committed_offset: int
     members: list[QuorumMember]
+    controller_id: int | None = None
+    """The node that decides the metadata; null when none does, or it is not known."""
 
 
 class BackupBody(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ from goqueue.cluster import (
     controller,
 )
 from goqueue.cluster.consensus import ConsensusLog
-from goqueue.cluster.controller import ElectionType, IsrChange
+from goqueue.cluster.controller import ElectionType, IsrChange, Registration
 from goqueue.cluster.errors import NodeInUse
 from goqueue.cluster.metadata import PartitionsAdded, PartitionState, TopicCreated
 from goqueue.groups import GroupMachine
@@ -190,6 +190,7 @@ class Broker:
                     yield self
                 finally:
                     self._stopping = True
+                    await self.cluster.resign()
                     self.cleaner.stop()
                     self.backups.stop()
                     self.transactions.stop()
@@ -220,6 +221,8 @@ class Broker:
         node = await disk.in_background(lambda: claim(disk, random, self.config, follows=follows))
         membership = await self.cluster.open(node)
         self._controller = await self._open_controller(node, membership)
+        if self.cluster.elects:
+            self.cluster.open_election()
         self.group_configs.attach(self._image, self.change_group_config)
         self.cluster.roles.bind(self.metadata)
         if not self.cluster_id:
@@ -269,6 +272,9 @@ class Broker:
         A node that follows another one joins the cluster with it.
         """
         cluster = self.config.cluster
+        if self.cluster.elects:
+            await self._join_election(addresses, cluster.rack, cluster.machine or machine)
+            return
         if self.cluster.elsewhere is not None:
             await self.cluster.register(addresses, cluster.rack, cluster.machine or machine)
             self.cluster.roles.take_all(self._node.directory_id)
@@ -284,8 +290,31 @@ class Broker:
             )
         )
 
+    async def _join_election(
+        self, addresses: Mapping[str, Address], rack: str, machine: str
+    ) -> None:
+        node, disk, data_dir = self._node, self._disk, self.config.data_dir
+        registration = Registration(
+            node_id=node.node_id,
+            directory_id=node.directory_id,
+            incarnation=node.incarnation,
+            addresses=addresses,
+            rack=rack,
+            machine=machine,
+        )
+        self._start(self.cluster.run_election(registration))
+        await self.cluster.wait_until_registered()
+        self._node = node = msgspec.structs.replace(node, cluster_id=self.cluster_id)
+        self.cluster.note_cluster(node)
+        await disk.in_background(lambda: store_node(disk, data_dir, node))
+        self.cluster.roles.take_all(node.directory_id)
+        if self.cluster.voter == self.cluster.node_id:
+            await self.coordinate_groups()
+            await self.coordinate_transactions()
+
     async def _open_controller(self, node: NodeFile, membership: Membership | None) -> Controller:
-        log = await self._metadata_log() if membership is None else membership.log
+        follows = membership is not None and not self.cluster.elects
+        log = membership.log if membership is not None and follows else await self._metadata_log()
         controller = Controller(
             log,
             self._clock,
@@ -302,7 +331,7 @@ class Broker:
                     check(await controller.look(), node)
                 with self._naming_damage(METADATA_TOPIC):
                     await controller.open()
-            check(controller.image.current, node)
+            check(controller.image.current, node, is_alone=not self.cluster.elects)
         except GoQueueError:
             await log.close()
             raise
@@ -627,6 +656,9 @@ class Broker:
     def _note_data_removed(self, topic_ids: Sequence[TopicId]) -> None:
         if self.cluster.elsewhere is not None:
             self._start(_try(self.cluster.elsewhere.note_data_removed(topic_ids)))
+            return
+        if self.cluster.elects:  # what is deferred would be lost with the term
+            self._start(_try(self.note_data_removed(self.cluster.node_id, topic_ids)))
             return
         with contextlib.suppress(GoQueueError):  # noted after the next start
             self._host.defer(

@@ -174,8 +174,9 @@ class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quorum: str = "local"
     """Where the metadata is kept: topics, their settings, producer ids. `local`: in the data
-    directory. `etcd://HOST:PORT,HOST:PORT`: in etcd, for a node whose metadata must outlive its
-    disk; `etcds://` over TLS. A path is the prefix of all keys (`/goqueue`): one for each cluster.
+    directory. `etcd://HOST:PORT,HOST:PORT`: in etcd, for several nodes without a single point of
+    failure (they need `listen`, too), or one whose metadata must outlive its disk; `etcds://` over
+    TLS. A path is the prefix of all keys (`/goqueue`): one for each cluster.
     A data directory stays with what it was first started with. See docs/guides/quorum.md."""
     listen: str = ""
     """Address of the listener for the other nodes of the cluster, HOST:PORT. Empty: this broker is

@@ -1,6 +1,5 @@
 """Who may claim the term, and what the new controller writes."""
 
-import msgspec
 import pytest
 
 from goqueue.cluster import Metadata, controller
@@ -28,16 +27,17 @@ def nodes(live: str, *, fenced: str = "", holder: int = 1) -> Metadata:
         decision = controller.register_node(metadata, registration(NodeId(int(text))), state=state)
         for record in decision.records:
             metadata.apply(record)
-    metadata.apply(ControllerElected(1, NodeId(holder)))
+    metadata.apply(ControllerElected(1, NodeId(holder), ONE))
     return metadata
 
 
 def take(metadata: Metadata, term: int, node: Registration) -> list[str]:
     """The kinds of records that are written."""
+    first = metadata.controller.formed_by if metadata.controller.term else node.node_id
     decision = controller.take_control(metadata, term, node, cluster_id="made")
     for record in decision.records:
         metadata.apply(record)
-    assert metadata.controller == ControllerElected(term, node.node_id)
+    assert metadata.controller == ControllerElected(term, node.node_id, first)
     assert metadata.nodes.live(node.node_id)
     assert metadata.nodes[node.node_id].epoch == decision.reply
     return [str(record.__struct_config__.tag) for record in decision.records]
@@ -80,6 +80,12 @@ def test_nodes_that_a_lost_controller_has_fenced_outvote_it():
     assert not is_vacant(nodes("1", fenced="2"), TWO, {ONE: None})
 
 
+def test_a_controller_that_answers_is_not_replaced():
+    assert is_vacant(nodes("12"), TWO, {ONE: None})
+    assert not is_vacant(nodes("12"), TWO, {ONE: True})
+    assert not is_vacant(nodes("123"), TWO, {ONE: True, THREE: False})
+
+
 def test_a_stranger_never_finds_the_term_vacant():
     assert not is_vacant(nodes("123"), FOUR, {ONE: False, TWO: False, THREE: False})
 
@@ -106,7 +112,7 @@ def test_who_resigns_leaves_nobody():
     metadata = nodes("12")
     for record in controller.resign_control(metadata, 1).records:
         metadata.apply(record)
-    assert metadata.controller == ControllerElected(1, NO_NODE)
+    assert metadata.controller == ControllerElected(1, NO_NODE, ONE)
 
 
 def test_a_snapshot_keeps_the_controller():
@@ -115,4 +121,4 @@ def test_a_snapshot_keeps_the_controller():
     for record in metadata.snapshot():
         again.apply(again.decode(again.encode(record)))
     assert again.controller == metadata.controller == metadata.copy().controller
-    assert msgspec.structs.asdict(again.controller) == {"term": 1, "node_id": TWO}
+    assert again.controller == ControllerElected(1, TWO, ONE)

@@ -4,12 +4,16 @@ alone      no `cluster.listen`: nobody reaches it, and it asks nobody
 voter      has the metadata; the others follow it and register with it (`ControllerService`)
 follower   follows the voter's metadata (`Membership`); what only the voter decides is passed on
            (`Forwarding`)
+elected    one of several nodes on etcd: each follows the metadata by itself, and any of them may be
+           the controller (`Election`).  The node that formed the cluster coordinates groups and
+           transactions, whose logs are on its disk
 """
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from goqueue.broker.cluster.controller_service import ControllerService
+from goqueue.broker.cluster.election import Election, controller_addresses
 from goqueue.broker.cluster.forwarding import Decider, Forwarding
 from goqueue.broker.cluster.handshake import Identity, load_secret
 from goqueue.broker.cluster.leader_peer import LeaderPeer
@@ -25,11 +29,12 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Metadata
 from goqueue.cluster.consensus import Index
-from goqueue.cluster.controller import IsrChange
-from goqueue.cluster.metadata import PartitionState
+from goqueue.cluster.controller import IsrChange, Registration
+from goqueue.cluster.metadata import NO_NODE, PartitionState
 from goqueue.cluster.replication import IsrMember, IsrProposal, Leader
 from goqueue.model.config import Address, Config
 from goqueue.model.ids import NodeEpoch, NodeId
+from goqueue.model.quorum import LOCAL
 from goqueue.runtime import Environment
 from goqueue.wire.node_messages import NodeApi
 
@@ -60,6 +65,9 @@ class ClusterNode:
         self._secret = b""
         self._membership: Membership | None = None
         self._service: ControllerService | None = None
+        self._election: Election | None = None
+        self._registration: Registration | None = None  # once the addresses are known
+        self.elects = bool(config.cluster.listen) and config.cluster.quorum != LOCAL
         self.node_id = NodeId(config.node_id)
         self.handlers: dict[NodeApi, NodeHandler] = {}  # of the cluster listener
         self.peers = Peers(environment, self.identity, self._cluster_addresses)
@@ -84,7 +92,7 @@ class ClusterNode:
     # --- life -------------------------------------------------------------------------------------
 
     async def open(self, node: NodeFile) -> Membership | None:
-        """Before the metadata is there; gives how this node follows it, if another node has it."""
+        """Before the metadata is there; gives how this node asks who decides, if others may."""
         disk, cluster = self._environment.disk, self._config.cluster
         self._secret = await disk.in_background(lambda: load_secret(disk, cluster.secret_file))
         self._node = node
@@ -92,10 +100,50 @@ class ClusterNode:
             self._membership = Membership(
                 self._environment, node, self.identity, lambda: cluster.seeds
             )
-        elif cluster.listen:
+        elif self.elects:
+            self._membership = Membership(
+                self._environment, node, self.identity, self._controller_addresses
+            )
+        if cluster.listen and not cluster.seeds:
             self._service = ControllerService(self._environment, self._broker, self.identity)
             self.handlers |= self._service.handlers
         return self._membership
+
+    def open_election(self) -> None:
+        """Once the metadata is there, for nodes that elect their controller."""
+        assert self._membership is not None
+        assert self._service is not None
+        self._election = Election(
+            self._environment,
+            self._broker.controller,
+            self._membership,
+            self._service,
+            self.peers,
+            self._own_registration,
+        )
+        self.handlers |= self._election.handlers
+
+    async def run_election(self, registration: Registration) -> None:
+        """Register with the controller, or become it; raises when this node must not go on."""
+        assert self._election is not None, "another node decides"
+        self._registration = registration
+        await self._election.run()
+
+    async def wait_until_registered(self) -> None:
+        assert self._election is not None, "another node decides"
+        await self._election.wait_until_registered()
+
+    async def resign(self) -> None:
+        """This node stops: if it is the controller, another one need not wait to be it."""
+        if self._election is not None:
+            await self._election.resign()
+
+    def _own_registration(self) -> Registration:
+        assert self._registration is not None, "the node is not announced"
+        return self._registration
+
+    def _controller_addresses(self) -> Sequence[str]:
+        return controller_addresses(self._broker.metadata, self.node_id)
 
     async def register(self, addresses: Mapping[str, Address], rack: str, machine: str) -> None:
         """With the node that is followed; returns when this node's image shows it."""
@@ -106,7 +154,7 @@ class ClusterNode:
 
     def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs until it is cancelled."""
-        if self._service is not None:
+        if self._service is not None and not self.elects:
             yield self._service.run()
         if self._config.cluster.listen:
             yield self.isr.run()
@@ -162,7 +210,10 @@ class ClusterNode:
 
     @property
     def voter(self) -> NodeId:
-        """The node that has the metadata."""
+        """The node that has the metadata, or formed the cluster."""
+        if self.elects:
+            first = self._broker.metadata.controller.formed_by
+            return self.node_id if first == NO_NODE else first
         if self._membership is None or self._membership.voter is None:
             return self.node_id
         return self._membership.voter
@@ -170,9 +221,22 @@ class ClusterNode:
     @property
     def elsewhere(self) -> Forwarding | None:
         """How to ask the node that decides; None when this one does, or should."""
-        if self._membership is None:
+        if self._membership is None or self._broker.controller.is_leading:
             return None
-        return Forwarding(self._membership, self._broker.controller)
+        return Forwarding(self._membership, self._broker.controller, self._problem)
+
+    def _problem(self) -> str:
+        return "" if self._election is None else self._election.problem
+
+    @property
+    def controller_id(self) -> NodeId | None:
+        """The node that decides; None when none does, or it is not known."""
+        if self.elects:
+            holder = self._broker.metadata.controller.node_id
+            return None if holder == NO_NODE else holder
+        if self._broker.controller.is_leading:
+            return self.node_id
+        return None if self._membership is None else self.voter
 
     @property
     def is_heard(self) -> bool:

@@ -40,7 +40,7 @@ from goqueue.cluster.controller import (
     resign_control,
     take_control,
 )
-from goqueue.cluster.metadata import NO_NODE
+from goqueue.cluster.metadata import NO_NODE, ControllerElected
 from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable
 from goqueue.model.ids import Instant, NodeId
 from goqueue.runtime import Environment
@@ -56,9 +56,11 @@ _log = structlog.get_logger("goqueue.election")
 
 
 def controller_addresses(metadata: Metadata, me: NodeId) -> list[str]:
-    """Where the controller is, for all but itself; empty when nobody is it."""
+    """Where the controller is; empty when nobody is it.  Raises `Fenced` at the controller."""
     holder = metadata.controller.node_id
-    node = None if holder == me else metadata.nodes.get(holder)
+    if holder == me:
+        raise Fenced("this node itself is the controller, or was it last")
+    node = metadata.nodes.get(holder)
     address = None if node is None else node.addresses.get("cluster")
     return [] if address is None else [str(address)]
 
@@ -83,7 +85,8 @@ class Election:
         self._registration = registration
         self._seen: tuple[Term, Instant] = (Term(0), Instant(0))  # a term nobody has announced
         self._holder = self._metadata.controller  # that the membership asks
-        self._problem = ""  # that was told last
+        self.problem = ""  # why this node knows of no controller, as it was told last
+        self._waits_for: ControllerElected | None = None  # that was told
         self._is_leaving = False
         self._suspects: tuple[NodeId, ...] = ()  # who was the controller before this node
 
@@ -103,6 +106,7 @@ class Election:
 
     async def run(self) -> None:
         """Until cancelled; raises when this node must not go on."""
+        self._membership.turn_to_controller()  # it has a session from now on
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._run_heartbeats())
             tasks.create_task(self._run_terms())
@@ -201,17 +205,24 @@ class Election:
     async def _look(self) -> None:
         """Claim the term if it is vacant."""
         self._notice_controller()
-        holder = self._holder
-        if holder.node_id not in (NO_NODE, self._me) and not self._membership.is_controller_silent:
+        if not self._is_needed():
             return
+        holder = self._holder
         term = await self._controller.log.term()
+        self.problem = ""
         if term != holder.term and not self._has_waited_for(term):
             return
         if holder.node_id == self._me:
             await self._refuse_twin()
         elif not await self._is_vacant(term):
+            self._tell_waiting()
             return
-        await self._claim(term)
+        if self._is_needed():  # nobody has answered meanwhile
+            await self._claim(term)
+
+    def _is_needed(self) -> bool:
+        is_vacant = self._holder.node_id in (NO_NODE, self._me)
+        return is_vacant or self._membership.is_controller_silent
 
     def _has_waited_for(self, term: Term) -> bool:
         """For whoever took it to announce itself."""
@@ -222,17 +233,18 @@ class Election:
 
     async def _is_vacant(self, term: Term) -> bool:
         """By what the others say; whoever is silent is not waited for once enough have answered."""
-        metadata, me = self._metadata, self._me
+        metadata, me, holder = self._metadata, self._me, self._holder.node_id
+        asked = askable(metadata, me) - ({holder} if self._membership.is_controller_gone else set())
         answers: dict[NodeId, bool | None] = {}
 
         async def ask(node_id: NodeId) -> None:
             answers[node_id] = await self._ask(node_id, term)
 
         async with asyncio.TaskGroup() as tasks:
-            asking = [tasks.create_task(ask(each)) for each in sorted(askable(metadata, me))]
+            asking = [tasks.create_task(ask(each)) for each in sorted(asked)]
             for each in asyncio.as_completed(asking):
                 await each
-                if is_vacant(metadata, me, answers):
+                if holder not in asked - answers.keys() and is_vacant(metadata, me, answers):
                     break
             for task in asking:
                 task.cancel()
@@ -267,7 +279,6 @@ class Election:
         except GoQueueError as error:
             controller.step_down(error if isinstance(error, Fenced) else Fenced(str(error)))
             raise
-        self._problem = ""
         self._membership.adopt(epoch)
         self._suspects = () if before in (NO_NODE, mine.node_id) else (before,)
 
@@ -297,6 +308,19 @@ class Election:
 
     def _tell(self, what: str, error: GoQueueError) -> None:
         """Once for each problem."""
-        if self._problem != str(error):
-            self._problem = str(error)
-            _log.warning(what, problem=self._problem)
+        if self.problem != str(error):
+            self.problem = str(error)
+            _log.warning(what, problem=self.problem)
+
+    def _tell_waiting(self) -> None:
+        """That the controller is silent, and too few nodes say so; once for each controller."""
+        holder = self._holder
+        if self._waits_for != holder:
+            self._waits_for = holder
+            silent = "nobody" if holder.node_id == NO_NODE else f"node {holder.node_id}"
+            _log.warning(
+                "no controller is heard: another one needs a majority of the nodes",
+                controller=silent,
+                term=holder.term,
+                nodes=sorted(node.node_id for node in self._metadata.nodes.members),
+            )

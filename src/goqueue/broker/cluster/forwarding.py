@@ -6,7 +6,7 @@ A verb that was sent and not answered may have been carried out: `Uncertain` say
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
@@ -17,11 +17,13 @@ from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.consensus import Index
 from goqueue.cluster.controller import ElectionType, IsrChange
 from goqueue.cluster.metadata import PartitionState
-from goqueue.model.errors import Fenced, InvalidRequest, TimedOut
+from goqueue.model.errors import Fenced, InvalidRequest, QuorumUnavailable, TimedOut
 from goqueue.model.ids import GroupId, NodeEpoch, NodeId, TopicId
 from goqueue.wire.node_messages import Forward, Forwarded
 
 FORWARD_SECONDS: Final = 10.0
+ELECTION_SECONDS: Final = 0.1  # between two tries while another controller is elected
+ELECTION_TRIES: Final = 30
 SHOW_SECONDS: Final = 5.0  # until this node's image has what was decided
 
 ReplyT = TypeVar("ReplyT")
@@ -132,9 +134,16 @@ _decoder: msgspec.msgpack.Decoder[AnyVerb] = msgspec.msgpack.Decoder(AnyVerb)
 class Forwarding:
     """The verbs, as the broker of the controller has them."""
 
-    def __init__(self, membership: Membership, controller: Controller) -> None:
+    def __init__(
+        self,
+        membership: Membership,
+        controller: Controller,
+        problem: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`problem` is why there is no controller, if that is known."""
         self._membership = membership
         self._controller = controller
+        self._problem = problem
 
     async def create_topic(
         self,
@@ -216,13 +225,26 @@ class Forwarding:
     async def _send(self, verb: AnyVerb, reply_type: type[ReplyT]) -> ReplyT:
         name = str(verb.__struct_config__.tag)
         request = Forward(name, msgspec.Raw(msgspec.msgpack.encode(verb)))
-        answer = await self._membership.ask(request, FORWARD_SECONDS)
+        answer = await self._ask(request)
         try:
             async with asyncio.timeout(SHOW_SECONDS):
                 await self._controller.wait_for(Index(answer.end))
         except TimeoutError as error:
             raise TimedOut(f"{name} was carried out, and does not show at this node yet") from error
         return msgspec.msgpack.decode(answer.reply, type=reply_type)
+
+    async def _ask(self, request: Forward) -> Forwarded:
+        """Whoever is the controller by then; it was asked nothing when this raises `Fenced`."""
+        for _ in range(ELECTION_TRIES):
+            if problem := self._problem():
+                raise QuorumUnavailable(
+                    f"no node decides about metadata now (setting cluster.quorum): {problem}"
+                )
+            try:
+                return await self._membership.ask(request, FORWARD_SECONDS)
+            except Fenced:  # another one may be elected just now
+                await asyncio.sleep(ELECTION_SECONDS)
+        return await self._membership.ask(request, FORWARD_SECONDS)
 
 
 def _lists(assignments: Sequence[Sequence[NodeId]] | None) -> list[list[NodeId]] | None:

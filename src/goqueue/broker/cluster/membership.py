@@ -72,7 +72,12 @@ class Membership:
     def is_controller_silent(self) -> bool:
         """It has not answered for a session, or nobody listens there any more."""
         is_late = self._clock.instant() - self._heard_at >= SESSION_NS
-        return is_late or self._heartbeats.was_refused
+        return is_late or self.is_controller_gone
+
+    @property
+    def is_controller_gone(self) -> bool:
+        """Nobody listens where it was."""
+        return self._heartbeats.was_refused
 
     @property
     def hears_controller(self) -> bool:
@@ -88,6 +93,7 @@ class Membership:
 
     def adopt(self, epoch: NodeEpoch) -> None:
         """This process has registered."""
+        self._heard_at = self._clock.instant()
         self._epoch = epoch
         self.is_registered = True
 

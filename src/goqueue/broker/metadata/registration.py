@@ -14,7 +14,7 @@ from goqueue.model.quorum import LOCAL
 from goqueue.runtime import Random
 
 
-def check(metadata: Metadata, node: NodeFile) -> None:
+def check(metadata: Metadata, node: NodeFile, *, is_alone: bool = True) -> None:
     """Raises `WrongDataDirectory` unless the node may start with this metadata."""
     if node.cluster_id and not metadata.cluster_id and node.quorum == ETCD:
         raise WrongDataDirectory(
@@ -28,10 +28,11 @@ def check(metadata: Metadata, node: NodeFile) -> None:
             f" cluster {metadata.cluster_id}"
         )
     others = metadata.nodes.keys() - {node.node_id}
-    if others and node.quorum == ETCD:
+    if others and node.quorum == ETCD and is_alone:
         raise WrongDataDirectory(
-            f"cluster {metadata.cluster_id} has node {min(others)} already, and clusters of"
-            " several nodes are not there yet: give each node a prefix of its own in cluster.quorum"
+            f"cluster {metadata.cluster_id} has node {min(others)} already: to join it, give this"
+            " node an address for the others (cluster.listen); to be alone, a prefix of its own in"
+            " cluster.quorum"
         )
     _decide(metadata, node)
 

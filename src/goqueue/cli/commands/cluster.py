@@ -156,6 +156,10 @@ def quorum(client: "Client") -> None:
         found,
         [
             ("log", found.log),
+            (
+                "controller",
+                "none" if found.controller_id is None else f"node {found.controller_id}",
+            ),
             ("decides here", "yes" if found.is_controller else "no"),
             ("term", found.term),
             ("committed", f"{found.committed_offset} of {found.end_offset}"),

@@ -11,6 +11,8 @@ log, and no other node, from taking the term and fencing everybody else.
                Or of all nodes, fenced or not: a controller that is cut off has fenced them all
     does not   it says so, or nobody listens at its port: the process is gone
     hear
+
+The controller itself is asked, too.  If it answers that it decides, the node that asked was slow.
 """
 
 from collections.abc import Mapping
@@ -33,8 +35,7 @@ def askable(metadata: Metadata, me: NodeId) -> frozenset[NodeId]:
     """The nodes to ask whether they hear the controller."""
     if not electorate(metadata, me):
         return frozenset()
-    members = frozenset(node.node_id for node in metadata.nodes.members)
-    return members - {me, metadata.controller.node_id if metadata.nodes.live(me) else me}
+    return frozenset(node.node_id for node in metadata.nodes.members) - {me}
 
 
 def electorate(metadata: Metadata, me: NodeId) -> frozenset[NodeId]:
@@ -51,7 +52,7 @@ def electorate(metadata: Metadata, me: NodeId) -> frozenset[NodeId]:
 
 def is_vacant(metadata: Metadata, me: NodeId, hears: Mapping[NodeId, bool | None]) -> bool:
     """Whether the node may take the term, by what the others said; None: they did not answer."""
-    if not electorate(metadata, me):
+    if not electorate(metadata, me) or hears.get(metadata.controller.node_id):
         return False
     deaf = {me, *(node_id for node_id, hears_it in hears.items() if hears_it is False)}
     members = {node.node_id for node in metadata.nodes.members}
@@ -75,12 +76,14 @@ def take_control(
             records += unfence_node(metadata, node.node_id).records
     if not metadata.cluster_id:
         records.insert(0, ClusterNamed(cluster_id))
-    return Decision([*records, ControllerElected(term, node.node_id)], epoch)
+    first = metadata.controller.formed_by if metadata.controller.term else node.node_id
+    return Decision([*records, ControllerElected(term, node.node_id, first)], epoch)
 
 
 def resign_control(metadata: Metadata, term: int) -> Decision[MetadataRecord, None]:
     """Nobody need wait for a session of the controller that goes."""
-    return Decision((ControllerElected(term, NO_NODE),), None)
+    first = metadata.controller.formed_by
+    return Decision((ControllerElected(term, NO_NODE, first),), None)
 
 
 def _is_same_process(known: Node, node: Registration) -> bool:

@@ -157,6 +157,7 @@ class ControllerElected(msgspec.Struct, frozen=True, tag="controller"):
 
     term: int
     node_id: NodeId
+    formed_by: NodeId = NO_NODE  # the first one ever, which coordinates groups and transactions
 
 
 class FeatureLevel(msgspec.Struct, frozen=True, tag="feature"):

@@ -35,10 +35,11 @@ async def get_quorum(broker: TheBroker) -> QuorumBody:
     return QuorumBody(
         controller.log.name,
         controller.is_leading,
-        controller.term,
+        broker.metadata.controller.term or controller.term,
         controller.journal.end_offset,
         controller.journal.committed_end,
         [QuorumMember(each.name, each.address, each.is_leader, each.problem) for each in members],
+        broker.cluster.controller_id,
     )
 
 

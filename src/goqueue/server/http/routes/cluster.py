@@ -87,10 +87,8 @@ async def get_partition_info(
 
 
 def _controller_id(broker: Broker) -> int | None:
-    """None: another node has taken the term, and it is not known which."""
-    if broker.controller.is_leading:
-        return broker.config.node_id
-    return None if broker.cluster.elsewhere is None else broker.cluster.voter
+    """None: another node has taken the term, and it is not known which; or nobody has."""
+    return broker.cluster.controller_id
 
 
 def _health(broker: Broker) -> ClusterHealthBody:
