@@ -23,6 +23,12 @@ import msgspec
 import structlog
 
 from goqueue.broker.cluster.cluster_node import ClusterNode
+from goqueue.broker.cluster.coordinator_topics import (
+    COORDINATED,
+    GROUPS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    CoordinatorTopics,
+)
 from goqueue.broker.cluster.forwarding import NodeChange
 from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.cluster.peer import Peers
@@ -42,6 +48,7 @@ from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.backups import Backups
 from goqueue.broker.storage.batch_validation import prepare
+from goqueue.broker.storage.bundle import Bundle
 from goqueue.broker.storage.compactor import Cleaner
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_journal import PartitionJournal
@@ -70,6 +77,10 @@ from goqueue.model.config import Address, Config
 from goqueue.model.errors import (
     CorruptData,
     GoQueueError,
+    LeadershipLost,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeader,
     OffsetOutOfRange,
     PolicyViolation,
     ShuttingDown,
@@ -90,14 +101,13 @@ from goqueue.model.machine import Decision, Machine
 from goqueue.model.names import is_internal, refuse_internal, topic_name
 from goqueue.model.quorum import LOCAL, parse_quorum
 from goqueue.model.settings import topic_settings
+from goqueue.queue import QueueRegistry
 from goqueue.runtime import Environment
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.txn import TransactionMachine
 
 METADATA_TOPIC: Final = "__metadata"
-GROUPS_TOPIC: Final = "__groups"
 LEDGERS_TOPIC: Final = "__ledgers"
-TRANSACTIONS_TOPIC: Final = "__transactions"
 PRODUCER_ID_BLOCK: Final = 1000
 DRAINED_AT_ONCE: Final = 50  # partitions
 
@@ -164,8 +174,11 @@ class Broker:
         self.queue_members = QueueMembers(self, self.queues)
         self.queue_groups = QueueGroups(self, self.queues, self.queue_members)
         self.partitions.on_recovered = self.queues.log_recovered
-        self.partitions.on_led = self.queues.partition_led
-        self.partitions.on_resigned = self.queues.partition_resigned
+        self.partitions.on_led = self._partition_led
+        self.partitions.on_resigned = self._partition_resigned
+        self._coordinators = CoordinatorTopics(self, clock, NodeId(config.node_id))
+        self._started = asyncio.Event()  # what this node leads of them waits for it
+        self._coordinating = asyncio.Lock()  # held while the log of one of them is read
         # Of the machines that other nodes may run at times: they outlive their hosts.
         self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
         self._running: set[asyncio.Task[None]] = set()
@@ -186,6 +199,7 @@ class Broker:
                 self._tasks = tasks
                 await self.transactions.start(tasks)
                 self._start_upkeep()
+                self._started.set()
                 try:
                     yield self
                 finally:
@@ -200,6 +214,8 @@ class Broker:
             await self.queues.finish()
             await self.controller.close()
         finally:
+            self._stopping = True
+            self._started.set()
             self.groups.resign()
             self.transactions.resign()
             await self.cluster.close()
@@ -237,11 +253,42 @@ class Broker:
         await disk.in_background(lambda: store_node(disk, data_dir, node))
         registry = await self._open_host(LEDGERS_TOPIC, self.queues.new_registry())
         if membership is None:
-            await self.coordinate_groups()
-            self.transactions.attach(await self._open_transactions())
-            await self.group_configs.take_over(self._host, self.groups.host.ahead, registry.ahead)
-            await self.groups.take_over_members(registry.ahead)
+            await self._open_coordinators(registry.ahead)
         await self.queues.attach(registry)
+
+    async def _open_coordinators(self, registry: QueueRegistry) -> None:
+        """Those that no other node may run; the others when this node leads their partitions."""
+        if self.config.cluster.listen:
+            await self._coordinators.create(self._host)
+            self._image.catch_up()
+        if self._coordinators.is_only_here(GROUPS_TOPIC):
+            await self.coordinate_groups()
+            await self.group_configs.take_over(self._host, self.groups.host.ahead, registry)
+            await self.groups.take_over_members(registry)
+        if self._coordinators.is_only_here(TRANSACTIONS_TOPIC):
+            self.transactions.attach(await self._open_transactions())
+
+    async def _partition_led(self, topic: Topic, bundle: Bundle) -> None:
+        if topic.name not in COORDINATED:
+            await self.queues.partition_led(topic, bundle)
+            return
+        await self._started.wait()
+        async with self._coordinating:  # a machine is read when the one before writes no more
+            if self._stopping or not bundle.leads:
+                return
+            self._partition_resigned(bundle)
+            if topic.name == GROUPS_TOPIC:
+                await self.coordinate_groups()
+            else:
+                await self.coordinate_transactions()
+
+    def _partition_resigned(self, bundle: Bundle) -> None:
+        if bundle.topic == GROUPS_TOPIC:
+            self.groups.resign()
+        elif bundle.topic == TRANSACTIONS_TOPIC:
+            self.transactions.resign()
+        else:
+            self.queues.partition_resigned(bundle)
 
     async def coordinate_groups(self) -> None:
         """This node leads `__groups`: at the start, or again after its coordinator had resigned."""
@@ -253,6 +300,8 @@ class Broker:
         )
         release, upkeep = self.groups.release_when_committed, self._group_upkeep
         self.groups.attach(await self._open_host(GROUPS_TOPIC, machine, release, upkeep))
+        if self._started.is_set():  # topics may have come since the machine was made
+            await self._tell_groups()
 
     async def _open_transactions(self) -> MachineHost[TransactionMachine]:
         return await self._open_host(
@@ -355,14 +404,25 @@ class Broker:
         partition, snapshots = await self._internal(topic)
         journal = PartitionJournal(partition, self._disk, self._clock, snapshots)
         host = MachineHost(machine, journal, self._clock, on_deadline_reply, upkeep)
+        epoch = partition.leader_epoch
         with self._naming_damage(topic):
             await host.open()
+        if not partition.leads or partition.leader_epoch != epoch:
+            lost = partial(NotCoordinator, f"{partition} has a new leader")
+            host.resign(lost, lost)
+            raise lost()
         return host
 
     async def _internal(self, topic: str) -> tuple[Partition, str]:
-        """The one partition of an internal topic, and the directory of its snapshots."""
-        partition = await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS))
-        return partition, f"{self.config.data_dir}/snapshots/{topic}"
+        """The one partition of an internal topic, and the directory of its snapshots.
+
+        Raises `NotLeader` when another node leads it.
+        """
+        snapshots = f"{self.config.data_dir}/snapshots/{topic}"
+        placed = self._coordinators.find(topic) if topic in COORDINATED else None
+        if placed is not None:
+            return await self.partition(topic, 0), snapshots
+        return await self.partitions.internal(topic, topic_settings(INTERNAL_SETTINGS)), snapshots
 
     @contextlib.contextmanager
     def _naming_damage(self, topic: str) -> Iterator[None]:
@@ -396,6 +456,8 @@ class Broker:
             self._start(work)
         for work in self.cluster.upkeep():
             self._start(work)
+        if self.config.cluster.listen and self.cluster.elsewhere is None:
+            self._start(self._coordinators.run(lambda: self._host))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Until it ends, or the broker stops; not before the broker runs."""
@@ -564,6 +626,7 @@ class Broker:
         validate_only: bool = False,
     ) -> Topic:
         """Grow the topic to `count` partitions in all; `assignments` are of the new ones."""
+        refuse_internal(name)
 
         def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
             return controller.add_partitions(metadata, name, count, assignments)
@@ -586,6 +649,7 @@ class Broker:
         validate_only: bool = False,
     ) -> Topic:
         """Set or, with None, unset topic settings; with `replace` the others are unset too."""
+        refuse_internal(name)
 
         def decide(metadata: Metadata) -> Decision[MetadataRecord, Topic]:
             return controller.change_settings(metadata, name, changes, replace=replace)
@@ -605,7 +669,7 @@ class Broker:
         if self.cluster.elsewhere is not None:
             return await self.cluster.elsewhere.delete_topic(name)
         topic = await self._change(lambda metadata: controller.delete_topic(metadata, name))
-        await self.groups.topics_deleted((topic.name,))
+        await self._tell_deleted(topic)
         await self._tell_groups()
         await self._delete_data(topic)
         _log.info("topic deleted", topic=name)
@@ -641,6 +705,7 @@ class Broker:
             self.queues.topic_deleted(topic.name)
             if self.cluster.elsewhere is not None:  # else the verb does
                 self._start(self._delete_data(topic))
+                self._start(self._tell_deleted(topic))
         elif isinstance(record, PartitionsAdded):
             grown = metadata.topic_by_id(record.topic_id).partitions
         metadata.apply(record)
@@ -675,8 +740,22 @@ class Broker:
 
     async def _tell_groups(self) -> None:
         if self.groups.is_coordinating:
-            await self.groups.topics_changed(self.metadata.topics.values())
+            with self._another_tells():
+                await self.groups.topics_changed(self.metadata.topics.values())
         self.queues.retry_dead_letters()
+
+    async def _tell_deleted(self, topic: Topic) -> None:
+        if self.groups.is_coordinating:
+            with self._another_tells():
+                await self.groups.topics_deleted((topic.name,))
+
+    @contextlib.contextmanager
+    def _another_tells(self) -> Iterator[None]:
+        """Whoever coordinates the groups next knows by itself which topics there are."""
+        try:
+            yield
+        except (NotCoordinator, NotLeader, LeadershipLost, NotEnoughReplicas) as error:
+            _log.warning("groups not told of a topic", problem=str(error))
 
     async def change_group_config(
         self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Mapping[str, str]
@@ -783,11 +862,14 @@ class Broker:
     # --- coordinators -----------------------------------------------------------------------------
 
     def group_coordinator(self, group_id: str) -> NodeId:
-        """The node that coordinates the group."""
-        return self._voter()
+        """The node that coordinates the group; raises `NotCoordinator` while none does."""
+        found = self._coordinators.coordinator(GROUPS_TOPIC, group_id)
+        return self._voter() if found is None else found
 
     def transaction_coordinator(self, transactional_id: str) -> NodeId:
-        return self._voter()
+        """As `group_coordinator`, of the transactions of an id."""
+        found = self._coordinators.coordinator(TRANSACTIONS_TOPIC, transactional_id)
+        return self._voter() if found is None else found
 
     def _voter(self) -> NodeId:
         return self.cluster.voter

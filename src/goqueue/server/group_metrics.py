@@ -33,6 +33,8 @@ class GroupCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        if not self._broker.groups.is_coordinating:
+            return  # another node tells
         found = self._broker.groups.list_groups()
         shown = sorted(found, key=lambda each: (not each.member_count, each.group_id))
         shown = shown[:GROUPS_SHOWN_MAX]

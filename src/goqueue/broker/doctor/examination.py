@@ -203,7 +203,8 @@ class _Examiner:
 
     def look_at_topics(self) -> None:
         self.result.cluster_id = self._metadata.cluster_id
-        self.result.topics = len(self._metadata.topics)
+        topics = self._metadata.topics.values()
+        self.result.topics = sum(not topic.is_internal for topic in topics)
         for name in self._disk.list_directory(f"{self._data_dir}/logs"):
             if not is_internal(name):
                 topic = self._metadata.find(name)

@@ -394,7 +394,12 @@ def _not_coordinator() -> NotCoordinator:
 
 
 def view_of(topics: Iterable[Topic]) -> Topics:
-    return Topics(TopicFacts(topic.topic_id, topic.name, topic.partitions) for topic in topics)
+    """Those that groups may consume."""
+    return Topics(
+        TopicFacts(topic.topic_id, topic.name, topic.partitions)
+        for topic in topics
+        if not topic.is_internal
+    )
 
 
 def _nobody_minds(_: Iterable[LostMember]) -> None:

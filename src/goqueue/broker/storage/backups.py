@@ -243,7 +243,7 @@ def _write_log(disk: Disk, data_dir: str, path: str, log: LogAt) -> None:
     elif is_internal(log.topic):
         snapshots = f"{SNAPSHOTS}/{log.topic}"
         _copy_snapshots(disk, f"{data_dir}/{snapshots}", f"{path}/{snapshots}", log)
-    else:
+    if not log.kind:
         _copy_owner(disk, f"{data_dir}/logs/{log.topic}", f"{path}/logs/{log.topic}")
 
 

@@ -431,7 +431,8 @@ class Partitions:
         """Blocking.  A directory left by another topic of the same name is moved away first.
 
         One that has partitions and does not say whose they are is left to the operator: they may
-        well be this topic's.
+        well be this topic's.  So are those of an internal topic: before there was a cluster its
+        directory had no such file.
         """
         if not self.topic_exists(topic_id):
             raise TopicNotFound(f"topic {topic!r} was deleted")
@@ -443,13 +444,16 @@ class Partitions:
             self._move_to_deleted(topic, owner)
         elif owner is not None:
             self._set_aside(topic, owner)
-        elif any(name.isdigit() for name in self._disk.list_directory(directory)):
+        elif not is_internal(topic) and self._has_partitions(directory):
             raise CorruptData(
                 f"{directory} has data, and the file {TOPIC_FILE!r} that says whose is missing:"
                 f" restore it (the topic's id is {topic_id}), or move the directory away"
             )
         self._disk.make_directory(directory)
         framed.store(self._disk, f"{directory}/{TOPIC_FILE}", TOPIC_KIND, TOPIC_VERSION, topic_id)
+
+    def _has_partitions(self, directory: str) -> bool:
+        return any(name.isdigit() for name in self._disk.list_directory(directory))
 
     def _owner(self, topic: str) -> TopicId | None:
         """Blocking.  None when there is no file that says; raises `CorruptData`."""

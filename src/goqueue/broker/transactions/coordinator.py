@@ -128,8 +128,8 @@ class Transactions:
 
     async def _abort_orphans(self) -> None:
         """Offsets and acks of transactions whose beginning was lost with the power."""
-        pending = self._groups.host.ahead.pending_offsets
-        for group_id, producer_id, epoch in sorted(pending.transactions()):
+        pending = self._groups.host.ahead.pending_offsets if self._groups.is_coordinating else None
+        for group_id, producer_id, epoch in sorted(pending.transactions()) if pending else ():
             owner = self.ahead.find_owner(OpenTransaction(producer_id, epoch))
             if owner is None or group_id not in owner.groups:
                 marker = Marker(producer_id, epoch, self.host.epoch, commits=False)
@@ -143,8 +143,11 @@ class Transactions:
     async def lead(self, host: MachineHost[TransactionMachine]) -> None:
         """This node coordinates transactions again, with the machine as its log says."""
         self.attach(host)
-        await self._abort_orphans()
         self._completion.resume()
+        try:
+            await self._abort_orphans()
+        except GoQueueError as error:  # a partition's are ended when it is opened, or by the upkeep
+            _log.warning("orphaned transactions not ended", problem=str(error))
 
     def resign(self) -> None:
         """Another node coordinates transactions, or none while this one is down.

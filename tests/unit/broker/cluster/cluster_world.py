@@ -78,7 +78,8 @@ class ClusterWorld:
     @property
     def topics_seen(self) -> dict[str, list[str]]:
         """By each node."""
-        return {host: sorted(node.metadata.topics) for host, node in self.brokers.items()}
+        nodes = self.brokers.items()
+        return {host: [str(topic.name) for topic in node.topics()] for host, node in nodes}
 
     def state_of(self, node_id: int) -> str:
         """As the controller has it."""

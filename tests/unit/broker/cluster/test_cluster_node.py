@@ -116,7 +116,7 @@ def test_without_its_controller_a_follower_shows_what_it_knows_and_changes_nothi
         nodes.stop("a", power=True)
         with pytest.raises((NodeUnreachable, Uncertain)):
             nodes.world.run(node.create_topic("refused"))
-        assert list(node.metadata.topics) == ["kept"]
+        assert [topic.name for topic in node.topics()] == ["kept"]
         nodes.start("a")
         nodes.world.run_until(lambda: node.cluster.is_heard, limit_s=30)
         nodes.world.run(node.create_topic("later"))

@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from goqueue.broker.broker import GROUPS_TOPIC, METADATA_TOPIC
+from goqueue.broker.broker import METADATA_TOPIC
+from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC
 from goqueue.broker.doctor.internal_logs import (
     MEANING,
     PRODUCER_IDS_SKIPPED,

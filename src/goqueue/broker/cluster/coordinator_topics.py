@@ -1,0 +1,136 @@
+"""Where groups and transactions are coordinated: by who leads the partition of their topic.
+
+    __groups, __transactions     topics of a cluster's metadata, with replicas, a leader and an ISR
+
+In a cluster these topics are created by the node that decides, on itself, where their directories
+may be already; those of a broker that was alone become theirs.  When more nodes are there, the
+topics get more replicas, as many as others have by default.  A broker that is alone has no such
+topics: nobody copies its logs.
+
+There is one partition of each for now.  Who coordinates a name is asked by that name, so that more
+partitions can share the work.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+from uuid import UUID, uuid5
+
+import structlog
+from crc32c import crc32c
+
+from goqueue.broker.machine_host import MachineHost
+from goqueue.broker.storage.partition_store import INTERNAL_SETTINGS
+from goqueue.cluster import Metadata, MetadataRecord, Topic, controller
+from goqueue.cluster.controller import default_replication_factor
+from goqueue.cluster.metadata import NO_LEADER, PartitionState
+from goqueue.model.errors import GoQueueError, NotCoordinator
+from goqueue.model.ids import NodeId, TopicId, TopicName
+from goqueue.model.machine import Decision
+from goqueue.runtime import Clock
+
+GROUPS_TOPIC: Final = "__groups"
+TRANSACTIONS_TOPIC: Final = "__transactions"
+COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
+LOOK_SECONDS: Final = 1.0
+
+_NAMESPACE: Final = UUID("6f7f5f50-6f8c-4f57-9a43-0d2f5d3f4a11")
+_log = structlog.get_logger("goqueue.cluster")
+
+
+class Decider(Protocol):
+    """The broker, whose metadata this is."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+class CoordinatorTopics:
+    def __init__(self, broker: Decider, clock: Clock, node_id: NodeId) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._node_id = node_id
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def find(self, name: str) -> Topic | None:
+        """None for a broker that is alone."""
+        return self._broker.metadata.find(name)
+
+    def coordinator(self, name: str, key: str) -> NodeId | None:
+        """The node that leads the key's partition; None for a broker that is alone.
+
+        Raises `NotCoordinator` while nobody leads it.
+        """
+        topic = self.find(name)
+        if topic is None:
+            return None
+        index = crc32c(key.encode()) % topic.partitions
+        leader = self._broker.metadata.partition(topic.topic_id, index).leader
+        if leader == NO_LEADER:
+            raise NotCoordinator(f"no node leads partition {index} of {name} now")
+        return leader
+
+    def is_only_here(self, name: str) -> bool:
+        """Whether this node coordinates it without being told: nobody else has a replica."""
+        topic = self.find(name)
+        if topic is None:
+            return True
+        replicas = self._broker.metadata.partition(topic.topic_id, 0).replicas
+        return replicas == (self._node_id,)
+
+    # --- deciding ---------------------------------------------------------------------------------
+
+    async def create(self, host: MachineHost[Metadata]) -> None:
+        """Those that are not there yet, on this node."""
+        for name in COORDINATED:
+            if self.find(name) is None:
+                await host.submit(lambda metadata, name=name: self._create(metadata, name))  # type: ignore[misc]
+
+    def _create(self, metadata: Metadata, name: str) -> Decision[MetadataRecord, Topic]:
+        return controller.create_topic(
+            metadata,
+            TopicName(name),
+            topic_id=TopicId(uuid5(_NAMESPACE, f"{metadata.cluster_id}/{name}")),
+            partitions=1,
+            settings=INTERNAL_SETTINGS,
+            now=self._clock.now(),
+            may_look_alike=True,
+            assignments=[[self._node_id]],
+        )
+
+    async def run(self, host: Callable[[], MachineHost[Metadata]]) -> None:
+        """Give the topics more replicas when there are nodes for them, until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            for name in COORDINATED:
+                if self._wanted(self._broker.metadata, name) is not None:
+                    await self._grow(host(), name)
+
+    async def _grow(self, host: MachineHost[Metadata], name: str) -> None:
+        try:
+            state = await host.submit(lambda metadata: self._reassign(metadata, name))
+        except GoQueueError as error:  # it is looked at again
+            _log.warning("internal topic has too few replicas", topic=name, problem=str(error))
+        else:
+            _log.info("internal topic gets more replicas", topic=name, replicas=state.replicas)
+
+    def _reassign(self, metadata: Metadata, name: str) -> Decision[MetadataRecord, PartitionState]:
+        topic = metadata.topic(name)
+        wanted = self._wanted(metadata, name)
+        if wanted is None:
+            return Decision((), metadata.partition(topic.topic_id, 0))
+        return controller.reassign(metadata, topic.topic_id, 0, wanted)
+
+    def _wanted(self, metadata: Metadata, name: str) -> list[NodeId] | None:
+        """The replicas that there are and some more; None when there are enough, or they move."""
+        topic = metadata.find(name)
+        if topic is None:
+            return None
+        state = metadata.partition(topic.topic_id, 0)
+        missing = default_replication_factor(metadata.nodes) - len(state.replicas)
+        if missing <= 0 or state.adding or state.removing or state.leader == NO_LEADER:
+            return None
+        used = {metadata.nodes.at(each).place for each in state.replicas}
+        free = [each for each in metadata.nodes.members if each.place not in used]
+        more = [each.node_id for each in free if each.state == "active"][:missing]
+        return [*state.replicas, *more] if more else None
