@@ -58,7 +58,7 @@ def settle(state: PartitionState, terms: Terms, *, new_epoch: bool = False) -> O
     elr = [each for each in state.elr if each not in terms.lost_data]
     if not new_epoch and state.leader in isr and terms.is_available(state.leader):
         in_sync = frozenset(each for each in isr if terms.is_available(each))
-        return Outcome(_changed(state, Election(state.leader, in_sync), terms))
+        return Outcome(_replace_isr(state, Election(state.leader, in_sync), terms))
     election = choose_leader(
         state.replicas,
         isr=isr,
@@ -67,13 +67,13 @@ def settle(state: PartitionState, terms: Terms, *, new_epoch: bool = False) -> O
         is_available=terms.is_available,
         allows_unclean=terms.allows_unclean,
     )
-    after = _changed(state, election, terms)
+    after = _replace_isr(state, election, terms)
     if election.leader is None and state.leader == NO_LEADER:
         return Outcome(after)
-    return Outcome(_led(state, after, election.leader), election.is_unclean)
+    return Outcome(_replace_leader(state, after, election.leader), election.is_unclean)
 
 
-def _changed(state: PartitionState, election: Election, terms: Terms) -> PartitionState:
+def _replace_isr(state: PartitionState, election: Election, terms: Terms) -> PartitionState:
     """With the ISR of the election, and the ELR that follows from it."""
     isr = in_order(state, election.isr)
     if election.is_unclean:
@@ -90,7 +90,9 @@ def _changed(state: PartitionState, election: Election, terms: Terms) -> Partiti
     return msgspec.structs.replace(state, isr=isr, elr=in_order(state, elr))
 
 
-def _led(before: PartitionState, after: PartitionState, leader: NodeId | None) -> PartitionState:
+def _replace_leader(
+    before: PartitionState, after: PartitionState, leader: NodeId | None
+) -> PartitionState:
     """By another one, or in another epoch."""
     known = before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
     return msgspec.structs.replace(
@@ -103,7 +105,7 @@ def _led(before: PartitionState, after: PartitionState, leader: NodeId | None) -
 
 def lead(state: PartitionState, leader: NodeId | None) -> PartitionState:
     """By a node that is in sync, or by nobody, in a new epoch."""
-    return _led(state, state, leader)
+    return _replace_leader(state, state, leader)
 
 
 def in_order(state: PartitionState, nodes: Collection[NodeId]) -> Nodes:

@@ -7,7 +7,7 @@ from goqueue.cluster.metadata import (
     GroupConfigsTakenOver,
     Metadata,
     MetadataRecord,
-    merged,
+    merge_settings,
 )
 from goqueue.model.ids import GroupId
 from goqueue.model.machine import Decision
@@ -21,7 +21,7 @@ def change_group_config(
     """`if_set` goes before `changes`, for what has been set before."""
     before = metadata.group_configs.get(group_id, {})
     again = {name: value for name, value in (if_set or {}).items() if name in before}
-    configs = merged(before, {**changes, **again})
+    configs = merge_settings(before, {**changes, **again})
     records = () if configs == before else (ConfigChanged("group", group_id, configs),)
     return Decision(records, None)
 
@@ -31,7 +31,7 @@ def change_broker_config(
 ) -> Decision[MetadataRecord, None]:
     """Of one node by its id, or of all of them by an empty text."""
     before = metadata.broker_configs.get(node, {})
-    configs = merged(before, changes)
+    configs = merge_settings(before, changes)
     records = () if configs == before else (ConfigChanged("broker", node, configs),)
     return Decision(records, None)
 

@@ -15,7 +15,7 @@ from goqueue.cluster.controller.changes import (
     settle,
     terms_of,
 )
-from goqueue.cluster.controller.reassignment import completed
+from goqueue.cluster.controller.reassignment import complete_reassignment
 from goqueue.cluster.errors import IneligibleReplica, StalePartitionEpoch
 from goqueue.cluster.metadata import Metadata, MetadataRecord, PartitionState
 from goqueue.cluster.replication import IsrMember, eligible_after
@@ -50,7 +50,7 @@ def alter_partition(
         terms = terms_of(metadata, change.topic_id, metadata.nodes.live, lost)
         remaining = msgspec.structs.replace(state, isr=in_order(state, members))
         outcome = settle(remaining, terms)
-    after = completed(metadata, change.topic_id, outcome.state)
+    after = complete_reassignment(metadata, change.topic_id, outcome.state)
     outcome = msgspec.structs.replace(outcome, state=after)
     record = change_of(change.topic_id, change.partition, state, outcome)
     epoch = record.partition_epoch

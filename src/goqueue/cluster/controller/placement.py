@@ -15,8 +15,8 @@ from goqueue.cluster.metadata import (
     NodeTable,
     PartitionState,
     Placements,
-    placed,
-    written,
+    pack_placements,
+    place_partition,
 )
 from goqueue.model.errors import InvalidReplicaAssignment, InvalidReplication
 from goqueue.model.ids import NodeId
@@ -39,9 +39,9 @@ def place(metadata: Metadata, partitions: int, replication_factor: int) -> Place
     if not any(node.state == "active" for node in usable):
         raise InvalidReplication("no node answers that could lead the partitions")
     if len(usable) == 1:
-        return (placed((usable[0].node_id,)),)
+        return (place_partition((usable[0].node_id,)),)
     choice = _Choice(metadata, usable)
-    return written([choice.place(replication_factor) for _ in range(partitions)])
+    return pack_placements([choice.place(replication_factor) for _ in range(partitions)])
 
 
 def place_as_told(
@@ -56,7 +56,7 @@ def place_as_told(
         raise InvalidReplicaAssignment("partitions of one topic have equally many replicas")
     for replicas in assignments:
         check_replicas(metadata.nodes, replicas)
-    return written([_as_told(metadata.nodes, tuple(each)) for each in assignments])
+    return pack_placements([_as_told(metadata.nodes, tuple(each)) for each in assignments])
 
 
 def check_replicas(nodes: NodeTable, replicas: Sequence[NodeId]) -> None:
@@ -75,7 +75,7 @@ def _as_told(nodes: NodeTable, replicas: tuple[NodeId, ...]) -> PartitionState:
     in_sync = tuple(node_id for node_id in replicas if nodes.live(node_id))
     if not in_sync:
         raise InvalidReplicaAssignment(f"replicas {list(replicas)}: none of these nodes answers")
-    return placed(replicas, in_sync)
+    return place_partition(replicas, in_sync)
 
 
 def _usable(nodes: NodeTable) -> list[Node]:
@@ -106,7 +106,7 @@ class _Choice:
         self._leaders[first] += 1
         self._replicas.update(replicas)
         active = tuple(each for each in replicas if self._nodes[each].state == "active")
-        return placed(tuple(replicas), active)
+        return place_partition(tuple(replicas), active)
 
     def _next(self, replicas: Sequence[NodeId], left: set[NodeId]) -> NodeId:
         places = {self._nodes[each].place for each in replicas}

@@ -42,7 +42,7 @@ def reassign(
         adding=tuple(each for each in wanted if each not in before),
         removing=going,
     )
-    after = completed(metadata, topic_id, _among(metadata, moved, kept))
+    after = complete_reassignment(metadata, topic_id, _among(metadata, moved, kept))
     return _decision(metadata, topic_id, index, state, after)
 
 
@@ -60,7 +60,9 @@ def cancel_reassignment(
     return _decision(metadata, topic_id, index, state, _among(metadata, before, kept))
 
 
-def completed(metadata: Metadata, topic_id: TopicId, state: PartitionState) -> PartitionState:
+def complete_reassignment(
+    metadata: Metadata, topic_id: TopicId, state: PartitionState
+) -> PartitionState:
     """Without those that go, once enough of the others are in sync."""
     if not state.adding and not state.removing:
         return state

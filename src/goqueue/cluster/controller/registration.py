@@ -64,7 +64,7 @@ def register_node(
     problem = None if known is None or is_same_disk else _problem_of_disk(known, node)
     if problem is not None:
         _refuse_last_replicas(metadata, node.node_id, problem)
-    record = _record(_completed(node, known), metadata.nodes.next_epoch(), state)
+    record = _record(_fill_in(node, known), metadata.nodes.next_epoch(), state)
     changes = _changes(metadata, record, has_lost_data=problem is not None)
     is_live = state in ("active", "draining")
     records: list[MetadataRecord] = [record, *changes] if is_live else [*changes, record]
@@ -87,7 +87,7 @@ def announce_node(
     return Decision(() if told == node else (told.record,), None)
 
 
-def _completed(node: Registration, known: Node | None) -> Registration:
+def _fill_in(node: Registration, known: Node | None) -> Registration:
     """What it does not say yet is as it was."""
     if known is None or node.addresses:
         return node

@@ -20,7 +20,7 @@ from goqueue.cluster.metadata import (
     Topic,
     TopicCreated,
     TopicDeleted,
-    merged,
+    merge_settings,
 )
 from goqueue.model.errors import (
     InvalidPartitions,
@@ -55,14 +55,14 @@ def create_topic(
         _refuse_look_alike(metadata, name)
     _check_partitions(metadata, partitions)
     kept = {key: stored_text(key, text) for key, text in settings.items()}
-    placements = _placed(metadata, partitions, replication_factor, assignments)
+    placements = _place(metadata, partitions, replication_factor, assignments)
     record = TopicCreated(topic_id, name, partitions, kept, now, placements)
     topic = metadata.topic_of(record)
     _check_min_insync(topic, settings)
     return Decision((record,), topic)
 
 
-def _placed(
+def _place(
     metadata: Metadata,
     partitions: int,
     replication_factor: int | None,
@@ -91,7 +91,7 @@ def add_partitions(
     count, factor = partitions - topic.partitions, topic.replication_factor
     if any(len(each) != factor for each in assignments or ()):
         raise InvalidReplicaAssignment(f"the topic has replication factor {factor}")
-    placements = _placed(metadata, count, factor, assignments)
+    placements = _place(metadata, count, factor, assignments)
     record = PartitionsAdded(topic.topic_id, partitions, placements)
     return Decision((record,), msgspec.structs.replace(topic, partitions=partitions))
 
@@ -104,7 +104,7 @@ def change_settings(
     kept = {
         key: None if value is None else stored_text(key, value) for key, value in changes.items()
     }
-    overrides = merged({} if replace else topic.overrides, kept)
+    overrides = merge_settings({} if replace else topic.overrides, kept)
     settings = metadata.settings_of(overrides, topic.replication_factor)
     changed = msgspec.structs.replace(topic, overrides=overrides, settings=settings)
     _check_min_insync(changed, changes)

@@ -2,7 +2,12 @@
 
 from goqueue.cluster.metadata.machine import Metadata
 from goqueue.cluster.metadata.nodes import Node, NodeTable
-from goqueue.cluster.metadata.partitions import PartitionTable, placed, role_of, written
+from goqueue.cluster.metadata.partitions import (
+    PartitionTable,
+    pack_placements,
+    place_partition,
+    role_of,
+)
 from goqueue.cluster.metadata.records import (
     NO_LEADER,
     NO_NODE,
@@ -28,7 +33,7 @@ from goqueue.cluster.metadata.records import (
     TopicDeleted,
     TopicsPlaced,
 )
-from goqueue.cluster.metadata.topics import Topic, merged
+from goqueue.cluster.metadata.topics import Topic, merge_settings
 
 __all__ = [
     "NO_LEADER",
@@ -59,8 +64,8 @@ __all__ = [
     "TopicCreated",
     "TopicDeleted",
     "TopicsPlaced",
-    "merged",
-    "placed",
+    "merge_settings",
+    "pack_placements",
+    "place_partition",
     "role_of",
-    "written",
 ]

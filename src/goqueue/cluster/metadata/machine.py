@@ -12,7 +12,13 @@ import msgspec
 
 from goqueue.cluster.metadata import records
 from goqueue.cluster.metadata.nodes import Node, NodeTable
-from goqueue.cluster.metadata.partitions import PartitionTable, changed, placed, role_of, written
+from goqueue.cluster.metadata.partitions import (
+    PartitionTable,
+    apply_change,
+    pack_placements,
+    place_partition,
+    role_of,
+)
 from goqueue.cluster.metadata.records import (
     NO_NODE,
     ClusterNamed,
@@ -248,7 +254,7 @@ class Metadata:
                 count = record.partitions - topic.partitions
                 self._place(record.topic_id, record.placements, count)
             case TopicsPlaced():
-                state = placed((record.node_id,))
+                state = place_partition((record.node_id,))
                 for topic in self.unplaced:
                     self._place(topic.topic_id, (state,), topic.partitions)
             case SettingsChanged():
@@ -259,7 +265,7 @@ class Metadata:
         self._partitions.add(topic_id, states, count, self._check_nodes)
 
     def _change_partition(self, record: PartitionChanged) -> None:
-        state = changed(self.partition(record.topic_id, record.partition), record)
+        state = apply_change(self.partition(record.topic_id, record.partition), record)
         self._check_nodes(state)
         self._partitions.replace(record.topic_id, record.partition, state)
         topic, factor = self._topics.by_id[record.topic_id], _replication_factor((state,))
@@ -335,7 +341,7 @@ def _snapshot(
             topic.partitions,
             topic.overrides,
             topic.created_at,
-            written(states),
+            pack_placements(states),
         )
     for topic_id, nodes in deleted:
         yield TopicDeleted(topic_id, nodes)

@@ -26,19 +26,19 @@ from goqueue.model.ids import Epoch, NodeId, TopicId
 FIRST_EPOCH = Epoch(0)
 
 
-def placed(replicas: Nodes, isr: Nodes | None = None) -> PartitionState:
+def place_partition(replicas: Nodes, isr: Nodes | None = None) -> PartitionState:
     """A new partition; who is in sync comes from the replicas, in their order."""
     in_sync = replicas if isr is None else isr
     return PartitionState(replicas, in_sync, in_sync[0])
 
 
-def written(states: Sequence[PartitionState]) -> Placements:
+def pack_placements(states: Sequence[PartitionState]) -> Placements:
     """As a record has them: once, if they are all the same."""
     is_same = bool(states) and all(state == states[0] for state in states)
     return (states[0],) if is_same else tuple(states)
 
 
-def changed(state: PartitionState, record: PartitionChanged) -> PartitionState:
+def apply_change(state: PartitionState, record: PartitionChanged) -> PartitionState:
     fields = {name: value for name in _CHANGEABLE if (value := getattr(record, name)) is not None}
     after = msgspec.structs.replace(state, partition_epoch=record.partition_epoch, **fields)
     if record.unclean:

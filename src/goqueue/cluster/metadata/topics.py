@@ -52,12 +52,12 @@ class TopicTable:
 
     def look_alike(self, name: TopicName) -> TopicName | None:
         """Whose name would be one and the same in metrics: `a.b` and `a_b`."""
-        return self._by_folded_name.get(_folded(name))
+        return self._by_folded_name.get(_fold(name))
 
     def put(self, topic: Topic) -> None:
         self.by_name[topic.name] = topic
         self.by_id[topic.topic_id] = topic
-        self._by_folded_name[_folded(topic.name)] = topic.name
+        self._by_folded_name[_fold(topic.name)] = topic.name
 
     def delete(self, record: TopicDeleted) -> None:
         self.deleted[record.topic_id] = record.nodes
@@ -65,8 +65,8 @@ class TopicTable:
         if topic is None:  # a snapshot's record
             return
         del self.by_name[topic.name]
-        if self._by_folded_name.get(_folded(topic.name)) == topic.name:
-            del self._by_folded_name[_folded(topic.name)]
+        if self._by_folded_name.get(_fold(topic.name)) == topic.name:
+            del self._by_folded_name[_fold(topic.name)]
 
     def forget_replica(self, topic_id: TopicId, node_id: NodeId) -> None:
         left = tuple(each for each in self.deleted.get(topic_id, ()) if each != node_id)
@@ -76,11 +76,11 @@ class TopicTable:
             self.deleted.pop(topic_id, None)
 
 
-def merged(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+def merge_settings(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """What is set afterwards; None unsets."""
     after = {**before, **changes}
     return {key: value for key, value in after.items() if value is not None}
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.replace(".", "_")
