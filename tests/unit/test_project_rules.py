@@ -103,6 +103,68 @@ KNOWN_ENTRIES: dict[str, set[str]] = {
     },
 }
 
+# A function that is named by a past participle, alone or with a word that leaves it one.  Before a
+# noun it is an adjective: `committed_offsets`.
+PARTICIPLE = re.compile(
+    r"_*(?!(?:embed|exceed|feed|need|proceed|seed|shed|speed|succeed)(?:_|$))"
+    r"(?:[a-z]{2,}ed|begun|broken|brought|built|caught|chosen|done|drawn|driven|fed|found|given|gone"
+    r"|held|hidden|kept|known|laid|led|lost|made|meant|met|paid|seen|sent|shown|spent|taken|taught"
+    r"|thrown|told|torn|woken|worn|written)"
+    r"(?:_(?:after|again|as|at|back|before|by|for|from|here|in|into|of|off|often|on|once|only|or|out"
+    r"|over|since|to|under|until|up|with|within|without)(?:_\w+)?)?"
+)
+# Functions that are named by a participle all the same, and why.
+PARTICIPLES_ALLOWED = {"embedding.embedded": "`with goqueue.embedded() as broker` is published"}
+# Functions that are to be renamed.  The list may only get shorter.
+KNOWN_PARTICIPLES = {
+    "broker.barrier.settled",
+    "broker.cluster.cluster_node._led",
+    "broker.cluster.peer._greeted",
+    "broker.groups.admin.committed",
+    "broker.journal.committed",
+    "broker.machine_host.settled",
+    "broker.machine_host.uncommitted",
+    "broker.messages.transactional_publish.settled",
+    "broker.metadata.consensus_journal.committed",
+    "broker.metadata.local_log._stored",
+    "broker.queues.group_link.committed",
+    "broker.queues.service.settled",
+    "broker.queues.settlement.leased",
+    "broker.queues.state.settled",
+    "broker.replicas.fetcher._guarded",
+    "broker.replicas.isr._granted",
+    "broker.replicas.replica.wanted",
+    "broker.storage.partition.committed",
+    "broker.storage.partition_journal._batched",
+    "broker.storage.partition_journal.committed",
+    "broker.storage.partition_journal.settled",
+    "broker.storage.partition_store._guarded",
+    "broker.storage.partition_store._led",
+    "broker.storage.partition_store.opened",
+    "broker.storage.snapshot_directory._committed_up_to",
+    "broker.transactions.application_transactions.settled",
+    "broker.transactions.coordinator.settled",
+    "broker.transactions.log.settled",
+    "broker.transactions.orphans.opened_in",
+    "broker.transactions.peers._ended_at",
+    "server.cluster.listener.limited_by",
+    "server.kafka.connection.limited_by",
+    "server.kafka.elections._asked_for",
+    "server.kafka.elections._elected",
+    "server.kafka.fetch._aborted",
+    "server.kafka.frame_listener.limited_by",
+    "server.kafka.reassignments._reassigned",
+    "server.kafka.replica_sessions._refused",
+    "server.server._advertised",
+    "spark.lake.exchange._exchanged_at_once",
+    "spark.replay.plans.found_or_made",
+    "spark.report.job._published_at",
+    "spark.runtime.noise.kept_on_failure",
+    "spark.runtime.noise.sifted",
+    "spark.source.loss.deleted_before_read",
+    "testing.sim.world.paused",
+}
+
 # Modules without a unit test file of their own, and why.  Every other module of these packages has
 # one: queue/lease.py has tests/unit/queue/test_lease.py.
 DATA = "data only: whoever makes it or reads it is tested"
@@ -189,6 +251,24 @@ def test_replies_are_not_read_ahead_of_the_log():
     )
     unused = [each for each in allowed if not any(path.is_relative_to(each) for path in users)]
     assert not unused, f"take from AHEAD who does not look ahead: {unused}"
+
+
+def test_functions_are_verbs():
+    """A past participle names a record or a flag: `Leased`, `is_committed`."""
+    found = {
+        f"{module_name(path).removeprefix('goqueue.')}.{node.name}": (path, node.lineno)
+        for path in python_files("src")
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and PARTICIPLE.fullmatch(node.name)
+        and not any("property" in ast.unparse(each) for each in node.decorator_list)
+        and not EXCUSE.search(lines(path)[node.lineno - 1])
+    }
+    excused = KNOWN_PARTICIPLES | PARTICIPLES_ALLOWED.keys()
+    more = [place for name, place in found.items() if name not in excused]
+    assert not more, message(more, "say what the function does: `merge`, `find_leased`, `wait_…`")
+    gone = sorted(excused - found.keys())
+    assert not gone, f"take from KNOWN_PARTICIPLES and PARTICIPLES_ALLOWED: {gone}"
 
 
 def _look_ahead(path: Path, node: ast.AST) -> Iterator[int]:
@@ -481,6 +561,22 @@ def c_compiler_works() -> bool:
 def test_a_rule_finds_what_it_forbids_and_nothing_else(rule: Rule, source: str, broken: bool):
     hits = [line for node in ast.walk(ast.parse(source)) for line in rule(ROOT, node)]
     assert bool(hits) is broken
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("merged", True),
+        ("_led_by", True),
+        ("written", True),
+        ("merge", False),
+        ("committed_offsets", False),
+        ("feed", False),
+        ("onQueryStarted", False),
+    ],
+)
+def test_a_participle_is_told_from_a_verb(name: str, is_one: bool):
+    assert bool(PARTICIPLE.fullmatch(name)) is is_one
 
 
 def test_a_cycle_is_found_whole_and_once():
