@@ -567,6 +567,8 @@ class Broker:
         if is_internal(checked):
             raise PolicyViolation(f"{name!r}: names that start with __ are the broker's own")
         count = self.config.topics.partitions if partitions is None else partitions
+        default = self.config.topics.replication or None
+        factor = default if replication_factor is None else replication_factor
         topic_id = TopicId(UUID(bytes=self.environment.random.bytes(16), version=4))
         elsewhere = self.cluster.elsewhere
         if elsewhere is not None and not validate_only:
@@ -594,7 +596,7 @@ class Broker:
                 settings=settings or {},
                 now=self._clock.now(),
                 may_look_alike=may_look_alike,
-                replication_factor=replication_factor or self.config.topics.replication or None,
+                replication_factor=factor,
                 assignments=assignments,
             )
 
