@@ -103,7 +103,7 @@ class CoordinatorTopics:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             for name in COORDINATED:
-                if self._wanted(self._broker.metadata, name) is not None:
+                if self._choose_replicas(self._broker.metadata, name) is not None:
                     await self._grow(host(), name)
 
     async def _grow(self, host: MachineHost[Metadata], name: str) -> None:
@@ -116,12 +116,12 @@ class CoordinatorTopics:
 
     def _reassign(self, metadata: Metadata, name: str) -> Decision[MetadataRecord, PartitionState]:
         topic = metadata.topic(name)
-        wanted = self._wanted(metadata, name)
+        wanted = self._choose_replicas(metadata, name)
         if wanted is None:
             return Decision((), metadata.partition(topic.topic_id, 0))
         return controller.reassign(metadata, topic.topic_id, 0, wanted)
 
-    def _wanted(self, metadata: Metadata, name: str) -> list[NodeId] | None:
+    def _choose_replicas(self, metadata: Metadata, name: str) -> list[NodeId] | None:
         """The replicas that there are and some more; None when there are enough, or they move."""
         topic = metadata.find(name)
         if topic is None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from goqueue.broker import Broker
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import NotCoordinator, NotEnoughReplicas
 from goqueue.model.ids import TopicName, TopicPartition
@@ -30,11 +31,23 @@ def workload_on_three_nodes(seed: int = 0) -> Iterator[ClusterWorkload]:
     with three_nodes(seed) as nodes:
         workload = ClusterWorkload(nodes)
         workload.create_topics()
+        workload.world.run_until(lambda: is_coordinated(workload), limit_s=30)
         yield workload
 
 
 async def init(workload: ClusterWorkload, name: str = "tx") -> ProducerIdentity:
-    return await workload.nodes.controller.transactions.init(name, timeout_ms=60_000)
+    return await coordinator(workload).transactions.init(name, timeout_ms=60_000)
+
+
+def coordinator(workload: ClusterWorkload) -> Broker:
+    """The one that leads `__transactions`."""
+    brokers = workload.nodes.brokers.values()
+    return next(each for each in brokers if each.transactions.is_coordinating)
+
+
+def is_coordinated(workload: ClusterWorkload) -> bool:
+    brokers = workload.nodes.brokers.values()
+    return any(each.transactions.is_coordinating for each in brokers)
 
 
 async def send(
@@ -56,7 +69,7 @@ def test_a_transaction_over_all_nodes_ends_whole(commits: bool, bumps_epoch: boo
         for place in places:
             await send(workload, who, place, b"paid")
             assert await read(workload, place) == []
-        transactions = workload.nodes.controller.transactions
+        transactions = coordinator(workload).transactions
         after = await transactions.end("tx", who, commits=commits, bumps_epoch=bumps_epoch)
         for place in places:
             assert await read(workload, place) == ([b"paid"] if commits else [])
@@ -77,7 +90,7 @@ def test_the_coordinator_is_asked_once_a_transaction(monkeypatch: pytest.MonkeyP
 
     async def story(workload: ClusterWorkload) -> None:
         nonlocal asked
-        handlers = workload.nodes.controller.cluster.handlers
+        handlers = coordinator(workload).cluster.handlers
         admit = handlers[NodeApi.ADMIT_TO_TRANSACTION]
 
         async def count(node_id, request):
@@ -92,7 +105,7 @@ def test_the_coordinator_is_asked_once_a_transaction(monkeypatch: pytest.MonkeyP
                 number = 3 * (expected - 1) + sequence
                 await send(workload, who, ON_B, b"%d" % number, number)
             assert asked == expected
-            transactions = workload.nodes.controller.transactions
+            transactions = coordinator(workload).transactions
             who = await transactions.end("tx", who, commits=True, bumps_epoch=False)
 
     with workload_on_three_nodes() as workload:
@@ -145,21 +158,21 @@ def test_a_marker_that_overtakes_the_word_is_noticed(monkeypatch: pytest.MonkeyP
     """The transaction ends between the coordinator's word and the append."""
 
     async def story(workload: ClusterWorkload) -> None:
-        coordinator = workload.nodes.controller
-        admit = coordinator.cluster.handlers[NodeApi.ADMIT_TO_TRANSACTION]
+        found = coordinator(workload)
+        admit = found.cluster.handlers[NodeApi.ADMIT_TO_TRANSACTION]
         who = await init(workload)
 
         async def end_first(node_id, request):
             answer = await admit(node_id, request)
             handlers[NodeApi.ADMIT_TO_TRANSACTION] = admit
-            await coordinator.transactions.end("tx", who, commits=False, bumps_epoch=False)
+            await found.transactions.end("tx", who, commits=False, bumps_epoch=False)
             return answer
 
-        handlers = coordinator.cluster.handlers
+        handlers = found.cluster.handlers
         monkeypatch.setitem(handlers, NodeApi.ADMIT_TO_TRANSACTION, end_first)
         leader = workload._leader(ON_B)
         partition = await leader.partition(*ON_B)
-        await coordinator.transactions.add_partitions("tx", who, [TopicPartition(*_named(ON_B))])
+        await found.transactions.add_partitions("tx", who, [TopicPartition(*_named(ON_B))])
         with pytest.raises(InvalidTransactionState):
             await leader.transaction_peers.admit("tx", who, partition, adds=False)
 
@@ -183,15 +196,20 @@ def test_a_marker_reaches_a_leader_that_comes_back():
 
         who = world.run(write_to_both())
         nodes.stop("b", power=True)
-        transactions = nodes.controller.transactions
+        world.run_until(lambda: is_coordinated(workload), limit_s=30)
 
         async def commit() -> None:
+            transactions = coordinator(workload).transactions
             await transactions.end("tx", who, commits=True, bumps_epoch=True)
 
         world.run(commit())
-        assert transactions.ahead.find("tx") is not None
         nodes.start("b")
-        world.run_until(lambda: not transactions.ahead.prepared, limit_s=60)
+        world.run_until(
+            lambda: (
+                is_coordinated(workload) and not coordinator(workload).transactions.ahead.prepared
+            ),
+            limit_s=60,
+        )
         world.run_until(lambda: workload.leader_of(ON_B) is not None, limit_s=60)
         for place in (ON_A, ON_B):
             assert world.run(read(workload, place)) == [b"paid"]
@@ -205,15 +223,15 @@ def test_a_coordinator_that_loses_power_completes_what_it_decided():
             who = await init(workload)
             for place in (ON_A, ON_B, ON_C):
                 await send(workload, who, place, b"paid")
-            world.fabric.isolate("a")
-            await nodes.controller.transactions.end(
+            await coordinator(workload).transactions.end(
                 "tx", who, commits=True, bumps_epoch=True, waits_for_markers=False
             )
 
         world.run(decide())
-        nodes.stop("a", power=True)
-        world.fabric.heal()
-        nodes.start("a")
+        former = coordinator(workload)
+        (host,) = [each for each, broker in nodes.brokers.items() if broker is former]
+        nodes.stop(host, power=True)
+        nodes.start(host)
         world.run_until(workload._is_quiet, limit_s=120)
         for place in (ON_A, ON_B, ON_C):
             assert world.run(read(workload, place)) == [b"paid"]
@@ -232,9 +250,10 @@ def test_what_no_coordinator_knows_is_aborted_by_the_leader_and_not_while_nobody
     with workload_on_three_nodes() as workload:
         partition = workload.world.run(write(workload))
         workload.nodes.stop("a")
+        workload.nodes.stop("c")
         workload.world.run_for(150)
         assert partition.log.producers.open_transactions, "no answer means nothing"
-        workload.nodes.start("a")
+        workload.nodes.start("a", "c")
         workload.world.run_until(workload._is_quiet, limit_s=200)
         assert workload.world.run(read(workload, ON_B)) == []
 
@@ -245,7 +264,7 @@ def test_what_a_coordinator_knows_is_no_orphan():
         partition = await send(workload, who, ON_B, b"paid")
         await asyncio.sleep(50)  # upkeep looks once a minute, and the transaction may take one
         assert partition.log.producers.open_transactions
-        transactions = workload.nodes.controller.transactions
+        transactions = coordinator(workload).transactions
         await transactions.end("tx", who, commits=True, bumps_epoch=True)
         assert await read(workload, ON_B) == [b"paid"]
 

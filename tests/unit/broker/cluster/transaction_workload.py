@@ -71,9 +71,11 @@ class ClusterWorkload(Workload):
         return found if partition is not None and partition.leads else None
 
     def _coordinator(self) -> Broker:
-        if "a" not in self.nodes.brokers:
-            raise NodeUnreachable("the coordinator is down")
-        return self.nodes.controller
+        """The one that leads `__transactions`."""
+        for broker in self.nodes.brokers.values():
+            if broker.transactions.is_coordinating:
+                return broker
+        raise NodeUnreachable("nobody coordinates")
 
     def _leader(self, place: Place) -> Broker:
         found = self.leader_of(place)
@@ -139,11 +141,11 @@ class ClusterWorkload(Workload):
         self._check_offsets(self._coordinator())
 
     def _is_quiet(self) -> bool:
-        if len(self.nodes.brokers) < 3 or self.nodes.controller.transactions.ahead.prepared:
+        brokers = list(self.nodes.brokers.values())
+        found = [each.transactions for each in brokers if each.transactions.is_coordinating]
+        if len(brokers) < 3 or len(found) != 1 or found[0].ahead.prepared or found[0].ahead.ongoing:
             return False
-        return not self.nodes.controller.transactions.ahead.ongoing and all(
-            self._is_settled(place) for place in self.places
-        )
+        return all(self._is_settled(place) for place in self.places)
 
     def _is_settled(self, place: Place) -> bool:
         leader = self.leader_of(place)
