@@ -176,7 +176,9 @@ class Broker:
         self.partitions.on_recovered = self.queues.log_recovered
         self.partitions.on_led = self._partition_led
         self.partitions.on_resigned = self._partition_resigned
-        self._coordinators = CoordinatorTopics(self, clock, NodeId(config.node_id))
+        self._coordinators = CoordinatorTopics(
+            self, clock, NodeId(config.node_id), config.topics.replication
+        )
         self._started = asyncio.Event()  # what this node leads of them waits for it
         self._coordinating = asyncio.Lock()  # held while the log of one of them is read
         # Of the machines that other nodes may run at times: they outlive their hosts.
@@ -850,7 +852,10 @@ class Broker:
 
     async def partition(self, topic: str, index: int) -> Partition:
         """Raises `NotLeader` when another node leads it."""
-        partition = await self.partitions.get(self.metadata.topic(topic), index)
+        found = self.metadata.topic(topic)
+        partition = await self.partitions.get(found, index)
+        if not partition.leads:  # this node may be about to
+            await self.partitions.bundle(found, index).lead()
         partition.check_leader()
         return partition
 

@@ -180,6 +180,8 @@ class ClusterNode:
         """This node stops now: others need not notice that, and no commit waits for it."""
         if not self._config.cluster.listen:
             return
+        if self._service is not None:
+            self._service.sessions.stop_judging()
         if self.elsewhere is not None:
             await self.elsewhere.leave()
         else:

@@ -45,10 +45,12 @@ class Decider(Protocol):
 
 
 class CoordinatorTopics:
-    def __init__(self, broker: Decider, clock: Clock, node_id: NodeId) -> None:
+    def __init__(self, broker: Decider, clock: Clock, node_id: NodeId, replication: int) -> None:
+        """`replication` is the setting's factor; 0: as many as there are machines, at most 3."""
         self._broker = broker
         self._clock = clock
         self._node_id = node_id
+        self._replication = replication
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -127,10 +129,15 @@ class CoordinatorTopics:
         if topic is None:
             return None
         state = metadata.partition(topic.topic_id, 0)
-        missing = default_replication_factor(metadata.nodes) - len(state.replicas)
+        factor = self._replication or default_replication_factor(metadata.nodes)
+        missing = factor - len(state.replicas)
         if missing <= 0 or state.adding or state.removing or state.leader == NO_LEADER:
             return None
         used = {metadata.nodes.at(each).place for each in state.replicas}
-        free = [each for each in metadata.nodes.members if each.place not in used]
-        more = [each.node_id for each in free if each.state == "active"][:missing]
+        active = [each for each in metadata.nodes.members if each.state == "active"]
+        others = [each for each in active if each.node_id not in state.replicas]
+        free = [each for each in others if each.place not in used]
+        if self._replication:  # on the same machine as well, if somebody wants it so
+            free += [each for each in others if each.place in used]
+        more = [each.node_id for each in free][:missing]
         return [*state.replicas, *more] if more else None

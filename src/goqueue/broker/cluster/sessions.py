@@ -53,6 +53,11 @@ class NodeSessions:
         self._sessions: dict[NodeId, NodeSession] = {}
         self._lost: set[NodeId] = set()  # whose connection has ended, to be looked after
         self._wake = asyncio.Event()
+        self._is_deaf = False
+
+    def stop_judging(self) -> None:
+        """This node stops: it hears nobody any more, and that says nothing about the others."""
+        self._is_deaf = True
 
     def find(self, node_id: NodeId) -> NodeSession | None:
         return self._sessions.get(node_id)
@@ -132,6 +137,8 @@ class NodeSessions:
             self._wake.set()
 
     async def _check(self, node_id: NodeId, session: NodeSession) -> None:
+        if self._is_deaf:
+            return
         is_heard = self._clock.instant() - session.heard_at < SESSION_NS
         is_active = is_heard and (session.is_active or session.applied >= session.catch_up_to)
         if is_active == session.is_active:

@@ -116,13 +116,15 @@ class Bundle:
     async def lead(self) -> None:
         """Let all logs take writes once each has noted where the epoch begins.
 
-        Returns at once if the role is another.  If it changes meanwhile, that one stands.
+        Returns at once if the role is another.  If it changes meanwhile, that one stands.  Raises
+        `CorruptData` while records are missing that other replicas have.
         """
         async with self._changing:
             role = self.role
             waiting = [log for log in self._logs.values() if not log.leads]
             if not isinstance(role, Leader) or not waiting:
                 return
+            self.check_whole()
             await asyncio.gather(*(log.note_epoch(role.epoch) for log in waiting))
             if isinstance(self.role, Leader) and _is_same_office(role, self.role):
                 for log in waiting:

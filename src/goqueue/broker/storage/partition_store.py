@@ -239,7 +239,6 @@ class Partitions:
                 directory = self.ledger_directory(topic.name, index)
                 if await self._disk.in_background(lambda: self._disk.exists(directory)):
                     await self.open_log(topic, index, LEDGER)
-                bundle.check_whole()
                 await self._begin_replicas(bundle)
                 await bundle.lead()
             if bundle.leads:

@@ -40,6 +40,7 @@ from goqueue.wire.node_messages import (
 
 CONNECTIONS_MAX: Final = 512  # a few of each of at most 64 nodes
 PENDING_REQUESTS_MAX: Final = 64
+STOP_SECONDS: Final = 1.0  # nodes always wait for more, and know that this one leaves
 POLLS_MAX: Final = 4_096  # requests of one connection that may wait long
 
 Reply = ReplySlot | ReplyOutOfTurn
@@ -108,7 +109,7 @@ class ClusterListener(FrameListener):
     async def stop(self, seconds: float) -> None:
         for caller in self._callers.values():
             caller.end_polls()
-        await super().stop(seconds)
+        await super().stop(min(seconds, STOP_SECONDS))
         for task in self._answering:
             task.cancel()
 

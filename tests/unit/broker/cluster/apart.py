@@ -51,4 +51,14 @@ def led_apart(seed: int = 0) -> Iterator[Apart]:
         replicas = [[NodeId(1)], [NodeId(2)], [NodeId(3)]]
         world.run(nodes.controller.create_topic("orders", partitions=3, assignments=replicas))
         world.run_until(lambda: all(each == ["orders"] for each in nodes.topics_seen.values()))
+        world.run_until(lambda: coordinators_are_copied(nodes), limit_s=30)
         yield Apart(nodes)
+
+
+def coordinators_are_copied(nodes: ClusterWorld) -> bool:
+    """Their topics get replicas when nodes have joined; the first node leads them again then."""
+    metadata, groups = nodes.controller.metadata, nodes.controller.groups
+    found = metadata.find("__groups")
+    if found is None or not groups.is_coordinating:
+        return False
+    return len(metadata.partition(found.topic_id, 0).isr) == len(HOSTS)

@@ -208,3 +208,17 @@ def test_a_broker_that_was_alone_keeps_its_groups_in_a_cluster():
         move(nodes, GROUPS_TOPIC, "c")
         assert world.run(committed(coordinating(nodes, coordinates_groups, "c"))) == 1
         assert world.run(values_in(world.run(nodes.controller.partition("orders", 0)))) == ["one"]
+
+
+def test_the_only_node_with_the_coordinators_starts_again_after_it_had_left():
+    with capture_logs(), World(0) as world:
+        nodes = ClusterWorld(world)
+        nodes.start("a")
+        world.run_until(lambda: "a" in nodes.brokers, limit_s=30)
+        for _ in range(2):
+            world.run(nodes.controller.cluster.leave())
+            nodes.stop("a")
+            nodes.start("a")
+            world.run_until(lambda: "a" in nodes.brokers, limit_s=30)
+            assert nodes.controller.groups.is_coordinating
+            assert nodes.controller.transactions.is_coordinating
