@@ -623,6 +623,15 @@ def test_replicas_are_on_different_machines_then_racks_and_evenly_spread():
     assert list(again.metadata.partitions) == list(table), "the same, whenever it is asked"
 
 
+def test_a_topic_is_spread_over_all_nodes_whatever_others_have():
+    cluster = cluster_of(3)
+    for _ in range(2):
+        cluster.create(assignments=[ids(1)])
+    topic = cluster.create(partitions=3, replication_factor=1)
+    leaders = [state.leader for state in cluster.metadata.partitions.of(topic.topic_id)]
+    assert sorted(leaders) == [1, 2, 3]
+
+
 def test_a_fenced_node_is_given_replicas_and_is_not_in_sync():
     cluster = cluster_of(3)
     cluster.do(controller.fence_node(cluster.metadata, NodeId(1)))

@@ -92,11 +92,10 @@ class _Choice:
         self._active = [node.node_id for node in usable if node.state == "active"]
         self._replicas = Counter({each: count.replica_count(each) for each in self._nodes})
         self._leaders = Counter({each: count.leader_count(each) for each in self._nodes})
+        self._placed: Counter[NodeId] = Counter()  # leaders of the partitions that are placed now
 
     def place(self, replication_factor: int) -> PartitionState:
-        first = min(
-            self._active, key=lambda each: (self._leaders[each], self._replicas[each], each)
-        )
+        first = min(self._active, key=self._load_of)
         replicas = [first]
         left = self._nodes.keys() - {first}
         while len(replicas) < replication_factor:
@@ -104,9 +103,15 @@ class _Choice:
             replicas.append(chosen)
             left.discard(chosen)
         self._leaders[first] += 1
+        self._placed[first] += 1
         self._replicas.update(replicas)
         active = tuple(each for each in replicas if self._nodes[each].state == "active")
         return place_partition(tuple(replicas), active)
+
+    def _load_of(self, node_id: NodeId) -> tuple[int, int, int, NodeId]:
+        """A topic is spread over all nodes first: its load is its own, whatever others have."""
+        leaders, replicas = self._leaders[node_id], self._replicas[node_id]
+        return self._placed[node_id], leaders, replicas, node_id
 
     def _next(self, replicas: Sequence[NodeId], left: set[NodeId]) -> NodeId:
         places = {self._nodes[each].place for each in replicas}
