@@ -138,7 +138,15 @@ class ClusterWorkload(Workload):
         self.world.run_until(self._is_quiet, limit_s=600)
         for place in self.places:
             self.world.run(self._read_to_end(self._leader(place), place))
-        self._check_offsets(self._coordinator())
+        self.world.run_until(lambda: self._group_coordinator() is not None, limit_s=60)
+        coordinator = self._group_coordinator()
+        assert coordinator is not None
+        self._check_offsets(coordinator)
+
+    def _group_coordinator(self) -> Broker | None:
+        """None while leaders are moved back to where they should be."""
+        brokers = self.nodes.brokers.values()
+        return next((each for each in brokers if each.groups.is_coordinating), None)
 
     def _is_quiet(self) -> bool:
         brokers = list(self.nodes.brokers.values())
