@@ -100,6 +100,19 @@ class ClusterWorkload(Workload):
                     producer.forget()
             await asyncio.sleep(self.random.uniform(0, 0.3))
 
+    async def _end(self, broker: Broker, producer: Producer, commits: bool) -> None:
+        self._check_alive(broker)
+        await super()._end(broker, producer, commits)
+
+    async def _add_offset(self, broker: Broker, producer: Producer) -> None:
+        self._check_alive(broker)
+        await super()._add_offset(broker, producer)
+
+    def _check_alive(self, broker: Broker) -> None:
+        """A process that died since the step began is an object all the same, and would answer."""
+        if all(each is not broker for each in self.nodes.brokers.values()):
+            raise NodeUnreachable("it died")
+
     async def _send(
         self, broker: Broker, producer: Producer, place: Place, sequence: int, value: bytes
     ) -> None:
@@ -110,6 +123,7 @@ class ClusterWorkload(Workload):
         written.writes[value] = place
         at = TopicPartition(TopicName(place[0]), place[1])
         for _ in range(self.random.choice((1, 1, 2))):
+            self._check_alive(broker)
             if not producer.bumps_epoch:  # the older protocol adds partitions by a request
                 await broker.transactions.add_partitions(producer.name, who, [at])
             leader = self._leader(place)
