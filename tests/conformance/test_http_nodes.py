@@ -182,3 +182,41 @@ def test_members_read_partitions_of_all_leaders_and_their_lag_is_known(
     nodes.post(1, "/groups/streams/leave", member_id=member)
     nodes.post(3, "/groups/streams/offsets/reset", to="earliest", topic=topic)
     assert nodes.get(3, "/groups/streams/lag")["total_lag"] == 3
+
+
+def test_a_transaction_over_all_leaders_is_written_and_acked_at_any_node(
+    nodes: HttpNodes, topic: str
+):
+    for partition in range(3):
+        nodes.publish(1, topic, f"in-{partition}", partition=partition)
+    held: list[str] = []
+    while len(held) < 3:
+        held += [each["receipt_handle"] for each in nodes.receive(2, topic, "movers", wait="5s")]
+    name = f"mover-{topic}"
+    producer = nodes.post(1, "/producers/init", transactional_id=name)
+    of = {"transactional_id": name, **producer}
+    nodes.post(2, "/transactions/begin", **of)
+    for partition in range(3):
+        nodes.post(3, "/transactions/add-partition", **of, topic=topic, partition=partition)
+        one = {"topic": topic, "partition": partition, "value": f"one-{partition}", "sequence": 0}
+        assert not nodes.post(2, "/transactions/publish", **of, **one)["duplicate"]
+        assert nodes.post(1, "/transactions/publish", **of, **one)["duplicate"]
+    many = [{"value": f"many-{partition}", "partition": partition} for partition in range(3)]
+    nodes.post(3, "/transactions/messages", **of, topic=topic, messages=many)
+    assert nodes.post(2, "/transactions/acks", **of, receipt_handles=held)["acks"] == 3
+    assert nodes.get(3, f"/transactions/ids/{name}")["acks"] == 3
+    assert read_values(nodes, topic) == {f"in-{partition}" for partition in range(3)}
+    late = nodes.ask(3, "POST", "/messages/ack", receipt_handle=held[0])
+    assert late.status_code == 409, "the transaction has it"
+    nodes.post(3, "/transactions/commit", **of)
+    expected = {f"{word}-{partition}" for word in ("in", "one", "many") for partition in range(3)}
+    assert read_values(nodes, topic) == expected
+    received: list[str] = []
+    while len(received) < 6:
+        received += [each["value"] for each in nodes.receive(1, topic, "movers", wait="5s")]
+    assert set(received) == expected - {"in-0", "in-1", "in-2"}
+
+
+def read_values(nodes: HttpNodes, topic: str) -> set[str]:
+    page = nodes.get(2, f"/topics/{topic}/messages", limit=100)
+    return {each["value"] for each in page["messages"]}

@@ -79,8 +79,8 @@ class AddAcks(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 class AcksAdded(msgspec.Struct, frozen=True):
     status: str
-    acks: int
-    """How many messages the transaction acks by now."""
+    acks: int | None
+    """How many messages the transaction acks by now; null while a leader of some is not reached."""
 
 
 class ForceAbort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,8 +104,8 @@ class TransactionBody(msgspec.Struct, frozen=True):
     partitions: list[TopicPartition]
     groups: list[str]
     """Whose offsets are committed with it."""
-    acks: int
-    """How many messages of queues it acks."""
+    acks: int | None
+    """How many messages of queues it acks; null while a leader of some is not reached."""
 
 
 class TransactionList(msgspec.Struct, frozen=True):

@@ -168,6 +168,8 @@ class Broker:
             self.reserve_producer_id,
             self.transaction_peers,
         )
+        if self.others is not None:
+            self.transactions.join_cluster(self.others, self.transaction_peers.leader_elsewhere)
         self.group_transactions = GroupTransactions(
             clock, self.transactions, self.reserve_producer_id
         )

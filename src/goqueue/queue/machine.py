@@ -24,7 +24,7 @@ from goqueue.queue.lease import Lease
 from goqueue.queue.ledger_state import LedgerState
 from goqueue.queue.owners import is_ended
 from goqueue.queue.partition_state import PartitionState
-from goqueue.queue.ranges import Ranges, each_offset, join_ranges, ranges_of
+from goqueue.queue.ranges import Ranges, each_offset, join_ranges, ranges_of, without_ranges
 from goqueue.queue.receipts import Claim, Claims
 from goqueue.queue.records import (
     AckFloorMoved,
@@ -344,6 +344,31 @@ class QueueMachine(LedgerState):
         if marker.coordinator_epoch > self.coordinator_epoch:
             records.append(TransactionCoordinatorSeen(marker.coordinator_epoch))
         return Decision(records, frozenset(record.where.group_id for record in ended))
+
+    def added_ranges(self, claims: Claims, owner: str) -> list[tuple[Where, Ranges]]:
+        """What good claims would have reserved that is not yet."""
+        found: list[tuple[Where, Ranges]] = []
+        for (where, _), some in claims.items():
+            state = self.states.get(where.group_id)
+            if state is not None:
+                wanted = join_ranges((claim.first, claim.last) for claim in some)
+                found.append((where, without_ranges(wanted, state.reserved_ranges(owner))))
+        return [(where, ranges) for where, ranges in found if ranges]
+
+    def cancel_reservations(
+        self, now: Timestamp, owner: str, added: Sequence[tuple[Where, Ranges]]
+    ) -> Decision[QueueRecord, None]:
+        """Some of what a transaction reserved is in flight as before; the rest stays reserved."""
+        records: list[QueueRecord] = []
+        for where, ranges in added:
+            state = self.states.get(where.group_id)
+            if state is None or owner not in state.reserved:
+                continue
+            kept = without_ranges(state.reserved_ranges(owner), ranges)
+            records.append(ReservationsEnded(where, owner, commits=False, at=now))
+            if kept:
+                records.append(Reserved(where, kept, owner))
+        return Decision(records, None)
 
     def rename_owner(self, now: Timestamp, former: str, owner: str) -> Decision[QueueRecord, None]:
         """What a former version reserved for a transactional id is reserved for its producer."""

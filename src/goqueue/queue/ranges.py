@@ -34,6 +34,23 @@ def join_ranges(ranges: Iterable[Range]) -> Ranges:
     return tuple(found)
 
 
+def without_ranges(ranges: Iterable[Range], others: Iterable[Range]) -> Ranges:
+    """What is in `ranges` and not in `others`; both ascending and apart."""
+    found: list[Range] = []
+    taken = list(others)
+    for start, last in ranges:
+        first = start
+        for low, high in taken:
+            if high < first or low > last:
+                continue
+            if first < low:
+                found.append((first, low - 1))
+            first = high + 1
+        if first <= last:
+            found.append((first, last))
+    return tuple(found)
+
+
 def each_offset(ranges: Iterable[Range]) -> Iterator[int]:
     for first, last in ranges:
         yield from range(first, last + 1)

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.queue.ranges import RangeSet, each_offset, ranges_of
+from goqueue.queue.ranges import RangeSet, each_offset, ranges_of, without_ranges
 
 SPANS = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda span: (span[0], sum(span)))
 
@@ -32,3 +32,12 @@ def test_a_range_set_is_a_set(spans, floor, asked):
     assert set(each_offset(ours.ranges)) == {offset for offset in plain if offset >= floor}
     ours.forget_from(asked)
     assert set(each_offset(ours.ranges)) == {each for each in plain if floor <= each < asked}
+
+
+OFFSETS = st.sets(st.integers(0, 40))
+
+
+@given(OFFSETS, OFFSETS)
+def test_what_is_left_without_others_is_the_difference_of_the_sets(some, others):
+    found = without_ranges(ranges_of(sorted(some)), ranges_of(sorted(others)))
+    assert found == ranges_of(sorted(some - others))

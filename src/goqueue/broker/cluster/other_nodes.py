@@ -5,7 +5,8 @@ A verb goes to one node, and never further: whoever is asked does it here or ref
 asked twice.  On a single broker there is no `OtherNodes`, and nobody looks for one.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
@@ -75,11 +76,15 @@ class OtherNodes:
     async def ask(
         self, node_id: NodeId, verb: Verb[ReplyT], seconds: float = ANSWER_SECONDS
     ) -> ReplyT:
-        """What the other node answers.
+        """What the other node answers; this one carries it out itself.
 
         Raises what it refused with, `NodeUnreachable` when it was not asked, and `Uncertain` when
         it was and did not answer.
         """
+        if node_id == self.node_id:
+            _, carry_out = self._served[verb.name]
+            done: ReplyT = await carry_out(node_id, verb)  # type: ignore[assignment] # as it says
+            return done
         request = NodeVerb(verb.name, msgspec.Raw(msgspec.msgpack.encode(verb)))
         try:
             answer = await self._peers.of(node_id).ask(request, seconds)
@@ -90,6 +95,20 @@ class OtherNodes:
             raise Uncertain(f"{text} ({verb.name}: {error})") from error
         reply: ReplyT = msgspec.msgpack.decode(answer.body, type=verb.reply_type)
         return reply
+
+    async def ask_each(
+        self, verbs: Mapping[NodeId, Verb[ReplyT]], seconds: float = ANSWER_SECONDS
+    ) -> dict[NodeId, ReplyT | GoQueueError]:
+        """What each of the nodes answers, or why it does not; all are asked at once."""
+
+        async def ask(node_id: NodeId, verb: Verb[ReplyT]) -> ReplyT | GoQueueError:
+            try:
+                return await self.ask(node_id, verb, seconds)
+            except GoQueueError as error:
+                return error
+
+        answers = await asyncio.gather(*(ask(node_id, verb) for node_id, verb in verbs.items()))
+        return dict(zip(verbs, answers, strict=True))
 
     # --- serving ----------------------------------------------------------------------------------
 

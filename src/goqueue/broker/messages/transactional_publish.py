@@ -3,10 +3,13 @@
 A single message may carry a sequence: 0 for the producer's first to a partition in its epoch, then
 one more each time.  A repetition is then answered with the first one's offset and not written
 again.  Without one it is the caller's affair that nothing is sent twice.
+
+Who asks, asks the transaction's coordinator.  What other nodes lead they append
+(`transactional_elsewhere`), when the partition is in the transaction, durably.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -19,11 +22,12 @@ from goqueue.broker.messages.publish import (
     fitting_runs,
     partition_of,
 )
+from goqueue.broker.messages.transactional_elsewhere import TransactionAppends
 from goqueue.cluster import Topic
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.errors import InvalidRequest
-from goqueue.model.ids import Offset, TopicName, TopicPartition
+from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.model.names import refuse_internal
 from goqueue.model.record import Record
 from goqueue.txn import ProducerIdentity, State, Transaction
@@ -42,6 +46,7 @@ class TransactionMessages:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._rotation = PartitionRotation()
+        self._appends = TransactionAppends(broker)
 
     @settle_refusals
     async def publish(
@@ -58,14 +63,17 @@ class TransactionMessages:
         refuse_internal(topic)
         found = await self._broker.ensure_topic(topic)
         index = self._partition(found, message)
-        partition = await self._broker.partition(topic, index)
+        batch = self._batch(who, [message], sequence)
         transactions = self._broker.transactions
-        await transactions.wait_ready(transactional_id)
-        self._check_open(transactional_id, who, transaction_id)
-        transactions.admit(
-            transactional_id, who, TopicPartition(TopicName(topic), index), adds=True
-        )
-        appended = self._broker.append(partition, self._batch(who, [message], sequence))
+        leader = self._appends.leader_elsewhere(found, index)
+        if leader is not None:
+            as_of = await self._admit(transactional_id, who, topic, [index], transaction_id)
+            await transactions.wait_durable(transactional_id)
+            (there,) = await self._appends.append(leader, found, index, who, as_of, [batch])
+            return PublishedInTransaction(index, there.first_offset, there.is_repeat)
+        partition = await self._broker.partition(topic, index)
+        await self._admit(transactional_id, who, topic, [index], transaction_id)
+        appended = self._broker.append(partition, batch)
         await partition.committed(appended.last_offset, self._timeout_seconds)
         await transactions.wait_durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
@@ -88,27 +96,50 @@ class TransactionMessages:
         refuse_internal(topic)
         found = await self._broker.ensure_topic(topic)
         placed = self._place(found, messages)
-        partitions = {index: await self._broker.partition(topic, index) for index in placed}
+        runs = {
+            index: list(fitting_runs(messages, places, found.settings.max_message_bytes))
+            for index, places in placed.items()
+        }
+        batches_of = {
+            index: [
+                self._batch(who, [messages[place] for place in run], NO_SEQUENCE) for run in some
+            ]
+            for index, some in runs.items()
+        }
+        elsewhere = {i for i in placed if self._appends.leader_elsewhere(found, i) is not None}
+        partitions = {i: await self._broker.partition(topic, i) for i in placed.keys() - elsewhere}
+        as_of = await self._admit(transactional_id, who, topic, list(placed), transaction_id)
+        firsts: dict[int, list[int]] = {}
+        commits = []
+        for index, partition in partitions.items():
+            appended = [self._broker.append(partition, batch) for batch in batches_of[index]]
+            firsts[index] = [each.first_offset for each in appended]
+            commits.append(partition.committed(appended[-1].last_offset, self._timeout_seconds))
+        await asyncio.gather(*commits, self._broker.transactions.wait_durable(transactional_id))
+        there = {index: batches_of[index] for index in elsewhere}
+        for index, some in (await self._appends.append_all(found, who, as_of, there)).items():
+            firsts[index] = [each.first_offset for each in some]
+        return _in_order(runs, firsts)
+
+    async def _admit(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        topic: str,
+        partitions: Sequence[int],
+        transaction_id: str | None,
+    ) -> Timestamp:
+        """Return when the producer may append, in the same step to what this node leads.
+
+        Gives a moment before the end of the transaction will be decided.
+        """
         transactions = self._broker.transactions
         await transactions.wait_ready(transactional_id)
         self._check_open(transactional_id, who, transaction_id)
-        results: dict[int, PublishedInTransaction] = {}
-        commits = []
-        for index, places in placed.items():
-            transactions.admit(
-                transactional_id, who, TopicPartition(TopicName(topic), index), adds=True
-            )
-            partition = partitions[index]
-            for some in fitting_runs(messages, places, found.settings.max_message_bytes):
-                batch = self._batch(who, [messages[place] for place in some], NO_SEQUENCE)
-                first = self._broker.append(partition, batch).first_offset
-                for step, place in enumerate(some):
-                    results[place] = PublishedInTransaction(index, first + step, False)
-            last = Offset(partition.log.end_offset - 1)
-            commits.append(partition.committed(last, self._timeout_seconds))
-        await asyncio.gather(*commits)
-        await transactions.wait_durable(transactional_id)
-        return [results[place] for place in range(len(messages))]
+        for index in partitions:
+            at = TopicPartition(TopicName(topic), index)
+            transactions.admit(transactional_id, who, at, adds=True)
+        return transactions.ahead.get(transactional_id).changed_at
 
     def _place(self, topic: Topic, messages: Sequence[OutgoingMessage]) -> dict[int, list[int]]:
         """Partition to places in the request; those without a key go together."""
@@ -167,6 +198,19 @@ class TransactionMessages:
         ]
         producer = (who.producer_id, who.epoch, sequence)
         return batches.encode(records, attributes=TRANSACTIONAL, producer=producer)
+
+
+def _in_order(
+    runs: Mapping[int, Sequence[Sequence[int]]], firsts: Mapping[int, Sequence[int]]
+) -> list[PublishedInTransaction]:
+    """By the messages' places in the request; `runs` are places, `firsts` offsets of runs."""
+    found = {
+        place: PublishedInTransaction(index, first + step, False)
+        for index, some in runs.items()
+        for run, first in zip(some, firsts[index], strict=True)
+        for step, place in enumerate(run)
+    }
+    return [found[place] for place in sorted(found)]
 
 
 def transaction_name(transaction: Transaction) -> str:

@@ -24,9 +24,11 @@ from goqueue.broker.queues.ledgers import Ledger, Waiting, wait_durable
 from goqueue.broker.queues.state import QueueState
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
+from goqueue.model.machine import Decision
 from goqueue.queue import (
     NEVER_DELIVERED,
     Outcomes,
+    QueueRecord,
     ReceiptExpired,
     Settled,
     SettleOutcome,
@@ -180,17 +182,24 @@ class Settlement:
         self, claims: Claims, count: int, transactional_id: str
     ) -> tuple[Outcomes, list[Waiting]]:
         """Let messages in flight be acked by the end of a transaction; all of them or none."""
-        outcomes: Outcomes = [NEVER_DELIVERED] * count
-        decided = [
-            (ledger, ledger.ahead.reserve_for_transaction(mine, outcomes, transactional_id))
-            for ledger, mine in self._by_ledger(claims, outcomes).items()
-        ]
+        outcomes, decided = self.check_reserve(claims, count, transactional_id)
         if any(isinstance(outcome, GoQueueError) for outcome in outcomes):
             return outcomes, []
         return outcomes, [
             Waiting(ledger, ledger.write(lambda _, decision=decision: decision)[1])  # type: ignore[misc]
-            for ledger, decision in decided
+            for ledger, decision in decided.items()
         ]
+
+    def check_reserve(
+        self, claims: Claims, count: int, transactional_id: str
+    ) -> tuple[Outcomes, dict[Ledger, Decision[QueueRecord, None]]]:
+        """As `reserve`, and nothing is written."""
+        outcomes: Outcomes = [NEVER_DELIVERED] * count
+        decided = {
+            ledger: ledger.ahead.reserve_for_transaction(mine, outcomes, transactional_id)
+            for ledger, mine in self._by_ledger(claims, outcomes).items()
+        }
+        return outcomes, decided
 
     # --- deciding ---------------------------------------------------------------------------------
 

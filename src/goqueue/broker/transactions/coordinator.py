@@ -17,18 +17,21 @@ durable (`wait_durable`).  Two steps are quicker:
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 import structlog
 
 from goqueue.broker.barrier import Barrier, settle_refusals
+from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.queues.ledgers import wait_durable
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks, ledgers_of
+from goqueue.broker.transactions.acks_elsewhere import AcksElsewhere, AcksHere
 from goqueue.broker.transactions.completion import TransactionCompletion
 from goqueue.broker.transactions.log import Decide, ReplyT, TransactionLog
 from goqueue.broker.transactions.orphans import OrphanedTransactions
@@ -41,16 +44,17 @@ from goqueue.broker.transactions.participants import (
 from goqueue.broker.transactions.upgrade import take_over_leftovers
 from goqueue.groups import CommitRequest, PartitionResult
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import Timestamp, TopicName, TopicPartition
+from goqueue.model.ids import NodeId, Timestamp, TopicName, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.queue import Owner
-from goqueue.queue.receipts import read_receipts
+from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.runtime import Clock
 from goqueue.txn import (
     MustEnd,
     OpenTransaction,
     ProducerIdentity,
     QueueLedger,
+    State,
     Transaction,
     TransactionMachine,
     identity_of,
@@ -89,6 +93,7 @@ class Transactions:
         self._log = log
         self._orphans = orphans
         self.acks = TransactionAcks(clock, queues)
+        self.acks_elsewhere: AcksElsewhere | None = None  # in a cluster
         self.barrier = Barrier(self)  # of verbs that look at transactions in several steps
         self._participants = LocalParticipants(
             clock, groups, self.acks, find_partition, opened, others
@@ -96,6 +101,13 @@ class Transactions:
         self._completion = TransactionCompletion(clock, log, self._participants)
 
     # --- life -------------------------------------------------------------------------------------
+
+    def join_cluster(
+        self, others: OtherNodes, leader_elsewhere: Callable[[TopicPartition], NodeId | None]
+    ) -> None:
+        """Have messages acked whose ledgers other nodes lead, and do the same for them."""
+        AcksHere(self.acks).serve(others)
+        self.acks_elsewhere = AcksElsewhere(others, leader_elsewhere)
 
     def attach(self, host: MachineHost[TransactionMachine]) -> None:
         self._log.attach(host)
@@ -366,17 +378,54 @@ class Transactions:
         if malformed:
             return dict(malformed)
         await self._wait_completion_durable(transactional_id)
+        self._add_ledgers(transactional_id, who, claims)
+        elsewhere = self.acks_elsewhere
+        if elsewhere is not None and (divided := elsewhere.divide(receipts)) is not None:
+            transaction = self.ahead.get(transactional_id)
+            return await elsewhere.reserve(
+                transaction,
+                receipts,
+                divided,
+                partial(
+                    self._confirm_ledgers, transactional_id, who, claims, transaction.started_at
+                ),
+            )
+        owner = Owner(who.producer_id, who.epoch, transactional_id)
+        refused, waiting = self.acks.reserve(owner, claims, len(receipts))
+        await wait_durable(waiting)
+        await self.wait_durable(transactional_id)
+        return refused
+
+    def _add_ledgers(self, transactional_id: str, who: ProducerIdentity, claims: Claims) -> None:
         self._log.submit(
             transactional_id,
             lambda machine: machine.add_ledgers(
                 self._clock.steady(), transactional_id, who, ledgers_of(claims)
             ),
         )
-        owner = Owner(who.producer_id, who.epoch, transactional_id)
-        refused, waiting = self.acks.reserve(owner, claims, len(receipts))
-        await wait_durable(waiting)
+
+    async def _confirm_ledgers(
+        self,
+        transactional_id: str,
+        who: ProducerIdentity,
+        claims: Claims,
+        started_at: Timestamp,
+    ) -> None:
+        """Raise unless the transaction that began then is open, and has the ledgers, durably."""
+        transaction = self.ahead.check(transactional_id, who)
+        if transaction.state is not State.ONGOING or transaction.started_at != started_at:
+            raise InvalidTransactionState(f"the transaction of {transactional_id!r} is over")
+        self._add_ledgers(transactional_id, who, claims)
         await self.wait_durable(transactional_id)
-        return refused
+
+    async def count_acks(self, transactions: Sequence[Transaction]) -> Sequence[int | None]:
+        """How many messages each of the transactions acks, wherever they are led.
+
+        None while a leader of some of them is not reached.
+        """
+        if self.acks_elsewhere is None:
+            return [self.acks.count(each) for each in transactions]
+        return await self.acks_elsewhere.count(transactions)
 
     # --- ending -----------------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 import asyncio
 
 from goqueue.broker import Broker
+from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import GoQueueError, NodeUnreachable, NotLeader
 from goqueue.model.ids import NodeId, Offset, TopicName, TopicPartition
@@ -39,6 +41,7 @@ class ClusterWorkload(Workload):
     def __init__(self, nodes: ClusterWorld, transactions: int = 8) -> None:
         super().__init__(nodes.world, transactions)
         self.nodes = nodes
+        self._messages: dict[Broker, TransactionMessages] = {}
 
     @property
     def places(self) -> list[Place]:
@@ -126,14 +129,34 @@ class ClusterWorkload(Workload):
             self._check_alive(broker)
             if not producer.bumps_epoch:  # the older protocol adds partitions by a request
                 await broker.transactions.add_partitions(producer.name, who, [at])
-            leader = self._leader(place)
-            partition = await leader.partition(*place)
-            data = batch_of(leader, who, sequence, value)
-            offset = await append(leader, producer.name, who, partition, data)
+            if producer.bumps_epoch or self.random.random() < 0.5:
+                leader = self._leader(place)
+                partition = await leader.partition(*place)
+                data = batch_of(leader, who, sequence, value)
+                offset = await append(leader, producer.name, who, partition, data)
+            else:
+                offset = await self._publish(broker, producer.name, who, place, sequence, value)
             if written.acked.setdefault(value, offset) != offset:
                 self.problems.append(f"{value!r}: told {written.acked[value]}, then {offset}")
         producer.sequences[place] = sequence + 1
         producer.sending = None
+
+    async def _publish(
+        self,
+        broker: Broker,
+        name: str,
+        who: ProducerIdentity,
+        place: Place,
+        sequence: int,
+        value: bytes,
+    ) -> int:
+        """As HTTP clients do, at the coordinator; gives the offset."""
+        for each in self.nodes.brokers.values():
+            if each not in self._messages:
+                self._messages[each] = TransactionMessages(each)  # and it serves the others
+        message = OutgoingMessage(value, partition=place[1])
+        done = await self._messages[broker].publish(name, who, place[0], message, sequence=sequence)
+        return done.offset
 
     # --- reading ----------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ async def add_partition_to_transaction(
     broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[AddPartition]
 ) -> Status:
     """Not needed before `publish`, which does it."""
-    await broker.partition(topic_name(data.topic), data.partition)
+    broker.topic(topic_name(data.topic)).check_partition(data.partition)
     await transaction_messages.check_open(data.transactional_id, who(data), data.transaction_id)
     places = [ids.TopicPartition(TopicName(data.topic), data.partition)]
     await broker.transactions.add_partitions(data.transactional_id, who(data), places)
@@ -147,7 +147,8 @@ async def add_acks_to_transaction(
     if refused:
         raise Detailed(next(iter(refused.values())), _refusals(data.receipt_handles, refused))
     transaction = transactions.ahead.get(data.transactional_id)
-    return AcksAdded("added", transactions.acks.count(transaction))
+    (count,) = await transactions.count_acks([transaction])
+    return AcksAdded("added", count)
 
 
 def _refusals(handles: Sequence[str], refused: Refused) -> dict[str, Any]:
@@ -209,11 +210,12 @@ async def list_transactions(
         machine = broker.transactions.ahead
         found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
         some = [each for each in found if in_state is None or each.state == in_state][:limit]
-        bodies = [_body(broker, each) for each in some]
+        counts = await broker.transactions.count_acks(some)
+        bodies = [_body(each, acks) for each, acks in zip(some, counts, strict=True)]
     return TransactionList(bodies, len(bodies))
 
 
-def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
+def _body(transaction: Transaction, acks: int | None) -> TransactionBody:
     is_open = transaction.is_open
     return TransactionBody(
         transaction_id=transaction_name(transaction) if is_open else None,
@@ -227,7 +229,7 @@ def _body(broker: TheBroker, transaction: Transaction) -> TransactionBody:
             TopicPartition(topic, index) for topic, index in sorted(transaction.partitions)
         ],
         groups=sorted(transaction.groups),
-        acks=broker.transactions.acks.count(transaction),
+        acks=acks,
     )
 
 
@@ -269,7 +271,9 @@ async def describe_transaction_by_query(
 
 async def _describe(broker: TheBroker, transactional_id: str) -> TransactionBody:
     async with broker.transactions.barrier, broker.queues.barrier:
-        return _body(broker, broker.transactions.ahead.get(transactional_id))
+        transaction = broker.transactions.ahead.get(transactional_id)
+        (acks,) = await broker.transactions.count_acks([transaction])
+        return _body(transaction, acks)
 
 
 @routes.post(
