@@ -32,7 +32,7 @@ TASK_MAKERS = {ROOT / "src/goqueue/testing/sim/loop.py"}  # an event loop itself
 # Who looks at a machine that is ahead of its log (`MachineHost.ahead`), and why that is committed
 # before it reaches a reply.  Folders stand for their files.
 AHEAD = {
-    "broker/broker.py": "the start, before anybody asks",
+    "broker/coordinators.py": "the start, before anybody asks",
     "broker/groups/coordinator.py": "wake-ups and sessions; what it gives on says that it is ahead",
     "broker/groups/http_members.py": "its verbs end with a barrier",
     "broker/queues": "what is delivered or settled waits for its own records; admin has a barrier",

@@ -1,7 +1,7 @@
 """Brokers and partitions in a simulated environment."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from goqueue.broker import Broker, Partition
 from goqueue.cluster.replication import Leader
@@ -12,7 +12,7 @@ from goqueue.model.ids import Epoch, NodeId, Offset, PartitionId, Timestamp
 from goqueue.model.record import Record
 from goqueue.model.settings import topic_settings
 from goqueue.runtime import Environment
-from goqueue.testing.sim import SimDisk
+from goqueue.testing.sim import SimDisk, World
 
 NOW = Timestamp(1_750_000_000_000)
 ALL = 1 << 30
@@ -28,6 +28,17 @@ CONFIG = Config(
 async def running(environment: Environment, config: Config = CONFIG) -> AsyncIterator[Broker]:
     async with Broker(environment, config).running() as broker:
         yield broker
+
+
+def play(story: Callable[[Broker], Awaitable[None]], config: Config = CONFIG) -> None:
+    """On a broker that is alone."""
+
+    async def main(environment: Environment) -> None:
+        async with running(environment, config) as broker:
+            await story(broker)
+
+    with World(0) as world:
+        world.run(main(world.environment("a")))
 
 
 class LonePartition(Partition):

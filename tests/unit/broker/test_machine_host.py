@@ -543,7 +543,7 @@ def test_the_broker_is_the_same_after_many_snapshots_and_crashes(seed: int):
             for number in range(12):
                 await broker.create_topic(f"t{number}", settings={"retention.ms": f"{number}"})
                 if number % 3 == 0:
-                    await broker._host.take_snapshot()
+                    await broker.controller.host.take_snapshot()
                 if number % 4 == 0:
                     await broker.delete_topic(f"t{number}")
             found.append((broker.cluster_id, broker.topics()))
@@ -551,7 +551,7 @@ def test_the_broker_is_the_same_after_many_snapshots_and_crashes(seed: int):
     async def second(environment: Environment) -> None:
         async with running(environment) as broker:
             found.append((broker.cluster_id, broker.topics()))
-            assert broker._host.ahead.next_producer_id == 0
+            assert broker.controller.host.ahead.next_producer_id == 0
             assert await broker.reserve_producer_id() == 0
 
     async def third(environment: Environment) -> None:

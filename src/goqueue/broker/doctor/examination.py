@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 import msgspec
 
-from goqueue.broker.broker import METADATA_TOPIC
 from goqueue.broker.doctor.internal_logs import (
     Replayed,
     adopt,
@@ -22,6 +21,7 @@ from goqueue.broker.doctor.internal_logs import (
     replay_ledger,
     skip_producer_ids,
 )
+from goqueue.broker.internal_topics import METADATA_TOPIC
 from goqueue.broker.metadata import node_file
 from goqueue.broker.storage.orphans import (
     TOPIC_FILE,

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.broker.broker import LEDGERS_TOPIC, METADATA_TOPIC, PRODUCER_ID_BLOCK
 from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from goqueue.broker.groups.coordinator import view_of
+from goqueue.broker.internal_topics import LEDGERS_TOPIC, METADATA_TOPIC
+from goqueue.broker.producer_ids import PRODUCER_ID_BLOCK
 from goqueue.broker.storage import snapshot_file
 from goqueue.broker.storage.backups import SNAPSHOTS
 from goqueue.broker.storage.bundle import LEDGER

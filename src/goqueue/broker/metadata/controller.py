@@ -24,21 +24,23 @@ Who takes the term:
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from goqueue.broker.image import Image
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.consensus_journal import ConsensusJournal
-from goqueue.cluster import Metadata
+from goqueue.cluster import Metadata, MetadataRecord
 from goqueue.cluster.consensus import ConsensusLog, Entries, Index, Leadership, Snapshot, Term
 from goqueue.model.errors import Fenced, GoQueueError, QuorumUnavailable
+from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
 
 RETRY_SECONDS: Final = 1.0
 CATCH_UP_SECONDS: Final = 5.0  # with a log that this node alone may append to
 
+ReplyT = TypeVar("ReplyT")
 Apply = Callable[[Metadata, Any], None]  # a committed record to the image, and to what goes with it
 
 _log = structlog.get_logger("goqueue.controller")
@@ -127,6 +129,19 @@ class Controller:
     def step_down(self, reason: GoQueueError) -> None:
         """Decide no more."""
         self._journal.end_term(reason)
+
+    @property
+    def metadata(self) -> Metadata:
+        """What is committed: to look at, not to decide by."""
+        return self.image.current
+
+    async def change(
+        self, decide: Callable[[Metadata], Decision[MetadataRecord, ReplyT]]
+    ) -> ReplyT:
+        """As the host's `submit`; the image shows it when this returns."""
+        reply = await self.host.submit(decide)
+        self.image.catch_up()
+        return reply
 
     @property
     def position(self) -> Index:

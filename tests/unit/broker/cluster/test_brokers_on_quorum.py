@@ -39,7 +39,7 @@ def config_of(number: int) -> Config:
 class BrokerOnQuorum(Broker):
     quorum_log: ConsensusLog
 
-    async def _metadata_log(self) -> ConsensusLog:
+    async def open_metadata_log(self) -> ConsensusLog:
         return self.quorum_log
 
 

@@ -233,7 +233,7 @@ def test_topics_are_not_compared_with_metadata_that_is_in_etcd(data: Path):
 async def test_a_damaged_snapshot_gives_way_to_an_older_one(data: Path):
     async with broker(data) as started:
         for _ in range(2):
-            await started._host.take_snapshot()
+            await started.controller.host.take_snapshot()
             await started.change_settings("t0", {"retention.ms": "1000"})
     newest = max((data / "snapshots" / "__metadata").glob("*.snapshot"))
     flip(newest)

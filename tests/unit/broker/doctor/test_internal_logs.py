@@ -2,7 +2,6 @@
 
 from uuid import UUID
 
-from goqueue.broker.broker import METADATA_TOPIC
 from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC
 from goqueue.broker.doctor.internal_logs import (
     MEANING,
@@ -16,6 +15,7 @@ from goqueue.broker.doctor.internal_logs import (
     replay_ledger,
     skip_producer_ids,
 )
+from goqueue.broker.internal_topics import METADATA_TOPIC
 from goqueue.broker.storage.orphans import Orphan
 from goqueue.cluster import Metadata
 from goqueue.model.ids import Timestamp, TopicId, TopicName

@@ -28,7 +28,7 @@ from tests.unit.broker.metadata.test_consensus_journal import create, topics
 class BrokerOnQuorum(Broker):
     quorum_log: ConsensusLog
 
-    async def _metadata_log(self) -> ConsensusLog:
+    async def open_metadata_log(self) -> ConsensusLog:
         return self.quorum_log
 
 

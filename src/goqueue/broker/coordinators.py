@@ -1,0 +1,172 @@
+"""Which groups and transactions this node coordinates, and which other node coordinates the rest.
+
+A node that leads the partition of `__groups` or `__transactions` (`CoordinatorTopics`) opens the
+machine on it, and drops the machine when it leads no more.  The machines wait for the broker to be
+started, and one is opened at a time: it is read when the one before writes no more.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Protocol
+
+from goqueue.broker.cluster.cluster_node import ClusterNode
+from goqueue.broker.cluster.coordinator_topics import (
+    COORDINATED,
+    GROUPS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    CoordinatorTopics,
+)
+from goqueue.broker.groups.configs import GroupConfigs
+from goqueue.broker.groups.coordinator import Groups, view_of
+from goqueue.broker.host_upkeep import HostUpkeep
+from goqueue.broker.internal_topics import InternalTopics
+from goqueue.broker.machine_host import MachineHost
+from goqueue.broker.metadata.controller import Controller
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.storage.bundle import Bundle
+from goqueue.broker.transactions.coordinator import Transactions
+from goqueue.cluster import Topic
+from goqueue.groups import GroupMachine
+from goqueue.model.config import Config
+from goqueue.model.ids import NodeId
+from goqueue.queue import QueueRegistry
+from goqueue.runtime import Clock
+from goqueue.txn import TransactionMachine
+
+
+class CoordinatingBroker(Protocol):
+    """The broker of this node."""
+
+    config: Config
+    cluster: ClusterNode
+    groups: Groups
+    group_configs: GroupConfigs
+    queues: Queues
+    transactions: Transactions
+
+    @property
+    def controller(self) -> Controller: ...
+
+
+class Coordinators:
+    def __init__(
+        self,
+        broker: CoordinatingBroker,
+        clock: Clock,
+        topics: CoordinatorTopics,
+        internal: InternalTopics,
+        tell_groups: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`tell_groups` tells the groups of this node which topics there are."""
+        self._broker = broker
+        self._topics = topics
+        self._internal = internal
+        self._tell_groups = tell_groups
+        self._started = asyncio.Event()  # what this node leads of them waits for it
+        self._is_stopping = False
+        self._opening = asyncio.Lock()  # held while the log of one of them is read
+        # Of the machines that other nodes may run at times: they outlive their hosts.
+        self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def open(self, registry: QueueRegistry) -> None:
+        """Those that no other node may run; the others when this node leads their partitions."""
+        broker = self._broker
+        if broker.config.cluster.listen:
+            await self._topics.create(broker.controller.host)
+            broker.controller.image.catch_up()
+        if self._topics.is_only_here(GROUPS_TOPIC):
+            await self.coordinate_groups()
+            await broker.group_configs.take_over(
+                broker.controller.host, broker.groups.host.ahead, registry
+            )
+            await broker.groups.take_over_members(registry)
+        if self._topics.is_only_here(TRANSACTIONS_TOPIC):
+            broker.transactions.attach(await self._open_transactions())
+
+    def start(self) -> None:
+        """The broker runs: what waited for it goes on."""
+        self._started.set()
+
+    def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What runs until it is cancelled."""
+        yield self._group_upkeep.run()
+        yield self._transaction_upkeep.run()
+        if self._broker.config.cluster.listen and self._broker.cluster.elsewhere is None:
+            yield self._topics.run(lambda: self._broker.controller.host)
+
+    def stop(self) -> None:
+        """Open none any more."""
+        self._is_stopping = True
+
+    def close(self) -> None:
+        self.stop()
+        self._started.set()
+        self._broker.groups.resign()
+        self._broker.transactions.resign()
+
+    # --- what this node leads ---------------------------------------------------------------------
+
+    async def partition_led(self, topic: Topic, bundle: Bundle) -> None:
+        """All logs of the partition take writes; see `Partitions.on_led`."""
+        if topic.name not in COORDINATED:
+            await self._broker.queues.partition_led(topic, bundle)
+            return
+        await self._started.wait()
+        async with self._opening:
+            if self._is_stopping or not bundle.leads:
+                return
+            self.partition_resigned(bundle)
+            if topic.name == GROUPS_TOPIC:
+                await self.coordinate_groups()
+            else:
+                await self.coordinate_transactions()
+
+    def partition_resigned(self, bundle: Bundle) -> None:
+        """None of its logs takes writes any more."""
+        if bundle.topic == GROUPS_TOPIC:
+            self._broker.groups.resign()
+        elif bundle.topic == TRANSACTIONS_TOPIC:
+            self._broker.transactions.resign()
+        else:
+            self._broker.queues.partition_resigned(bundle)
+
+    async def coordinate_groups(self) -> None:
+        """This node leads `__groups`: at the start, or again after its coordinator had resigned."""
+        broker = self._broker
+        machine = GroupMachine(
+            broker.config.groups,
+            view_of(broker.controller.metadata.topics.values()),
+            settings_of=broker.group_configs.consumer_settings,
+            share_settings_of=broker.group_configs.share_settings,
+        )
+        release, upkeep = broker.groups.release_when_committed, self._group_upkeep
+        host = await self._internal.open_host(GROUPS_TOPIC, machine, release, upkeep)
+        broker.groups.attach(host)
+        if self._started.is_set():  # topics may have come since the machine was made
+            await self._tell_groups()
+
+    async def coordinate_transactions(self) -> None:
+        """This node leads `__transactions` again, after its coordinator had resigned."""
+        await self._broker.transactions.lead(await self._open_transactions())
+
+    async def _open_transactions(self) -> MachineHost[TransactionMachine]:
+        return await self._internal.open_host(
+            TRANSACTIONS_TOPIC,
+            TransactionMachine(),
+            self._broker.transactions.on_deadline,
+            self._transaction_upkeep,
+        )
+
+    # --- who coordinates --------------------------------------------------------------------------
+
+    def group_coordinator(self, group_id: str) -> NodeId:
+        """The node that coordinates the group; raises `NotCoordinator` while none does."""
+        found = self._topics.coordinator(GROUPS_TOPIC, group_id)
+        return self._broker.cluster.voter if found is None else found
+
+    def transaction_coordinator(self, transactional_id: str) -> NodeId:
+        """As `group_coordinator`, of the transactions of an id."""
+        found = self._topics.coordinator(TRANSACTIONS_TOPIC, transactional_id)
+        return self._broker.cluster.voter if found is None else found

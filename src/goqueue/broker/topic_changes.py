@@ -1,0 +1,159 @@
+"""What follows when a change of the metadata is committed, whoever decided it.
+
+Partitions take their roles and settings, groups and queues hear of topics that came or went, and
+the data of a deleted topic is removed.  The controller is told of that, so that the topic's id is
+not kept for ever.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from goqueue.broker.cluster.cluster_node import ClusterNode
+from goqueue.broker.groups.coordinator import Groups
+from goqueue.broker.metadata.controller import Controller
+from goqueue.broker.queues.service import Queues
+from goqueue.broker.storage.backups import Backups
+from goqueue.broker.storage.partition_store import Partitions
+from goqueue.cluster import (
+    Metadata,
+    MetadataRecord,
+    PartitionChanged,
+    SettingsChanged,
+    Topic,
+    TopicDeleted,
+    controller,
+)
+from goqueue.cluster.metadata import PartitionsAdded, TopicCreated
+from goqueue.model.errors import (
+    GoQueueError,
+    LeadershipLost,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeader,
+)
+from goqueue.model.ids import NodeId, TopicId
+from goqueue.runtime import Disk
+
+_log = structlog.get_logger("goqueue.broker")
+
+
+class ChangingBroker(Protocol):
+    """The broker that changes with its metadata."""
+
+    cluster: ClusterNode
+    groups: Groups
+    partitions: Partitions
+    queues: Queues
+    backups: Backups
+
+    @property
+    def controller(self) -> Controller: ...
+
+
+class TopicChanges:
+    def __init__(
+        self,
+        broker: ChangingBroker,
+        disk: Disk,
+        start: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        """`start` runs work until it ends, or the broker stops."""
+        self._broker = broker
+        self._disk = disk
+        self._start = start
+
+    def apply(self, metadata: Metadata, record: MetadataRecord) -> None:
+        """To what is shown, and to the partitions that are open: nobody sees one without the other.
+
+        Once a deletion shows, the topic's name may be taken again.
+        """
+        broker, grown = self._broker, 0
+        roles, partitions = broker.cluster.roles, broker.partitions
+        if isinstance(record, TopicDeleted):
+            topic = metadata.topic_by_id(record.topic_id)
+            roles.forget(topic)
+            broker.queues.topic_deleted(topic.name)
+            if broker.cluster.elsewhere is not None:  # else the verb does
+                self._start(self.delete_data(topic))
+                self._start(self.tell_deleted(topic))
+        elif isinstance(record, PartitionsAdded):
+            grown = metadata.topic_by_id(record.topic_id).partitions
+        metadata.apply(record)
+        if isinstance(record, SettingsChanged):
+            partitions.apply_settings(metadata.topic_by_id(record.topic_id))
+        elif isinstance(record, PartitionChanged):
+            if record.partition == 0:  # the default of min.insync.replicas goes with its replicas
+                partitions.apply_settings(metadata.topic_by_id(record.topic_id))
+            roles.change(metadata, record.topic_id, record.partition)
+        elif isinstance(record, TopicCreated | PartitionsAdded):
+            roles.take_of(metadata, [metadata.topic_by_id(record.topic_id)], grown)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    async def tell_groups(self) -> None:
+        """Which topics there are now."""
+        broker = self._broker
+        if broker.groups.is_coordinating:
+            with _another_tells():
+                await broker.groups.topics_changed(broker.controller.metadata.topics.values())
+        broker.queues.retry_dead_letters()
+
+    async def tell_deleted(self, topic: Topic) -> None:
+        if self._broker.groups.is_coordinating:
+            with _another_tells():
+                await self._broker.groups.topics_deleted((topic.name,))
+
+    # --- data -------------------------------------------------------------------------------------
+
+    async def delete_data(self, topic: Topic) -> None:
+        """The files of a topic that is deleted, on this node."""
+        if await self._broker.partitions.delete(topic):
+            self._note_own_data_removed([topic.topic_id])
+
+    async def finish_deletions(self, deleted: list[TopicId]) -> None:
+        """What the last process left."""
+        in_background, partitions = self._disk.in_background, self._broker.partitions
+        try:
+            if await in_background(lambda: partitions.finish_deletions(deleted)):
+                self._note_own_data_removed(deleted)
+            await in_background(partitions.report_orphans)
+            await self._broker.backups.remove_all()
+        except GoQueueError as error:
+            _log.error("data of deleted topics left", problem=str(error))
+
+    def _note_own_data_removed(self, topic_ids: Sequence[TopicId]) -> None:
+        cluster = self._broker.cluster
+        if cluster.elsewhere is not None:
+            self._start(_try(cluster.elsewhere.note_data_removed(topic_ids)))
+            return
+        if cluster.elects:  # what is deferred would be lost with the term
+            self._start(_try(self.note_data_removed(cluster.node_id, topic_ids)))
+            return
+        with contextlib.suppress(GoQueueError):  # noted after the next start
+            self._broker.controller.host.defer(
+                lambda metadata: controller.note_data_removed(metadata, cluster.node_id, topic_ids)
+            )
+
+    async def note_data_removed(self, node_id: NodeId, topic_ids: Sequence[TopicId]) -> None:
+        """The node has no data of the topics, which are deleted, any more."""
+        await self._broker.controller.host.submit(
+            lambda metadata: controller.note_data_removed(metadata, node_id, topic_ids)
+        )
+
+
+@contextlib.contextmanager
+def _another_tells() -> Iterator[None]:
+    """Whoever coordinates the groups next knows by itself which topics there are."""
+    try:
+        yield
+    except (NotCoordinator, NotLeader, LeadershipLost, NotEnoughReplicas) as error:
+        _log.warning("groups not told of a topic", problem=str(error))
+
+
+async def _try(work: Awaitable[None]) -> None:
+    """What fails now is done after the next start."""
+    with contextlib.suppress(GoQueueError):
+        await work
