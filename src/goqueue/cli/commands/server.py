@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from goqueue.cli.command import command
@@ -22,38 +23,96 @@ if TYPE_CHECKING:
 # Compaction computes in a thread: this is how long it may keep the event loop waiting.
 SWITCH_SECONDS: Final = 0.001
 
+SETTINGS_OF_FLAGS: Final = {
+    "data_dir": "data_dir",
+    "kafka": "kafka.listen",
+    "http": "http.listen",
+    "advertised": "kafka.advertised",
+    "insecure": "insecure",
+    "replication": "topics.replication",
+    "node_id": "node_id",
+    "cluster_listen": "cluster.listen",
+    "seeds": "cluster.seeds",
+    "quorum": "cluster.quorum",
+    "log_level": "log_level",
+    "log_format": "log_format",
+}
+
 app = typer.Typer(add_completion=False)
 
 
-@command(app)
-def server(
-    session: Session,
-    data_dir: Annotated[str | None, option("Data directory. \\[./data]", metavar="DIR")] = None,
+class ServerFlags(msgspec.Struct, frozen=True):
+    """The settings that have a flag of their own; `--set` takes any."""
+
+    data_dir: Annotated[str | None, option("Data directory. \\[./data]", metavar="DIR")] = None
     kafka: Annotated[
         str | None,
         option(
             "Address of the Kafka listener; port 0 picks a free port. \\[127.0.0.1:9092]",
             metavar="HOST:PORT",
         ),
-    ] = None,
+    ] = None
     http: Annotated[
         str | None,
         option(
             "Address of the HTTP listener; port 0 picks a free port. \\[127.0.0.1:8080]",
             metavar="HOST:PORT",
         ),
-    ] = None,
+    ] = None
     advertised: Annotated[
         str | None,
         option(
             "Address that Kafka clients connect to, if it differs from --kafka.",
             metavar="HOST:PORT",
         ),
-    ] = None,
+    ] = None
     insecure: Annotated[
         bool | None,
         option("Allow listeners that other machines can reach, without authentication."),
-    ] = None,
+    ] = None
+    replication: Annotated[
+        int | None,
+        option("Replicas of new topics. \\[3, or as many as there are machines]", min=1),
+    ] = None
+    node_id: Annotated[int | None, option("Number of this node in a cluster. \\[1]")] = None
+    cluster_listen: Annotated[
+        str | None,
+        option(
+            "Address of the listener for the other nodes of a cluster. \\[none; with --nodes"
+            " 127.0.0.1:7000]",
+            metavar="HOST:PORT",
+        ),
+    ] = None
+    seeds: Annotated[
+        str | None,
+        option(
+            "Join the cluster whose nodes listen there for others (their --cluster-listen).",
+            metavar="HOST:PORT,…",
+        ),
+    ] = None
+    quorum: Annotated[
+        str | None,
+        option(
+            "Where the metadata is kept: local, or etcd://HOST:PORT,HOST:PORT. \\[local]",
+            metavar="QUORUM",
+        ),
+    ] = None
+    log_level: Annotated[
+        str | None, option("debug, info, warning or error. \\[info]", metavar="LEVEL")
+    ] = None
+    log_format: Annotated[
+        str | None, option("console, json or auto. \\[auto]", metavar="FORMAT")
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """By the names that they have in the configuration; None: not given."""
+        return {path: getattr(self, name) for name, path in SETTINGS_OF_FLAGS.items()}
+
+
+@command(app)
+def server(
+    session: Session,
+    flags: ServerFlags,
     nodes: Annotated[
         int | None,
         option(
@@ -62,39 +121,6 @@ def server(
             min=1,
             max=NODES_MAX,
         ),
-    ] = None,
-    replication: Annotated[
-        int | None,
-        option("Replicas of new topics. \\[3, or as many as there are machines]", min=1),
-    ] = None,
-    node_id: Annotated[int | None, option("Number of this node in a cluster. \\[1]")] = None,
-    cluster_listen: Annotated[
-        str | None,
-        option(
-            "Address of the listener for the other nodes of a cluster. \\[none; with --nodes"
-            " 127.0.0.1:7000]",
-            metavar="HOST:PORT",
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        option(
-            "Join the cluster whose nodes listen there for others (their --cluster-listen).",
-            metavar="HOST:PORT,…",
-        ),
-    ] = None,
-    quorum: Annotated[
-        str | None,
-        option(
-            "Where the metadata is kept: local, or etcd://HOST:PORT,HOST:PORT. \\[local]",
-            metavar="QUORUM",
-        ),
-    ] = None,
-    log_level: Annotated[
-        str | None, option("debug, info, warning or error. \\[info]", metavar="LEVEL")
-    ] = None,
-    log_format: Annotated[
-        str | None, option("console, json or auto. \\[auto]", metavar="FORMAT")
     ] = None,
     config: Annotated[
         Path | None, option("TOML file with settings. \\[GOQUEUE_SERVER_CONFIG]", metavar="FILE")
@@ -111,26 +137,11 @@ def server(
     Flags override environment variables (`GOQUEUE_KAFKA_LISTEN`), which override the TOML file.
     `--print-config` shows the result.
     """
-    flags: dict[str, Any] = {
-        "data_dir": data_dir,
-        "kafka.listen": kafka,
-        "kafka.advertised": advertised,
-        "http.listen": http,
-        "insecure": insecure,
-        "node_id": node_id,
-        "topics.replication": replication,
-        "cluster.listen": cluster_listen,
-        "cluster.seeds": seeds,
-        "cluster.quorum": quorum,
-        "log_level": log_level,
-        "log_format": log_format,
-    }
-    given = flags | dict(settings or {})
+    given = flags.settings() | dict(settings or {})
     merged = _merge(given, config)
     if print_config:
         _print(merged, session)
-        return
-    if nodes is not None:
+    elif nodes is not None:
         _run_nodes(merged, nodes, given, config)
     else:
         _run(merged, lambda: _merge(given, config))
