@@ -9,7 +9,8 @@ from collections import Counter
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.outgoing import OutgoingMessage, Published
-from goqueue.broker.messages.publish import Messages, read_page
+from goqueue.broker.messages.publish import Messages
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
 from goqueue.model.config import Config
@@ -213,7 +213,7 @@ class Engine:
             self.problems.append(f"left over: {[each.transactional_id for each in left]}")
 
     def _check_log(self, broker: Broker, index: int) -> None:
-        partition = broker.partitions.opened(TOPIC, index)
+        partition = broker.partitions.find_open(TOPIC, index)
         assert partition is not None
         log = partition.log
         self.producers_left += len(log.producers.all())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.storage import partition as partition_module
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.transactions.log import TransactionLog

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
@@ -258,7 +258,7 @@ class Workload:
             return
         for topic in TOPICS:
             for index in range(PARTITIONS):
-                partition = self.broker.partitions.opened(topic, index)
+                partition = self.broker.partitions.find_open(topic, index)
                 if partition is None:
                     continue
                 stable = partition.log.stable_offset

@@ -56,7 +56,7 @@ class GroupCollector(Collector):
         requests = [FetchRequest(group_id=each.group_id) for each in shown]
         for fetched in self._broker.groups.host.ahead.fetch(requests).reply.reply:
             for (topic, index), committed in fetched.offsets.items():
-                partition = self._broker.partitions.opened(topic, index)
+                partition = self._broker.partitions.find_open(topic, index)
                 if partition is None or committed is None:
                     continue
                 if len(family.samples) >= LAG_SERIES_MAX:

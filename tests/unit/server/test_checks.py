@@ -38,7 +38,7 @@ async def test_a_node_in_good_order_names_its_checks(tmp_path: Path):
 @pytest.mark.parametrize("log", ["__metadata", "__groups", "__transactions", "__ledgers"])
 async def test_a_node_whose_own_log_is_read_only_is_not_ready(tmp_path: Path, log: str):
     async with running_node(config(tmp_path)) as node:
-        partition = node.broker.partitions.opened(log, 0)
+        partition = node.broker.partitions.find_open(log, 0)
         assert partition is not None
         partition.log.fail("fsync: Input/output error")
         status, message, checks = await readyz(node)

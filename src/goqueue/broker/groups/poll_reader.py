@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from goqueue.broker.messages.publish import DamagedRecords, UnreadableRecords, count_read, read_page
+from goqueue.broker.messages.read import DamagedRecords, UnreadableRecords, count_read, read_page
 from goqueue.broker.messages.remote_partition import Readable
 from goqueue.model.errors import OffsetOutOfRange, TopicNotFound
 from goqueue.model.ids import Offset, TopicIdPartition

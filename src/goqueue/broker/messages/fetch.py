@@ -74,7 +74,7 @@ async def _find(broker: Broker, wanted: PartitionFetch) -> Partition | GoQueueEr
     name, index = wanted.topic, wanted.index
     try:
         if isinstance(name, str):
-            opened = broker.partitions.opened(name, index)
+            opened = broker.partitions.find_open(name, index)
             if opened is not None and opened.topic_id is not None:  # else it is the broker's own
                 return opened
             return await broker.partitions.get(broker.topic(name), index)

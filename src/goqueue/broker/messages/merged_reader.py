@@ -20,13 +20,8 @@ import msgspec
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.long_poll import LongPoll
-from goqueue.broker.messages.publish import (
-    DamagedRecords,
-    Messages,
-    UnreadableRecords,
-    count_read,
-    read_page,
-)
+from goqueue.broker.messages.publish import Messages
+from goqueue.broker.messages.read import DamagedRecords, UnreadableRecords, count_read, read_page
 from goqueue.broker.messages.remote_partition import (
     LOOK_SECONDS,
     Readable,

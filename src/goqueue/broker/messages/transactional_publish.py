@@ -16,7 +16,7 @@ import msgspec
 from goqueue.broker.barrier import settle_refusals
 from goqueue.broker.broker import Broker
 from goqueue.broker.messages.outgoing import OutgoingMessage
-from goqueue.broker.messages.publish import (
+from goqueue.broker.messages.preparation import (
     MessageCheck,
     PartitionRotation,
     fitting_runs,

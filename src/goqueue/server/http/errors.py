@@ -22,7 +22,7 @@ from goqueue.api.queues import SettledManyBody
 from goqueue.broker.groups.http_requests import NotAssigned
 from goqueue.broker.groups.http_sessions import PollSuperseded
 from goqueue.broker.messages.idempotency import IdempotencyKeyReused
-from goqueue.broker.messages.publish import DamagedRecords, UnreadableRecords
+from goqueue.broker.messages.read import DamagedRecords, UnreadableRecords
 from goqueue.cluster import errors as cluster_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors

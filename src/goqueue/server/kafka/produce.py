@@ -107,7 +107,9 @@ async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) ->
         raise topic
     if topic.is_internal:
         raise PolicyViolation(f"{topic.name} is written by the broker only")
-    return broker.partitions.opened(topic.name, index) or await broker.partitions.get(topic, index)
+    return broker.partitions.find_open(topic.name, index) or await broker.partitions.get(
+        topic, index
+    )
 
 
 async def _admit(

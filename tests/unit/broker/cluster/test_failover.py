@@ -72,7 +72,7 @@ def test_what_is_committed_survives_its_leader():
 def leads(nodes: ClusterWorld) -> bool:
     if HOSTS.get(state(nodes).leader) not in nodes.brokers:
         return False
-    found = leader(nodes).partitions.opened("orders", 0)
+    found = leader(nodes).partitions.find_open("orders", 0)
     return found is not None and found.leads and not found.log.high_watermark < found.log.end_offset
 
 
@@ -215,7 +215,7 @@ def test_a_partition_that_gets_more_replicas_survives_its_first_one():
             )
         )
         nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
-        log = nodes.brokers["b"].partitions.opened("orders", 0)
+        log = nodes.brokers["b"].partitions.find_open("orders", 0)
         assert log is not None
         assert log.log.replica is not None  # it may have to cut what was not committed
         nodes.world.run(publish(nodes.brokers["b"], "orders", "two"))

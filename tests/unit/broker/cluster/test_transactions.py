@@ -144,7 +144,7 @@ def test_without_the_coordinator_s_word_nothing_is_appended():
         leader = workload._leader(ON_B)
         end = (await leader.partition(*ON_B)).log.end_offset
         workload.world.fabric.cut("a", "b")
-        partition = leader.partitions.opened(*ON_B)
+        partition = leader.partitions.find_open(*ON_B)
         assert partition is not None
         with pytest.raises(NotEnoughReplicas):
             await append(leader, "tx", who, partition, batch_of(leader, who, 0, b"paid"))

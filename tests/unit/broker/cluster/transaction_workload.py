@@ -4,7 +4,7 @@ import asyncio
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.outgoing import OutgoingMessage
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import GoQueueError, NodeUnreachable, NotLeader
@@ -70,7 +70,7 @@ class ClusterWorkload(Workload):
         metadata = self.nodes.controller.metadata
         state = metadata.partition(metadata.topic(place[0]).topic_id, place[1])
         found = self.nodes.brokers.get(HOSTS.get(state.leader, ""))
-        partition = None if found is None else found.partitions.opened(*place)
+        partition = None if found is None else found.partitions.find_open(*place)
         return found if partition is not None and partition.leads else None
 
     def _coordinator(self) -> Broker:
@@ -194,7 +194,7 @@ class ClusterWorkload(Workload):
 
     def _is_settled(self, place: Place) -> bool:
         leader = self.leader_of(place)
-        partition = None if leader is None else leader.partitions.opened(*place)
+        partition = None if leader is None else leader.partitions.find_open(*place)
         return partition is not None and (
             partition.log.stable_offset == partition.log.high_watermark == partition.log.end_offset
         )

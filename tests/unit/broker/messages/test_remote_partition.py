@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.messages.remote_partition import (
     RemotePartition,
     is_remote,

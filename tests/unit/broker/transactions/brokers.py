@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.storage.partition import Partition
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model.config import Config

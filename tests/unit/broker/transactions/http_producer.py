@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.outgoing import OutgoingMessage
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.model.ids import Offset
 from tests.unit.broker.cluster.apart import Apart

@@ -31,7 +31,8 @@ import msgspec
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.outgoing import OutgoingMessage
-from goqueue.broker.messages.publish import Messages, read_page
+from goqueue.broker.messages.publish import Messages
+from goqueue.broker.messages.read import read_page
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.model import batch as batches
 from goqueue.model import markers

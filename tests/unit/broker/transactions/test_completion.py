@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.broker.groups.coordinator import Groups
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.transactions import completion
 from goqueue.broker.transactions.completion import EndState, TransactionEnd
 from goqueue.groups import CommitRequest, OffsetToCommit

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from goqueue.broker import Broker
-from goqueue.broker.messages.publish import read_page
+from goqueue.broker.messages.read import read_page
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.config import Config
 from goqueue.model.ids import Offset, TopicName, TopicPartition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.broker.messages.publish import DamagedRecords
+from goqueue.broker.messages.read import DamagedRecords
 from goqueue.model import errors
 from goqueue.model.ids import Offset
 from goqueue.server.http.errors import STATUS, problem_of, status_of

@@ -156,7 +156,7 @@ async def test_a_produce_that_waits_hears_at_once_of_another_leader(
 ):
     waiting = asyncio.create_task(produce(broker, "t"))
     await some_turns()
-    assert partition._commit_waiters
+    assert partition._waits
     partition.take_role(Follower(OTHER, Epoch(NEWER)))
     found = await waiting
     assert found.error_code is ErrorCode.not_leader_or_follower

@@ -243,7 +243,7 @@ async def test_logs_are_weighed_without_being_opened(broker: Broker):
     (topic,) = (each for each in directory.topics if each.name == "a")
     sizes = {each.partition_index: each.partition_size for each in topic.partitions}
     assert sizes == {0: len(batch), 1: 0}
-    assert broker.partitions.opened("a", 1) is None
+    assert broker.partitions.find_open("a", 1) is None
     assert directory.log_dir == broker.config.data_dir
     assert directory.usable_bytes > 0
 

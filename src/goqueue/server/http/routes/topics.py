@@ -118,7 +118,7 @@ async def _summaries(broker: Broker, topics: list[Topic]) -> list[TopicSummary]:
 
 
 def _summary(broker: Broker, topic: Topic) -> TopicSummary:
-    opened = [broker.partitions.opened(topic.name, i) for i in range(topic.partitions)]
+    opened = [broker.partitions.find_open(topic.name, i) for i in range(topic.partitions)]
     logs = [each.log for each in opened if each is not None]
     is_known = len(logs) == topic.partitions
     return TopicSummary(
