@@ -33,6 +33,7 @@ TASK_MAKERS = {ROOT / "src/goqueue/testing/sim/loop.py"}  # an event loop itself
 # before it reaches a reply.  Folders stand for their files.
 AHEAD = {
     "broker/coordinators.py": "the start, before anybody asks",
+    "broker/startup.py": "the start, before anybody asks",
     "broker/groups/coordinator.py": "wake-ups and sessions; what it gives on says that it is ahead",
     "broker/groups/http_members.py": "its verbs end with a barrier",
     "broker/queues": "what is delivered or settled waits for its own records; admin has a barrier",
@@ -138,9 +139,7 @@ KNOWN_PARTICIPLES = {
     "broker.storage.partition_journal._batched",
     "broker.storage.partition_journal.committed",
     "broker.storage.partition_journal.settled",
-    "broker.storage.partition_store._guarded",
     "broker.storage.partition_store._led",
-    "broker.storage.partition_store.opened",
     "broker.storage.snapshot_directory._committed_up_to",
     "broker.transactions.application_transactions.settled",
     "broker.transactions.coordinator.settled",

@@ -89,7 +89,7 @@ class Startup:
         broker.group_configs.attach(self.controller.image, broker.change_group_config)
         cluster.roles.bind(self.controller.metadata)
         if not self._cluster_id:
-            await disk.in_background(broker.partitions.refuse_unknown_topics)
+            await disk.in_background(broker.partitions.directories.refuse_unknown_topics)
         if membership is None:
             node = await register(self.controller.host, node, random)
             cluster.roles.take_all(node.directory_id)

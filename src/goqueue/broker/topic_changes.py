@@ -115,11 +115,12 @@ class TopicChanges:
 
     async def finish_deletions(self, deleted: list[TopicId]) -> None:
         """What the last process left."""
-        in_background, partitions = self._disk.in_background, self._broker.partitions
+        in_background = self._disk.in_background
+        directories = self._broker.partitions.directories
         try:
-            if await in_background(lambda: partitions.finish_deletions(deleted)):
+            if await in_background(lambda: directories.finish_deletions(deleted)):
                 self._note_own_data_removed(deleted)
-            await in_background(partitions.report_orphans)
+            await in_background(directories.report_orphans)
             await self._broker.backups.remove_all()
         except GoQueueError as error:
             _log.error("data of deleted topics left", problem=str(error))

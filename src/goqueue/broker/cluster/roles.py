@@ -38,8 +38,8 @@ class Roles:
     def bind(self, metadata: Metadata) -> None:
         """The image as it is from now on, the same object until it is bound again."""
         self._metadata = metadata
-        self._partitions.topic_exists = metadata.has_id
-        self._partitions.topic_was_deleted = metadata.deleted.__contains__
+        self._partitions.directories.topic_exists = metadata.has_id
+        self._partitions.directories.topic_was_deleted = metadata.deleted.__contains__
 
     def take_all(self, directory_id: str) -> None:
         """The node has registered: it is what the image says."""

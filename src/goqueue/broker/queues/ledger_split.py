@@ -41,12 +41,12 @@ async def split_ledgers(
     ledgers = [each for each in former.take() if each.topic in by_name]
 
     def write_all() -> None:
-        for topic, index in partitions.stored_ledgers(topics):
-            disk.remove_tree(partitions.ledger_directory(topic.name, index))
+        for topic, index in partitions.directories.stored_ledgers(topics):
+            disk.remove_tree(partitions.directories.ledger_directory(topic.name, index))
         for ledger in ledgers:
             topic = by_name[ledger.topic]
             if topic.has_partition(ledger.partition):
-                directory = partitions.make_ledger_directory(topic, ledger.partition)
+                directory = partitions.directories.make_ledger_directory(topic, ledger.partition)
                 _write(disk, f"{directory}/{SNAPSHOTS}", ledger)
 
     await disk.in_background(write_all)

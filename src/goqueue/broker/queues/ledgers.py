@@ -101,7 +101,9 @@ class Ledgers:
     async def open_all(self, topics: Iterable[Topic]) -> None:
         """Those that are stored."""
         every = list(topics)
-        stored = await self._disk.in_background(lambda: self._partitions.stored_ledgers(every))
+        stored = await self._disk.in_background(
+            lambda: self._partitions.directories.stored_ledgers(every)
+        )
         for first in range(0, len(stored), OPENED_AT_ONCE):
             some = stored[first : first + OPENED_AT_ONCE]
             await asyncio.gather(*(self._try_open(topic, index) for topic, index in some))
@@ -143,7 +145,7 @@ class Ledgers:
                 f"the queue ledger of {topic.name}-{index} is damaged: {error}. Stop the server and"
                 " run `goqueue doctor --repair`, which says what is lost and keeps the files"
             ) from error
-        data = self._partitions.opened(topic.name, index)
+        data = self._partitions.find_open(topic.name, index)
         if data is not None:  # its end was not told to this ledger when it was opened
             end = data.log.end_offset
             await host.submit(lambda each: each.shorten_log(topic.topic_id, end))

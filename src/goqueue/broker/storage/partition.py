@@ -16,12 +16,11 @@ second at the partitions that said `on_wait`, and calls `end_overdue`.
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Container, Iterable
-from functools import partial
 from typing import Final, Protocol, TypeVar
 
-import msgspec
-
+from goqueue.broker.storage.commit_waits import CommitWaits
 from goqueue.broker.storage.file_hold import FileHold
+from goqueue.broker.storage.log_rewrites import HANDLE_RETRY_SECONDS, LogRewrites
 from goqueue.cluster.replication import (
     Assessment,
     Follower,
@@ -37,18 +36,13 @@ from goqueue.log import (
     CheckpointPoint,
     Chunk,
     Log,
-    Replacement,
     SyncPoint,
     TimedOffset,
-    truncation,
 )
 from goqueue.log.compaction import Result
-from goqueue.log.segment import Segment
-from goqueue.log.truncation import Cut
 from goqueue.model.batch import BatchHeader, Buffer, RecordReader, record_block
 from goqueue.model.errors import (
     BatchTooLarge,
-    CorruptData,
     DiskFull,
     GoQueueError,
     LeadershipLost,
@@ -56,7 +50,6 @@ from goqueue.model.errors import (
     NotEnoughReplicasAfterAppend,
     NotLeader,
     OffsetNotAvailable,
-    OffsetOutOfRange,
     OutOfHandles,
     StorageFailed,
     TimedOut,
@@ -67,12 +60,9 @@ from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
-HANDLE_RETRY_SECONDS: Final = 0.1
-REPLACEMENT_RETRY_SECONDS: Final = 1.0
 DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
 
 T = TypeVar("T")
-_CommitWait = tuple[Offset, asyncio.Future[None], float]  # until when, by the loop's time
 
 
 class Waiter(Protocol):
@@ -114,9 +104,10 @@ class Partition:
         self._on_flush = on_flush
         self._on_wait = on_wait
         self._files = files or FileHold()
+        self._rewrites = LogRewrites(disk, self._files, self)
         self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
         self._follower_waiters: dict[Waiter, None] = {}  # are also told what is not committed
-        self._commit_waiters: list[_CommitWait] = []
+        self._waits = CommitWaits()
         self._is_watched = False  # the owner looks for waits that are overdue
         self.messages_in = 0
         self.bytes_in = 0
@@ -143,7 +134,7 @@ class Partition:
             self.role = role
             self.leader_epoch = role.epoch
             self._replicas = self._track_replicas(role)
-            self._refuse_waiters()
+            self._waits.refuse(self._refusal)
             self.wake_readers()
         self._count_replicas()
         self._advance()
@@ -154,16 +145,16 @@ class Partition:
         Then it can tell its followers where their logs and its own part, whatever it has written
         since, and whatever becomes of that.
         """
-        await self._ready_for_work()
+        await self.ready_for_work()
         if self.leader_epoch != epoch:
-            raise self._not_leader()
+            raise self.not_leader()
         entries, point = self.log.begin_epoch(epoch), self.log.sync_point()
 
         def store() -> None:
             self.log.store_epochs(entries)
             self.log.run_sync(point)
 
-        await self._run(store, point)
+        await self.run(store, point)
 
     @property
     def leads(self) -> bool:
@@ -194,7 +185,7 @@ class Partition:
     def check_leader(self) -> None:
         """Raise `NotLeader` on a node that only copies, or does not serve."""
         if self._replicas is None:
-            raise self._not_leader()
+            raise self.not_leader()
 
     def check_watermark(self) -> None:
         """Raise `OffsetNotAvailable` while a leader before this one may have shown a higher one."""
@@ -247,7 +238,7 @@ class Partition:
             " (topic setting min.insync.replicas)"
         )
 
-    def _not_leader(self) -> NotLeader:
+    def not_leader(self) -> NotLeader:
         return not_leader(str(self), self.role)
 
     # --- append and commit ------------------------------------------------------------------------
@@ -260,14 +251,14 @@ class Partition:
         Whoever will wait for `committed` asks `check_enough_replicas` first.
         """
         if self._replicas is None:
-            raise self._not_leader()
+            raise self.not_leader()
         if self._has_followers:
             self._replicas.note_append(self.log.end_offset, _instant())
         was_synced = not self.log.needs_sync
         try:
             appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
         except StorageFailed:
-            self._tell_if_failed()
+            self.tell_if_failed()
             raise
         if appended.is_repeat:
             return appended
@@ -279,14 +270,14 @@ class Partition:
     def append_marker(self, marker: Marker, now: Timestamp) -> Offset:
         """End a producer's transaction in this partition; `committed` tells when it is visible."""
         if self._replicas is None:
-            raise self._not_leader()
+            raise self.not_leader()
         if self._has_followers:
             self._replicas.note_append(self.log.end_offset, _instant())
         was_synced = not self.log.needs_sync
         try:
             offset = self.log.append_marker(marker, epoch=self.leader_epoch, now=now)
         except StorageFailed:
-            self._tell_if_failed()
+            self.tell_if_failed()
             raise
         self._note_written(was_synced)
         return offset
@@ -317,7 +308,7 @@ class Partition:
         elif self.log.failed is not None or self.log.abandoned or self._replicas is None:
             future.set_exception(self._refusal())
         else:
-            self._commit_waiters.append((offset, future, loop.time() + timeout_seconds))
+            self._waits.add(offset, future, loop.time() + timeout_seconds)
             if not self._is_watched and timeout_seconds != math.inf:
                 self._is_watched = True
                 self._on_wait(self)
@@ -326,16 +317,7 @@ class Partition:
 
     def end_overdue(self, now: float) -> bool:
         """Fail the waits whose time is over; whether there are others that have a time-out."""
-        waiting, self._commit_waiters = self._commit_waiters, []
-        for wait in waiting:
-            offset, future, deadline = wait
-            if future.done():  # whoever waited is gone
-                continue
-            if deadline > now:
-                self._commit_waiters.append(wait)
-            else:
-                future.set_exception(self._overdue(offset))
-        self._is_watched = any(deadline < math.inf for _, _, deadline in self._commit_waiters)
+        self._is_watched = self._waits.end_overdue(now, self._overdue)
         return self._is_watched
 
     def _overdue(self, offset: Offset) -> TimedOut:
@@ -413,18 +395,18 @@ class Partition:
             if self._has_followers and self._replicas is not None:
                 self._replicas.note_own_sync(int(took * 1e9), _instant())
             self._advance()
-        self._tell_if_failed()
-        if self._flush_again or self._commit_waiters:
+        self.tell_if_failed()
+        if self._flush_again or self._waits:
             self._flush_again = False
             self.demand_flush()  # unless upkeep waits: it would never get between two syncs
 
     def _flush_retried(self) -> None:
         self._retry = None
-        if self._flush_again or self._commit_waiters:
+        if self._flush_again or self._waits:
             self._flush_again = False
             self.demand_flush()
 
-    def _tell_if_failed(self) -> None:
+    def tell_if_failed(self) -> None:
         """Once the log is read-only, nobody need wait: nothing more becomes visible.
 
         A sync that still runs may yet succeed for what was written before.
@@ -434,21 +416,14 @@ class Partition:
         if not self._failure_told:
             self._failure_told = True
             self._on_flush(self, 0.0, StorageFailed(self.log.failed))
-        self._refuse_waiters()
-
-    def _refuse_waiters(self) -> None:
-        waiting, self._commit_waiters = self._commit_waiters, []
-        for _, future, _ in waiting:
-            if not future.done():
-                future.set_exception(self._refusal())
-                future.exception()  # there may be no waiter
+        self._waits.refuse(self._refusal)
 
     def _refusal(self) -> GoQueueError:
         if self.log.abandoned:
             return TopicNotFound(f"topic {self.topic!r} was deleted")
         if self.log.failed is not None:
             return StorageFailed(f"{self} is read-only: {self.log.failed}")
-        not_leader = self._not_leader()
+        not_leader = self.not_leader()
         return LeadershipLost(str(not_leader), not_leader.leader)
 
     def _advance(self) -> None:
@@ -464,14 +439,8 @@ class Partition:
             return
         log.high_watermark = offset
         log.producers.settle(offset)
-        if self._commit_waiters:
-            waiting, self._commit_waiters = self._commit_waiters, []
-            for wait in waiting:
-                wanted, future, _ = wait
-                if wanted >= offset:
-                    self._commit_waiters.append(wait)
-                elif not future.done():
-                    future.set_result(None)
+        if self._waits:
+            self._waits.release(offset)
         if self._waiters or self._follower_waiters:
             self.wake_readers()
 
@@ -489,7 +458,7 @@ class Partition:
         try:
             self.log.append_as_follower(data, leader_epoch=self.leader_epoch, now=now)
         except StorageFailed:
-            self._tell_if_failed()
+            self.tell_if_failed()
             raise
         self.messages_in += self.log.end_offset - before
         self.bytes_in += len(data)
@@ -514,87 +483,13 @@ class Partition:
         `unclean`, `NotLeader` when the role is another by then, `CorruptData` or `DiskFull`: then
         nothing has changed.
         """
-        if offset < self.log.end_offset:
-            announce = truncation.announce_truncation
-            await self._cut(partial(announce, offset=offset, unclean=unclean))
+        assert self._replicas is None, f"{self}: what a leader has is only added to"
+        await self._rewrites.truncate_to(offset, unclean=unclean)
 
     async def reset_to(self, start: Offset, *, unclean: bool = False) -> None:
         """Drop everything and begin at `start`, durably; raises what `truncate_to` does."""
-        await self._cut(partial(truncation.announce_reset, start=start, unclean=unclean))
-
-    async def _cut(self, announce: Callable[[Disk, Log, CheckpointPoint], Cut]) -> None:
-        """All steps in one turn: a checkpoint between two of them would undo the first."""
         assert self._replicas is None, f"{self}: what a leader has is only added to"
-        role = self.role
-        await self._stop_compaction()
-        self.log.rewriting = True
-        try:
-            async with self._files.removing():
-                await self._take_turn(lambda: self._cut_in_turn(announce, role))
-        finally:
-            self.log.rewriting = False
-        self.wake_readers()
-
-    async def _stop_compaction(self) -> None:
-        self.log.cut_waits = True
-        try:
-            while True:
-                if not self.log.rewriting:
-                    return
-                await asyncio.sleep(HANDLE_RETRY_SECONDS)
-        finally:
-            self.log.cut_waits = False
-
-    async def _take_turn(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do several things on disk threads with nobody else's in between."""
-        await self._ready_for_work()
-        self._work = turn = asyncio.get_running_loop().create_future()
-        try:
-            await work()
-        finally:
-            self._work = None
-            turn.set_result(None)
-            self._tell_if_failed()
-
-    async def _cut_in_turn(
-        self, announce: Callable[[Disk, Log, CheckpointPoint], Cut], role: Role
-    ) -> None:
-        if self.role is not role:  # whoever wanted it has another leader now, or is the leader
-            raise self._not_leader()
-        point = self.log.checkpoint_point()
-        try:
-            cut = await self._in_thread(lambda: announce(self._disk, self.log, point))
-        except (OffsetOutOfRange, CorruptData, DiskFull):
-            self.log.put_back(point)
-            raise
-        except BaseException as error:
-            self.log.fail(f"truncation: {error}")  # it may be known or not
-            raise
-        removed = truncation.cut(self._disk, self.log, cut)
-        try:
-            await self._finish_cut(cut, removed)
-        except BaseException as error:
-            self.log.fail(f"truncation: {error}")  # the next opening finishes it
-            raise
-
-    async def _finish_cut(self, cut: Cut, removed: tuple[Segment, ...]) -> None:
-        """Once it is announced, it is tried until it is done: nothing may be written before."""
-        while not self.log.abandoned:
-            try:
-                await self._in_thread(lambda: truncation.finish(self._disk, self.log, cut, removed))
-            except DiskFull:
-                await asyncio.sleep(REPLACEMENT_RETRY_SECONDS)
-            else:
-                return
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Also a caller that gives up waits for the thread: it uses the log's files."""
-        job = self._disk.in_background(work)
-        try:
-            return await asyncio.shield(job)
-        except asyncio.CancelledError:
-            await asyncio.wait([job])
-            raise
+        await self._rewrites.reset_to(start, unclean=unclean)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -646,17 +541,17 @@ class Partition:
 
     async def checkpoint(self) -> None:
         """Bring recovery's starting point up to now."""
-        await self._ready_for_work()
+        await self.ready_for_work()
         point = self.log.checkpoint_point()
-        await self._run(lambda: self.log.run_checkpoint(point), point)
+        await self.run(lambda: self.log.run_checkpoint(point), point)
 
     async def remove_before(self, offset: Offset) -> int:
         """Delete records below `offset`, durably; gives the number of segments removed."""
         async with self._files.removing():
-            await self._ready_for_work()
+            await self.ready_for_work()
             removal = self.log.remove_before(offset)
             _wake(self._follower_waiters)
-            await self._run(lambda: self.log.run_removal(removal), removal.checkpoint)
+            await self.run(lambda: self.log.run_removal(removal), removal.checkpoint)
             return len(removal.segments)
 
     async def replace_segments(self, compacted: Result) -> None:
@@ -665,45 +560,11 @@ class Partition:
         Raises `DiskFull` when there is no room to say so: nothing has changed then.  Once it is
         said, it is tried until it is done.
         """
-        async with self._files.removing():
-            await self._announce_replacement(compacted)
-            await self._ready_for_work()
-            replacement = self.log.replace_segments(
-                compacted.old, compacted.new, compacted.report.cleaned_offset
-            )
-            while not await self._try_replacement(replacement):
-                await asyncio.sleep(REPLACEMENT_RETRY_SECONDS)
-                await self._ready_for_work()
-                checkpoint = self.log.checkpoint_point()
-                replacement = msgspec.structs.replace(replacement, checkpoint=checkpoint)
+        await self._rewrites.replace_segments(compacted)
 
-    async def _announce_replacement(self, compacted: Result) -> None:
-        cleaned_offset = compacted.report.cleaned_offset
-        while True:
-            try:
-                await self._disk.in_background(
-                    lambda: self.log.announce_replacement(
-                        compacted.old, compacted.new, cleaned_offset
-                    )
-                )
-            except OutOfHandles:
-                await asyncio.sleep(HANDLE_RETRY_SECONDS)
-            except StorageFailed as error:
-                self.log.fail(str(error))  # it may be known or not: the next opening finds out
-                self._tell_if_failed()
-                raise
-            else:
-                return
+    # --- turns on disk threads --------------------------------------------------------------------
 
-    async def _try_replacement(self, replacement: Replacement) -> bool:
-        """False when there was no room for it: readers are served meanwhile."""
-        try:
-            await self._run(lambda: self.log.run_replacement(replacement), replacement.checkpoint)
-        except DiskFull:
-            return False
-        return True
-
-    async def _ready_for_work(self) -> None:
+    async def ready_for_work(self) -> None:
         self._upkeep_waits += 1
         try:
             await self._idle()
@@ -721,15 +582,26 @@ class Partition:
         while self._work is not None:
             await asyncio.wait([self._work])
 
-    async def _run(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
+    async def run(self, work: Callable[[], None], point: SyncPoint | CheckpointPoint) -> None:
         self._start(work, point)
         assert self._work is not None
         await asyncio.shield(self._work)
 
+    async def take_turn(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do several things on disk threads with nobody else's in between."""
+        await self.ready_for_work()
+        self._work = turn = asyncio.get_running_loop().create_future()
+        try:
+            await work()
+        finally:
+            self._work = None
+            turn.set_result(None)
+            self.tell_if_failed()
+
     def abandon(self) -> None:
         """The topic is being deleted: write nothing more, and let nobody wait."""
         self.log.abandoned = True
-        self._refuse_waiters()
+        self._waits.refuse(self._refusal)
         self.wake_readers()
 
     async def wait_idle(self) -> None:

@@ -1,24 +1,15 @@
 """All partitions of this node: opened when first used, kept in good order, closed at the end.
 
-A log that nobody uses costs nothing at start-up and no handles.  What is open is checkpointed,
-its old segments are removed and compacted in the background, one log at a time.
-
-    logs/{topic}/topic              which topic the directory belongs to, by its id
-    logs/{topic}/{partition}/…      see `goqueue.log`
-    logs/{topic}/{partition}/ledger/…   the partition's queue ledger, a log of its own; with a topic
-                                    that no queue group consumes there is none
-    deleted/{topic id}/             on its way out; removed in the background and at start-up
-    orphaned/{topic}.{topic id}/    see `orphans.py`; never removed
+A log that nobody uses costs nothing at start-up and no handles.  `PartitionUpkeep` keeps what is
+open in good order, `TopicDirectories` knows whose the files are.
 
 A topic may be deleted while its partitions are being opened, and its name be taken by another one
-before its files are gone.  So a partition is found by its topic's id as well, and a directory is
-opened or moved away only for the id that is written in it.
+before its files are gone.  So a partition is found by its topic's id as well.
 """
 
 import asyncio
 import functools
-import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -27,22 +18,14 @@ import structlog
 from goqueue.broker.storage.bundle import DATA, KINDS, LEDGER, Bundle, log_id
 from goqueue.broker.storage.disk_room import DiskRoom
 from goqueue.broker.storage.file_hold import FileHold
-from goqueue.broker.storage.orphans import (
-    TOPIC_FILE,
-    TOPIC_KIND,
-    TOPIC_VERSION,
-    Orphan,
-    find_orphans,
-    read_owner,
-)
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition_upkeep import PartitionUpkeep, try_upkeep
+from goqueue.broker.storage.topic_directories import TopicDirectories
 from goqueue.cluster import Topic
 from goqueue.cluster.replication import Leader, Offline, Role
-from goqueue.log import Log, Recovery, Replica, framed, open_log
-from goqueue.log import checkpoint as checkpoints
+from goqueue.log import Log, Recovery, Replica, open_log
 from goqueue.model.config import StorageConfig
 from goqueue.model.errors import (
-    CorruptData,
     GoQueueError,
     TopicNotFound,
 )
@@ -55,12 +38,9 @@ from goqueue.model.ids import (
     TopicIdPartition,
     TopicName,
 )
-from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings, topic_settings
 from goqueue.runtime import Clock, Disk, Environment
 
-FLUSH_CHECK_SECONDS: Final = 0.1
-WATERMARK_SECONDS: Final = 1.0
 FIRST_EPOCH: Final = Epoch(0)  # of a partition's first leader
 INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
 LEADING_AT_ONCE: Final = 64  # partitions that are made ready to be led
@@ -88,12 +68,8 @@ class Partitions:
     ) -> None:
         self._disk: Disk = environment.disk
         self._clock: Clock = environment.clock
-        self._config = config
         self._node_id = node_id
-        self._data_dir = data_dir
-        self._logs = f"{data_dir}/logs"
-        self._deleted = f"{data_dir}/deleted"
-        self._orphaned = f"{data_dir}/orphaned"
+        self.directories = TopicDirectories(self._disk, data_dir)
         self._open: dict[Key, Partition] = {}  # the data of the bundles, which each request wants
         self._bundles: dict[Key, Bundle] = {}
         self._by_log: dict[TopicIdPartition, tuple[Bundle, str]] = {}
@@ -101,19 +77,14 @@ class Partitions:
         self._leading: dict[asyncio.Future[None], None] = {}
         self._turns_to_lead = asyncio.Semaphore(LEADING_AT_ONCE)
         self._abandoned: dict[TopicId, list[Partition]] = {}  # of topics that are being deleted
-        self._directories = threading.Lock()  # held while a topic's directory changes hands
-        self._removing = threading.Lock()
-        self._dirty: dict[Partition, float] = {}  # written and not synced, since when
-        self._waited_for: dict[Partition, None] = {}  # with time-outs; in order, as it is a seed's
-        self.room = DiskRoom(self._disk, self._clock, self._logs, config)
+        self.room = DiskRoom(self._disk, self._clock, self.directories.logs, config)
+        self.upkeep = PartitionUpkeep(self, self.directories, self._disk, self._clock, config)
         self.files = FileHold()
         self.recovery = Recovery()  # of all logs opened so far, together
         self.closed_cleanly = True  # False once a log could not be checkpointed at the end
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
         self.on_recovered: OnRecovered = _nobody_minds  # before anybody reads it or writes to it
         self._on_opened = on_opened  # before anybody reads it or writes to it
-        self.topic_exists: Callable[[TopicId], bool] = lambda _topic_id: True
-        self.topic_was_deleted: Callable[[TopicId], bool] = lambda _topic_id: False
         # Which of several replicas this node keeps; None: it keeps the only one.
         self.replica_of: ReplicaOf = lambda _topic_id, _index: None
         # What this node is to a partition when that is first used; later `change_role` tells.
@@ -134,7 +105,7 @@ class Partitions:
         """Those that are open, and the ledgers beside them."""
         return [log for bundle in self._bundles.values() for log in bundle]
 
-    def opened(self, topic: str, index: int) -> Partition | None:
+    def find_open(self, topic: str, index: int) -> Partition | None:
         return self._open.get((topic, index))
 
     async def get(self, topic: Topic, index: int) -> Partition:
@@ -161,17 +132,10 @@ class Partitions:
         sizes = {index: each.log.size for index, each in opened.items() if each is not None}
         unopened = opened.keys() - sizes.keys()
         return sizes | await self._disk.in_background(
-            lambda: {index: self._stored_bytes(topic, index) for index in sorted(unopened)}
+            lambda: {
+                index: self.directories.stored_bytes(topic, index) for index in sorted(unopened)
+            }
         )
-
-    def _stored_bytes(self, topic: Topic, index: int) -> int:
-        """Blocking."""
-        directory = f"{self._logs}/{topic.name}/{index}"
-        names = [name for name in self._disk.list_directory(directory) if name.endswith(".log")]
-        try:
-            return sum(self._disk.size(f"{directory}/{name}") for name in names)
-        except FileNotFoundError:  # the topic is being deleted
-            return 0
 
     async def internal(self, name: str, settings: TopicSettings) -> Partition:
         """The one partition of a log that must be there before there is any metadata."""
@@ -236,7 +200,7 @@ class Partitions:
         try:
             async with self._turns_to_lead:
                 await self.open_log(topic, index, DATA)
-                directory = self.ledger_directory(topic.name, index)
+                directory = self.directories.ledger_directory(topic.name, index)
                 if await self._disk.in_background(lambda: self._disk.exists(directory)):
                     await self.open_log(topic, index, LEDGER)
                 await self._begin_replicas(bundle)
@@ -272,7 +236,7 @@ class Partitions:
     def _bundle_of(self, topic: str, topic_id: TopicId | None, index: int) -> Bundle:
         bundle = self._bundles.get((topic, index))
         if bundle is None or bundle.topic_id != topic_id:
-            if topic_id is not None and not self.topic_exists(topic_id):
+            if topic_id is not None and not self.directories.topic_exists(topic_id):
                 raise TopicNotFound(f"topic {topic!r} was deleted")
             role = self.role_of(topic_id, index)
             bundle = Bundle(topic, topic_id, PartitionId(index), role)
@@ -303,37 +267,6 @@ class Partitions:
         ledger = await self.open_log(topic, index, LEDGER)
         await self.bundle(topic, index).lead()
         return ledger
-
-    def ledger_directory(self, topic: str, index: int) -> str:
-        return f"{self._logs}/{topic}/{index}/{LEDGER}"
-
-    def make_ledger_directory(self, topic: Topic, index: int) -> str:
-        """Blocking.  In the topic's own directory, whatever was there before."""
-        with self._directories:
-            self._claim_directory(topic.name, topic.topic_id)
-        directory = self.ledger_directory(topic.name, index)
-        self._disk.make_directory(directory)
-        return directory
-
-    def stored_ledgers(self, topics: Iterable[Topic]) -> list[tuple[Topic, int]]:
-        """Blocking.  The partitions that have one."""
-        return [
-            (topic, index)
-            for topic in topics
-            for index in self._stored_indexes(topic)
-            if self._disk.exists(self.ledger_directory(topic.name, index))
-        ]
-
-    def _stored_indexes(self, topic: Topic) -> list[int]:
-        names = self._disk.list_directory(f"{self._logs}/{topic.name}")
-        found = sorted(int(name) for name in names if name.isdigit())
-        try:
-            is_mine = bool(found) and self._owner(topic.name) == topic.topic_id
-        except CorruptData:  # whoever opens a partition of it is told
-            is_mine = False
-        if not is_mine:
-            return []
-        return [index for index in found if topic.has_partition(index)]
 
     async def _open_ledger(self, bundle: Bundle, settings: TopicSettings) -> Partition:
         topic, index = bundle.topic, bundle.index
@@ -393,9 +326,9 @@ class Partitions:
             log,
             Leader.alone(self._node_id, epoch),
             self._disk,
-            self._note_dirty,
+            self.upkeep.note_dirty,
             self._note_flush,
-            self._note_wait,
+            self.upkeep.note_wait,
             self.files,
             kind,
         )
@@ -403,8 +336,8 @@ class Partitions:
     async def _refuse_deleted(self, partition: Partition) -> None:
         """The topic may have been deleted while its log was opened."""
         topic_id = partition.topic_id
-        if topic_id is not None and not self.topic_exists(topic_id):
-            self._dirty.pop(partition, None)
+        if topic_id is not None and not self.directories.topic_exists(topic_id):
+            self.upkeep.forget(partition)
             partition.abandon()
             await partition.wait_idle()
             raise TopicNotFound(f"topic {partition.topic!r} was deleted")
@@ -419,44 +352,11 @@ class Partitions:
         topic, topic_id = bundle.topic, bundle.topic_id
         replica = self.replica_of(topic_id, bundle.index)
         if topic_id is not None:
-            with self._directories:
-                self._claim_directory(topic, topic_id)
+            self.directories.claim(topic, topic_id)
             if replica is not None:
                 replica = msgspec.structs.replace(replica, topic_id=log_id(topic_id, kind))
-        directory = f"{self._logs}/{topic}/{bundle.index}"
+        directory = self.directories.partition_directory(topic, bundle.index)
         return open_log(self._disk, f"{directory}/{kind}".rstrip("/"), settings, replica)
-
-    def _claim_directory(self, topic: str, topic_id: TopicId) -> None:
-        """Blocking.  A directory left by another topic of the same name is moved away first.
-
-        One that has partitions and does not say whose they are is left to the operator: they may
-        well be this topic's.  So are those of an internal topic: before there was a cluster its
-        directory had no such file.
-        """
-        if not self.topic_exists(topic_id):
-            raise TopicNotFound(f"topic {topic!r} was deleted")
-        directory = f"{self._logs}/{topic}"
-        owner = self._owner(topic)
-        if owner == topic_id:
-            return
-        if owner is not None and self.topic_was_deleted(owner):
-            self._move_to_deleted(topic, owner)
-        elif owner is not None:
-            self._set_aside(topic, owner)
-        elif not is_internal(topic) and self._has_partitions(directory):
-            raise CorruptData(
-                f"{directory} has data, and the file {TOPIC_FILE!r} that says whose is missing:"
-                f" restore it (the topic's id is {topic_id}), or move the directory away"
-            )
-        self._disk.make_directory(directory)
-        framed.store(self._disk, f"{directory}/{TOPIC_FILE}", TOPIC_KIND, TOPIC_VERSION, topic_id)
-
-    def _has_partitions(self, directory: str) -> bool:
-        return any(name.isdigit() for name in self._disk.list_directory(directory))
-
-    def _owner(self, topic: str) -> TopicId | None:
-        """Blocking.  None when there is no file that says; raises `CorruptData`."""
-        return read_owner(self._disk, f"{self._logs}/{topic}")
 
     def _tell_recovery(self, topic: str, index: int, recovery: Recovery) -> None:
         self.recovery.add(recovery)
@@ -489,7 +389,7 @@ class Partitions:
         for bundle in mine:
             self._forget(bundle)
         for log in self._abandoned[topic.topic_id]:
-            self._dirty.pop(log, None)
+            self.upkeep.forget(log)
             log.abandon()
 
     def _forget(self, bundle: Bundle) -> None:
@@ -512,209 +412,21 @@ class Partitions:
             await asyncio.wait(opening)
         try:
             async with self.files.removing():
-                remove = functools.partial(self._remove_topic, topic.name, topic.topic_id)
+                remove = functools.partial(
+                    self.directories.remove_topic, topic.name, topic.topic_id
+                )
                 await self._disk.in_background(remove)
         except GoQueueError as error:
             _log.error("deleted topic's data left", topic=topic.name, problem=str(error))
             return False
         return True
 
-    def _remove_topic(self, topic: str, topic_id: TopicId) -> None:
-        """Blocking."""
-        with self._directories:
-            if self._owner(topic) == topic_id:
-                self._move_to_deleted(topic, topic_id)
-        self.remove_deleted()
-
-    def _move_to_deleted(self, topic: str, owner: TopicId) -> None:
-        self._move_away(topic, f"{self._deleted}/{owner}")
-
-    def _set_aside(self, topic: str, owner: TopicId) -> None:
-        target = self._move_away(topic, f"{self._orphaned}/{topic}.{owner}")
-        _log.warning(
-            "data of an unknown topic set aside: a new topic has its name",
-            topic=topic,
-            topic_id=str(owner),
-            path=target,
-        )
-
-    def _move_away(self, topic: str, target: str) -> str:
-        """Blocking; with the directories locked."""
-        parent = target.rpartition("/")[0]
-        self._disk.make_directory(parent)
-        while self._disk.exists(target):
-            target += "+"
-        self._disk.rename(f"{self._logs}/{topic}", target)
-        self._disk.sync_directory(self._logs)
-        self._disk.sync_directory(parent)
-        return target
-
-    def remove_deleted(self) -> None:
-        """Blocking."""
-        with self._removing:
-            for name in self._disk.list_directory(self._deleted):
-                self._disk.remove_tree(f"{self._deleted}/{name}")
-
-    def finish_deletions(self, deleted: Collection[TopicId]) -> bool:
-        """Blocking.  Remove the data of topics whose deletion a crash or an error interrupted.
-
-        `deleted` are those of the start: they are durable.  True when all of it is gone.
-        """
-        is_done = True
-        for name in self._disk.list_directory(self._logs) if deleted else ():
-            if is_internal(name):
-                continue
-            try:
-                self._finish_deletion(name, deleted)
-            except GoQueueError as error:
-                is_done = False
-                _log.error("directory left alone", path=f"{self._logs}/{name}", problem=str(error))
-        self.remove_deleted()
-        return is_done
-
-    def _finish_deletion(self, name: str, deleted: Collection[TopicId]) -> None:
-        with self._directories:
-            owner = self._owner(name)
-            if owner is not None and owner in deleted:
-                _log.info("removing data of a deleted topic", topic=name)
-                self._move_to_deleted(name, owner)
-
-    def orphans(self) -> list[Orphan]:
-        """Blocking.  Directories with data that the metadata does not account for."""
-        with self._directories:
-            return find_orphans(
-                self._disk,
-                self._data_dir,
-                lambda owner: self.topic_exists(owner) or self.topic_was_deleted(owner),
-            )
-
-    def report_orphans(self) -> None:
-        """Blocking."""
-        for orphan in self.orphans():
-            _log.warning(
-                "data of an unknown topic left alone: the metadata has no record of it",
-                path=orphan.path,
-                topic=orphan.topic,
-                topic_id=str(orphan.topic_id or "unknown"),
-                log_bytes=orphan.log_bytes,
-            )
-
-    def refuse_unknown_topics(self) -> None:
-        """Blocking.  Without metadata every topic would be an orphan."""
-        for name in self._disk.list_directory(self._logs):
-            if not is_internal(name) and self._disk.exists(f"{self._logs}/{name}/{TOPIC_FILE}"):
-                raise CorruptData(
-                    f"{self._logs} holds topic {name!r}, and the metadata that should know it is"
-                    " missing: restore logs/__metadata and snapshots/, run `goqueue doctor"
-                    f" --data-dir {self._data_dir} --repair`, or start with an empty directory"
-                )
-
     # --- upkeep -----------------------------------------------------------------------------------
 
-    async def run_flushes(self) -> None:
-        """Sync what nobody waits for, within its topic's `flush.ms`; end waits that are overdue."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._clock.sleep(FLUSH_CHECK_SECONDS)
-            now = loop.time()
-            for partition, since in list(self._dirty.items()):
-                settings = partition.log.settings
-                if settings.flush != "never" and now - since >= settings.flush_ms / 1000:
-                    partition.demand_flush()
-            for partition in list(self._waited_for):
-                if not partition.end_overdue(now):
-                    del self._waited_for[partition]
-
-    async def run_watermarks(self) -> None:
-        """Let the logs that have several replicas remember how far they are committed."""
-        while True:
-            await self._clock.sleep(WATERMARK_SECONDS)
-            for log in self.logs():
-                log.log.store_watermark()
-
-    async def run_checkpoints(self) -> None:
-        while True:
-            await self._clock.sleep(self._config.checkpoint_ms / 1000)
-            await self.room.look()
-            for partition in self.logs():
-                if partition.log.needs_checkpoint and partition.log.failed is None:
-                    await _guarded("checkpoint", partition, partition.checkpoint)
-
-    async def run_retention(self, topics: Callable[[], Iterable[Topic]]) -> None:
-        while True:
-            await self._clock.sleep(self._config.retention_check_ms / 1000)
-            for topic in list(topics()):
-                look = functools.partial(self._to_look_at, topic)
-                for index in await self._disk.in_background(look):
-                    retain = functools.partial(self._retain_at, topic, index)
-                    await _guarded("retention", f"{topic.name}-{index}", retain)
-
-    async def _retain_at(self, topic: Topic, index: int) -> None:
-        if self.bundle(topic, index).is_led_here:  # followers do as their leader does
-            await self.retain(await self.get(topic, index))
-
-    def _to_look_at(self, topic: Topic) -> list[int]:
-        """Blocking.  The partitions that are open, or worth opening for retention's sake."""
-        names = self._disk.list_directory(f"{self._logs}/{topic.name}")
-        stored = sorted(int(name) for name in names if name.isdigit())
-        return [
-            index
-            for index in stored
-            if topic.has_partition(index)
-            and ((topic.name, index) in self._open or self._may_have_old(topic, index))
-        ]
-
-    def _may_have_old(self, topic: Topic, index: int) -> bool:
-        directory = f"{self._logs}/{topic.name}/{index}"
-        names = self._disk.list_directory(directory)
-        if sum(name.endswith(".log") for name in names) != 1:
-            return bool(names)
-        try:
-            checkpoint = checkpoints.load(self._disk, directory)
-        except CorruptData:
-            return True
-        if checkpoint is None or checkpoint.tail.size == 0:
-            return False
-        oldest_kept = self._clock.now() - topic.settings.retention_ms
-        return topic.settings.retention_ms >= 0 and checkpoint.tail.max_timestamp < oldest_kept
-
-    async def retain(self, partition: Partition) -> None:
-        """Roll an old active segment and remove what the topic need not keep."""
-        now = self._clock.now()
-        log = partition.log
-        if log.failed is not None or log.abandoned or not partition.leads:
-            return  # followers do as their leader does
-        if log.is_old(now):
-            log.roll()
-        if log.knows_times:
-            start = log.retention_start(now)
-        else:
-            start = await self._disk.in_background(lambda: log.retention_start(now))
-        if start > log.start_offset:
-            before = log.start_offset
-            removed = await partition.remove_before(start)
-            _log.info(
-                "old records removed",
-                topic=partition.topic,
-                partition=partition.index,
-                from_offset=before,
-                to_offset=start,
-                segments=removed,
-            )
-
-    def _note_dirty(self, partition: Partition) -> None:
-        self._dirty[partition] = asyncio.get_running_loop().time()
-
-    def _note_wait(self, partition: Partition) -> None:
-        self._waited_for[partition] = None
-
     def _note_flush(self, partition: Partition, seconds: float, error: GoQueueError | None) -> None:
-        if not partition.log.needs_sync:
-            self._dirty.pop(partition, None)
-        elif partition in self._dirty:
-            self._note_dirty(partition)
+        self.upkeep.note_flush(partition)
         if error is not None and not partition.log.abandoned:
-            self._dirty.pop(partition, None)
+            self.upkeep.forget(partition)
             _log.error(
                 "partition is read-only: the disk failed",
                 topic=partition.topic,
@@ -730,7 +442,7 @@ class Partitions:
         """What cannot be brought in good order now is so at the next start."""
         await asyncio.gather(*self._leading, *self._opening.values(), return_exceptions=True)
         closed = await asyncio.gather(
-            *(_guarded("closing", partition, partition.close) for partition in self.logs())
+            *(try_upkeep("closing", partition, partition.close) for partition in self.logs())
         )
         self.closed_cleanly = all(closed) and not self.read_only()
         self._open.clear()
@@ -738,24 +450,12 @@ class Partitions:
         self._by_log.clear()
 
     def reconfigure(self, config: StorageConfig) -> None:
-        self._config = config
+        self.upkeep.config = config
         self.room.config = config
 
     def read_only(self) -> list[Partition]:
         """Those open ones whose disk failed: they are read, and take no writes."""
         return [partition for partition in self.logs() if partition.log.failed is not None]
-
-
-async def _guarded(what: str, where: object, work: Callable[[], Awaitable[None]]) -> bool:
-    """One log's trouble must not stop the upkeep of the others; False when there was some."""
-    try:
-        await work()
-    except TopicNotFound:  # deleted meanwhile: nothing is wrong
-        _log.debug(f"{what} skipped, the topic was deleted", partition=str(where))
-    except GoQueueError as error:
-        _log.error(f"{what} failed", partition=str(where), problem=str(error))
-        return False
-    return True
 
 
 def _ledger_settings(settings: TopicSettings) -> TopicSettings:

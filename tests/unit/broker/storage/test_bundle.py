@@ -158,7 +158,7 @@ def test_a_log_that_is_opened_later_has_the_role_of_the_others():
 
 def test_a_stored_ledger_leads_with_its_partition():
     async def story(broker: Broker, topic: Topic) -> None:
-        broker.partitions.make_ledger_directory(topic, 0)
+        broker.partitions.directories.make_ledger_directory(topic, 0)
         led: list[str] = []
 
         async def note(_topic: Topic, bundle: Bundle) -> None:

@@ -91,12 +91,12 @@ def test_retention_comes_to_partitions_that_nobody_opened_since_the_start(
                 await publish(broker, "t", f"{number}" * 40, index=1)
             await publish(broker, "t", "alone", index=2)
         async with running(environment, config) as broker:
-            assert broker.partitions.opened("t", 1) is None
+            assert broker.partitions.find_open("t", 1) is None
             await environment.clock.sleep(20)
-            partition = broker.partitions.opened("t", 1)
+            partition = broker.partitions.find_open("t", 1)
             assert partition is not None
             assert partition.log.start_offset > 0
-            assert broker.partitions.opened("t", 0) is None, "nothing was ever written there"
+            assert broker.partitions.find_open("t", 0) is None, "nothing was ever written there"
 
     with World(0) as world:
         world.run(story(world.environment("a")))

@@ -104,14 +104,14 @@ def test_topics_that_the_metadata_lost_keep_their_data(seed: int):
         await clock.sleep(1)
         assert not broker.has_topic("lost")
         assert disk.exists(lost)
-        assert [(each.topic, each.path) for each in broker.partitions.orphans()] == [
+        assert [(each.topic, each.path) for each in broker.partitions.directories.orphans()] == [
             ("lost", f"{LOGS}/lost")
         ]
         await broker.create_topic("lost")
         assert await publish(broker, "lost", "new") == 0
         assert await values_in(await broker.partition("lost", 0)) == ["new"]
         await broker.delete_topic("lost")
-        [orphan] = broker.partitions.orphans()
+        [orphan] = broker.partitions.directories.orphans()
         assert orphan.path.startswith("/data/orphaned/lost")
         assert disk.read_file(f"{orphan.path}/0/{0:020d}.log") == acked
         assert await values_in(await broker.partition("kept", 0)) == ["one"]

@@ -7,9 +7,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.broker.storage import partition_store
-from goqueue.broker.storage.partition_store import _guarded
-from goqueue.log.replica import Replica, ReplicaFile
 from goqueue.model.config import Config
 from goqueue.model.errors import (
     GoQueueError,
@@ -20,7 +17,7 @@ from goqueue.model.ids import Offset
 from goqueue.runtime import Environment, real_environment
 from goqueue.testing.sim import SimDisk, World
 from tests import queue_verbs
-from tests.unit.broker.brokers import CONFIG, append_through, publish, running, values_in
+from tests.unit.broker.brokers import append_through, publish, running, values_in
 
 LOGS = "/data/logs"
 
@@ -99,7 +96,7 @@ def test_a_partition_that_is_being_opened_when_its_topic_goes_leaves_nothing(see
             )
             with pytest.raises(TopicNotFound):
                 await broker.partitions.get(topic, 0)
-            assert broker.partitions.opened("t", 0) is None
+            assert broker.partitions.find_open("t", 0) is None
 
     with World(seed) as world:
         world.run(story(world.environment("a")))
@@ -364,56 +361,3 @@ async def test_partitions_of_a_new_topic_may_be_opened_all_at_once(tmp_path):
                 places = {path.name for path in (tmp_path / "logs" / topic.name).iterdir()}
                 assert places == {"topic", *map(str, range(8))}
     assert not list(tmp_path.glob("deleted/*"))
-
-
-class LevelLog:
-    """A logger that keeps the levels of its lines."""
-
-    def __init__(self) -> None:
-        self.levels: list[str] = []
-
-    def debug(self, _event: str, **_fields: object) -> None:
-        self.levels.append("debug")
-
-    def error(self, _event: str, **_fields: object) -> None:
-        self.levels.append("error")
-
-
-@pytest.mark.parametrize(
-    ("error", "level"), [(TopicNotFound("deleted"), "debug"), (StorageFailed("broken"), "error")]
-)
-async def test_a_topic_deleted_meanwhile_is_no_failure(
-    error: GoQueueError, level: str, monkeypatch: pytest.MonkeyPatch
-):
-    async def work() -> None:
-        raise error
-
-    log = LevelLog()
-    monkeypatch.setattr(partition_store, "_log", log)
-    is_fine = await _guarded("checkpoint", "orders-0", work)
-    assert log.levels == [level]
-    assert is_fine == (level == "debug")
-
-
-def test_a_partition_with_several_replicas_keeps_its_watermark():
-    """Those with one write no such file."""
-
-    async def story(environment: Environment) -> Offset | None:
-        broker = Broker(environment, CONFIG)
-        broker.partitions.replica_of = lambda topic_id, index: (
-            None if topic_id is None else Replica(topic_id, index)
-        )
-        async with broker.running():
-            topic = await broker.create_topic("t")
-            await publish(broker, "t", "committed")
-            await environment.clock.sleep(2 * partition_store.WATERMARK_SECONDS)
-            directory = f"{CONFIG.data_dir}/logs/t/0"
-            file = ReplicaFile(environment.disk, directory)
-            assert file.load() == Replica(topic.topic_id, 0)
-            assert (
-                ReplicaFile(environment.disk, f"{CONFIG.data_dir}/logs/__metadata/0").load() is None
-            )
-            return file.load_watermark()
-
-    with World(0) as world:
-        assert world.run(story(world.environment("a"))) == 1

@@ -53,7 +53,7 @@ def test_a_running_server_is_asked_and_its_directory_refused(tmp_path: Path):
         assert {each["subject"] for each in found["findings"]} >= {"disk", "internal_logs"}
         assert found["status"] == "ok"
         assert "another GoQueue process" in run("--data-dir", str(tmp_path), code=1).stderr
-        partition = broker.broker.partitions.opened("__ledgers", 0)
+        partition = broker.broker.partitions.find_open("__ledgers", 0)
         assert partition is not None
         partition.log.fail("Input/output error")
         assert "__ledgers is read-only" in run("--server", broker.http, code=1).stdout
