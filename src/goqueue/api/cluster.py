@@ -159,18 +159,51 @@ class PartitionMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reassignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    partitions: Annotated[list[PartitionMove], msgspec.Meta(min_length=1, max_length=10_000)]
+    partitions: Annotated[list[PartitionMove], msgspec.Meta(max_length=10_000)] = []
+    """None: only the throttle is changed, of what moves already."""
+    throttle_bytes_per_sec: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    """Of each node, for what it sends and for what it receives; 0: no limit. Absent: as it is, or
+    10485760 when nothing is set."""
 
 
-class MovingPartition(msgspec.Struct, frozen=True):
+class ReplicaCopy(msgspec.Struct, frozen=True):
+    """A replica that is added, as the partition's leader measures it."""
+
+    node_id: int
+    offset: int
+    """All before it is on that node's disk."""
+    end_offset: int
+    """Of the leader."""
+    offsets_left: int
+    bytes_left: int
+    bytes_total: int
+    bytes_per_sec: float
+    """Over the last ten seconds."""
+    seconds_left: float | None
+    """At this rate; None: nothing was copied lately."""
+
+
+class MovingPartition(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
+    state: Literal["pending", "catching_up", "completed", "failed"]
+    """`pending`: nothing is copied yet. `completed`: the replicas are where they should be."""
+    leader: int | None
     replicas: list[int]
     adding: list[int]
     removing: list[int]
+    copies: list[ReplicaCopy] = []
     error: str = ""
-    """Why it is not moved; empty otherwise."""
+    """Why it is not moved, or why nothing is known of it; empty otherwise."""
 
 
-class ReassignmentStatus(msgspec.Struct, frozen=True):
+class ReassignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[MovingPartition]
+    throttle_bytes_per_sec: int | None
+    """Of each node; None: no limit."""
+    bytes_left: int
+    """Of all copies together."""
+    bytes_total: int
+    bytes_per_sec: float
+    seconds_left: float | None
+    """Until the slowest copy is done, at its present rate."""

@@ -28,6 +28,7 @@ from goqueue.broker.cluster.admin import ClusterAdmin
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.coordinator_topics import CoordinatorTopics
 from goqueue.broker.cluster.peer import Peers
+from goqueue.broker.cluster.reassignments import Reassignments
 from goqueue.broker.coordinators import Coordinators
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups
@@ -123,6 +124,7 @@ class Broker:
         self.reassign_partition = cluster_admin.reassign_partition
         self.change_partition = cluster_admin.change_partition
         self.change_group_config = cluster_admin.change_group_config
+        self.change_broker_config = cluster_admin.change_broker_config
 
         producer_ids = ProducerIds(self)
         self.reserve_producer_id = producer_ids.reserve_producer_id
@@ -133,6 +135,7 @@ class Broker:
 
         self.cluster = ClusterNode(environment, config, self)
         self.others = self.cluster.others
+        self.reassignments = Reassignments(self)
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from goqueue.cli.cells import Size, text_of
 from goqueue.cli.publishing import Tally
 
 
@@ -46,6 +47,26 @@ def reading(bytes_in_all: int) -> Iterator[Callable[[int], None]]:
 
     with _bar(bytes_in_all, BarColumn(), DownloadColumn(), TransferSpeedColumn()) as update:
         yield lambda more: update(advance=more)
+
+
+@contextlib.contextmanager
+def copying() -> Iterator[Callable[[int, int, float, int], None]]:
+    """Gives what to call with bytes that are done and in all, bytes a second, and moves left."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn
+
+    columns = (
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[rate]}/s"),
+        TextColumn("{task.fields[moves]} moving"),
+    )
+    with _bar(None, *columns, rate="0 B", moves=0) as update:
+
+        def show(done: int, total: int, rate: float, moves: int) -> None:
+            text = text_of(Size(int(rate)), at_terminal=True)
+            update(completed=done, total=max(1, total), rate=text, moves=moves)
+
+        yield show
 
 
 @contextlib.contextmanager

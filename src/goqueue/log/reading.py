@@ -89,6 +89,17 @@ class ReadableLog:
 
     # --- by offset --------------------------------------------------------------------------------
 
+    def bytes_from(self, offset: Offset) -> int:
+        """How much there is from there on, to within the segment that has it."""
+        segments = self.segments
+        first = max(0, _segment_index(segments, offset))
+        segment, left = segments[first], sum(each.size for each in segments[first + 1 :])
+        count = segment.next_offset - segment.base_offset
+        if count <= 0 or offset >= segment.next_offset:
+            return left
+        share = (segment.next_offset - max(offset, segment.base_offset)) / count
+        return left + int(segment.size * share)
+
     def read_cached(self, offset: Offset, bytes_max: int, limit: Offset) -> Chunk | None:
         """As `read`, or None when that would have to wait for the device."""
         return self._read(offset, bytes_max, limit, _read_cached)

@@ -261,7 +261,8 @@ _SETTINGS = [
     Setting(
         "follower.replication.throttled.replicas",
         "list",
-        f"Replicas that copy slowly, as partition:broker, or * for all.{IDLE}there is one node.",
+        "Replicas that copy no faster than follower.replication.throttled.rate of their node while"
+        " they are not in sync, as partition:broker, or * for all.",
         _throttled_replicas,
     ),
     Setting(
@@ -286,8 +287,8 @@ _SETTINGS = [
     Setting(
         "leader.replication.throttled.replicas",
         "list",
-        "Replicas that are copied from slowly, as partition:broker, or * for all."
-        f"{IDLE}there is one node.",
+        "Replicas that send no faster than leader.replication.throttled.rate of their node to those"
+        " that are not in sync, as partition:broker, or * for all.",
         _throttled_replicas,
     ),
     Setting(

@@ -134,3 +134,13 @@ class ClusterAdmin:
         await self._controller.host.submit(
             lambda metadata: controller.change_group_config(metadata, group_id, changes, if_set)
         )
+
+    async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None:
+        """Settings of a node, by its number as text, or with an empty text of all of them."""
+        elsewhere = self._broker.cluster.elsewhere
+        if elsewhere is not None:
+            await elsewhere.change_broker_config(node, changes)
+            return
+        await self._controller.change(
+            lambda metadata: controller.change_broker_config(metadata, node, changes)
+        )

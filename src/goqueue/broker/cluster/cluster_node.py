@@ -10,6 +10,7 @@ elected    one of several nodes on etcd: each follows the metadata by itself, an
 """
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from goqueue.broker.cluster.controller_service import ControllerService
@@ -23,7 +24,7 @@ from goqueue.broker.cluster.peer import Peers
 from goqueue.broker.cluster.resignations import Resignations
 from goqueue.broker.cluster.roles import Roles
 from goqueue.broker.metadata.node_file import NodeFile
-from goqueue.broker.replicas import Granted, IsrKeeper, LedPartition, ReplicaManager
+from goqueue.broker.replicas import CatchUpQuota, Granted, IsrKeeper, LedPartition, ReplicaManager
 from goqueue.broker.storage.bundle import Bundle
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
@@ -32,6 +33,7 @@ from goqueue.cluster.consensus import Index
 from goqueue.cluster.controller import IsrChange, Registration
 from goqueue.cluster.metadata import NO_NODE, PartitionState
 from goqueue.cluster.replication import IsrMember, IsrProposal, Leader
+from goqueue.cluster.throttles import Copy, Side, find_copy
 from goqueue.model.config import Address, Config
 from goqueue.model.ids import NodeEpoch, NodeId
 from goqueue.model.quorum import LOCAL
@@ -77,12 +79,16 @@ class ClusterNode:
                 self.node_id, self.peers, lambda: broker.metadata, broker.group_coordinator
             )
             self.handlers[NodeApi.VERB] = self.others.answer
+        clock = environment.clock
+        self.sent_quota = CatchUpQuota(clock, partial(self._find_copy, "leader"))
+        self.received_quota = CatchUpQuota(clock, partial(self._find_copy, "follower"))
         self.replicas = ReplicaManager(
             broker.partitions,
-            environment.clock,
+            clock,
             node=self.node_id,
             node_epoch=self._node_epoch,
             connect=lambda leader: LeaderPeer.of(self.peers, leader),
+            quota=self.received_quota,
         )
         self.roles = Roles(self.node_id, broker.partitions, self.replicas)
         self.isr = IsrKeeper(environment.clock, self, self._led, self._ineligible)
@@ -256,6 +262,9 @@ class ClusterNode:
             for node in self._broker.metadata.nodes.members
             if "cluster" in node.addresses
         }
+
+    def _find_copy(self, side: Side, topic: str, index: int, follower: NodeId) -> Copy:
+        return find_copy(self._broker.metadata, topic, index, follower, side)
 
     def _node_epoch(self) -> NodeEpoch:
         return self._epoch_of(self.node_id)

@@ -17,6 +17,7 @@ from goqueue.broker.metadata.remote_log import serve_follow
 from goqueue.cluster import Metadata, MetadataRecord, Node
 from goqueue.cluster.controller import (
     Registration,
+    end_reassignment_throttle,
     fence_node,
     prefer_leaders,
     register_node,
@@ -43,6 +44,7 @@ from goqueue.wire.node_messages import (
 
 PREFER_SECONDS: Final = 30.0
 PREFERRED_AT_ONCE: Final = 50
+THROTTLE_SECONDS: Final = 10.0  # after the last move, before its throttle ends
 LOOK_SECONDS: Final = 0.3  # whether anybody listens at a node whose connection has ended
 
 _log = structlog.get_logger("goqueue.cluster")
@@ -87,6 +89,7 @@ class ControllerService:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.sessions.run())
             tasks.create_task(self._prefer_leaders())
+            tasks.create_task(self._end_throttle())
 
     async def _prefer_leaders(self) -> None:
         """Give partitions back to the nodes that should lead them, once those are in sync.
@@ -107,6 +110,21 @@ class ControllerService:
                 continue
             if count:
                 _log.info("preferred leaders lead again", partitions=count)
+
+    async def _end_throttle(self) -> None:
+        """Once nothing moves any more, and not at once: whoever sets it moves replicas next."""
+        idle = 0
+        while True:
+            await self._environment.clock.sleep(THROTTLE_SECONDS / 2)
+            controller = self._broker.controller
+            decision = end_reassignment_throttle(controller.image.current)
+            idle = idle + 1 if decision.reply and controller.is_leading else 0
+            if idle < 2:
+                continue
+            try:
+                await controller.host.submit(end_reassignment_throttle)
+            except GoQueueError as error:  # tried again
+                _log.error("the throttle of moves is not ended", problem=str(error))
 
     # --- requests ---------------------------------------------------------------------------------
 

@@ -69,6 +69,11 @@ class ChangeGroupConfig(Verb, frozen=True, tag="change_group_config"):
     if_set: dict[str, str]
 
 
+class ChangeBrokerConfig(Verb, frozen=True, tag="change_broker_config"):
+    node: str
+    changes: dict[str, str | None]
+
+
 class AlterPartition(Verb, frozen=True, tag="alter_partition"):
     """Of the leader that sends it."""
 
@@ -116,6 +121,7 @@ AnyVerb = (
     | DeleteTopic
     | ReserveProducerIds
     | ChangeGroupConfig
+    | ChangeBrokerConfig
     | AlterPartition
     | NoteDataRemoved
     | HandOver
@@ -190,6 +196,9 @@ class Forwarding:
         self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Mapping[str, str]
     ) -> None:
         await self._send(ChangeGroupConfig(group_id, dict(changes), dict(if_set)), type(None))
+
+    async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None:
+        await self._send(ChangeBrokerConfig(node, dict(changes)), type(None))
 
     async def alter_partition(self, node_epoch: NodeEpoch, change: IsrChange) -> PartitionState:
         return await self._send(AlterPartition(node_epoch, change), PartitionState)
@@ -287,6 +296,8 @@ class Decider(Protocol):
         self, group_id: GroupId, changes: Mapping[str, str | None], if_set: Mapping[str, str]
     ) -> None: ...
 
+    async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None: ...
+
     async def alter_partition(
         self, node_id: NodeId, node_epoch: NodeEpoch, change: IsrChange
     ) -> PartitionState: ...
@@ -345,6 +356,8 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.reserve_producer_ids(verb.count)
         case ChangeGroupConfig():
             return await broker.change_group_config(verb.group_id, verb.changes, verb.if_set)
+        case ChangeBrokerConfig():
+            return await broker.change_broker_config(verb.node, verb.changes)
         case AlterPartition():
             return await broker.alter_partition(node_id, verb.node_epoch, verb.change)
         case NoteDataRemoved():

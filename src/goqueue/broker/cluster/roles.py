@@ -47,6 +47,14 @@ class Roles:
         self._directory_id = UUID(directory_id)
         if self._metadata is not None:
             self.take_of(self._metadata, self._metadata.topics.values())
+            self._replicas.drop_former(self._find_former)
+
+    def _find_former(self, topic_id: TopicId, index: int) -> Topic | None:
+        """The topic, if the partition is on other nodes."""
+        state = self._state_of(topic_id, index)
+        if state is None or self._node_id in state.replicas or self._metadata is None:
+            return None
+        return self._metadata.topic_by_id(topic_id)
 
     # --- records of the image ---------------------------------------------------------------------
 
@@ -66,8 +74,10 @@ class Roles:
         state = metadata.partition(topic_id, index)
         topic = metadata.topic_by_id(topic_id)
         is_used = self._partitions.used_bundle(topic.name, index) is not None
-        if self._is_registered and (is_used or self._node_id in state.replicas):
+        if self._is_registered and self._node_id in state.replicas:
             self._change(topic, index, state)
+        elif self._is_registered and is_used:
+            self._replicas.drop(topic, index, role_of(state, self._node_id))
 
     def forget(self, topic: Topic) -> None:
         """It was deleted."""

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
+from goqueue.broker.replicas.catch_up_quota import CatchUpQuota
 from goqueue.broker.replicas.replica import FrozenReplica, Refused, ReplicaLog
 from goqueue.broker.replicas.session import FollowerSession
 from goqueue.model.errors import DiskFull, GoQueueError, NotLeader, StorageFailed, TopicNotFound
@@ -43,10 +44,10 @@ class ReplicationLimits(msgspec.Struct, frozen=True, kw_only=True):
     partition_bytes: int = 1024 * 1024
     response_bytes: int = 10 * 1024 * 1024
     catch_up_response_bytes: int = 4 * 1024 * 1024
-    catch_up_bytes_per_second: int = 0  # of all that catches up with one node; 0: as they come
     timeout_seconds: float = 3.0  # for an answer, beyond `wait_ms`
     retry_seconds: float = 0.1  # after a leader refused a partition, or could not be reached
     retry_seconds_max: float = 1.0  # of a leader that cannot be reached: the delay doubles
+    throttle_seconds_max: float = 1.0  # then a throttle is looked at again: it may be another
     full_disk_seconds: float = 1.0  # before a replica that had no room tries again
 
 
@@ -154,6 +155,7 @@ class Fetcher:
     async def _run_once(self) -> None:
         self._news.clear()
         self._end_pauses()
+        self.hold_back()
         await self._prepare()
         interrupted = self.take_interrupted()
         if len(self._paused) == len(self._replicas) and not interrupted:
@@ -163,6 +165,9 @@ class Fetcher:
         if answer is not None:
             taken = await self._take(answer)
             await self.after_answer(taken)
+
+    def hold_back(self) -> None:
+        """Pause what this lane may not ask for now."""
 
     def take_interrupted(self) -> int:
         """A session of this node whose fetch is to be interrupted with the next request."""
@@ -178,6 +183,9 @@ class Fetcher:
     @property
     def response_bytes(self) -> int:
         return self._limits.response_bytes
+
+    def partition_bytes(self, replica: ReplicaLog) -> int:
+        return self._limits.partition_bytes
 
     def _end_pauses(self) -> None:
         now = self._clock.instant()
@@ -228,9 +236,7 @@ class Fetcher:
                 each: None for each in self._replicas.values() if each not in self._paused
             }
         changed, self._changed = self._changed, {}
-        topics = session.tell(
-            [each for each in changed if each.is_following], self._limits.partition_bytes
-        )
+        topics = session.tell([each for each in changed if each.is_following], self.partition_bytes)
         return FetchRequest(
             max_wait_ms=self.wait_ms,
             min_bytes=1,
@@ -301,8 +307,6 @@ class Fetcher:
         """Leave it out for a while, or for good, and say so once."""
         if not replica.is_following and not isinstance(error, FrozenReplica):
             return  # its role ended in between: nothing is wrong
-        self._session.leave_out(replica)
-        self._changed.pop(replica, None)
         match error:
             case StorageFailed() | TopicNotFound():
                 replica.is_stopped = True
@@ -318,6 +322,8 @@ class Fetcher:
             self._on_problem(replica, error)
 
     def _pause_for(self, replica: ReplicaLog, seconds: float) -> None:
+        self._session.leave_out(replica)
+        self._changed.pop(replica, None)
         self._paused[replica] = Instant(self._clock.instant() + int(seconds * NANOSECONDS))
 
 
@@ -336,9 +342,11 @@ class CatchUpFetcher(Fetcher):
         on_problem: OnProblem,
         on_ledger: OnLedger,
         in_sync: Fetcher,
+        quota: CatchUpQuota,
     ) -> None:
         super().__init__(follower, leader, clock, limits, on_problem, on_ledger)
         self._in_sync = in_sync
+        self._quota = quota
         self._interrupts = False  # the other lane: it has more to ask for
 
     @property
@@ -349,21 +357,30 @@ class CatchUpFetcher(Fetcher):
     def response_bytes(self) -> int:
         return self._limits.catch_up_response_bytes
 
+    def partition_bytes(self, replica: ReplicaLog) -> int:
+        limit = self._limits.partition_bytes
+        return self._quota.chunk_bytes(replica.partition, self._follower.node, limit)
+
+    def hold_back(self) -> None:
+        for replica in list(self._changed):
+            delay = self._quota.delay_seconds(replica.partition, self._follower.node)
+            if delay > 0:
+                self._pause_for(replica, min(delay, self._limits.throttle_seconds_max))
+
     def take_interrupted(self) -> int:
         interrupts, self._interrupts = self._interrupts, False
         return self._in_sync.waiting_session if interrupts else 0
 
     async def after_answer(self, taken: Answers) -> None:
-        for replica in taken:
+        for replica, answer in taken.items():
+            if answer.records:
+                size = len(answer.records)
+                self._quota.note(replica.partition, self._follower.node, size)
             if replica.is_caught_up and replica.is_following and not self.is_paused(replica):
                 self.remove(replica)
                 self._in_sync.add(replica)
                 self._interrupts = True
-        size = sum(len(answer.records or b"") for answer in taken.values())
-        rate = self._limits.catch_up_bytes_per_second
-        if rate:
-            await self._clock.sleep(size / rate)
-        elif not taken and len(self):
+        if not taken and len(self):
             await self._clock.sleep(self._limits.retry_seconds)  # nothing, where there should be
 
 

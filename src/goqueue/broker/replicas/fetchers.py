@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from goqueue.broker.replicas.catch_up_quota import CatchUpQuota
 from goqueue.broker.replicas.fetcher import (
     CatchUpFetcher,
     FollowerNode,
@@ -45,6 +46,7 @@ class ReplicaFetchers:
         on_problem: OnProblem = lambda _replica, _error: None,
         on_ledger: OnLedger = lambda _replica: None,
         limits: ReplicationLimits | None = None,
+        quota: CatchUpQuota | None = None,
     ) -> None:
         """`connect` gives a new connection each time, which is made when it is first used.
 
@@ -58,6 +60,7 @@ class ReplicaFetchers:
         self._on_problem = on_problem
         self._on_ledger = on_ledger
         self._limits = limits or ReplicationLimits()
+        self._quota = quota or CatchUpQuota(clock)  # of what this node copies
         self._lanes: dict[NodeId, tuple[InSyncFetcher, CatchUpFetcher]] = {}
         self._tasks: dict[NodeId, list[asyncio.Task[None]]] = {}
         self._replicas: dict[TopicIdPartition, ReplicaLog] = {}
@@ -116,7 +119,9 @@ class ReplicaFetchers:
         if lanes is None:
             rest = self._clock, self._limits, self._problem, self._on_ledger
             in_sync = InSyncFetcher(self._follower, self._connect(leader), *rest)
-            catch_up = CatchUpFetcher(self._follower, self._connect(leader), *rest, in_sync)
+            catch_up = CatchUpFetcher(
+                self._follower, self._connect(leader), *rest, in_sync, self._quota
+            )
             in_sync.catch_up = catch_up
             lanes = self._lanes[leader] = (in_sync, catch_up)
             self._tasks[leader] = [

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import structlog
 
+from goqueue.broker.replicas.catch_up_quota import CatchUpQuota
 from goqueue.broker.replicas.fetcher import LeaderNode, OnProblem, ReplicationLimits
 from goqueue.broker.replicas.fetchers import ReplicaFetchers
 from goqueue.broker.replicas.replica import ReplicaLog
@@ -42,6 +43,7 @@ class ReplicaManager:
         connect: Callable[[NodeId], LeaderNode],
         on_problem: OnProblem = lambda _replica, _error: None,
         limits: ReplicationLimits | None = None,
+        quota: CatchUpQuota | None = None,
     ) -> None:
         """The callables are those of `ReplicaFetchers`."""
         self._partitions = partitions
@@ -53,6 +55,7 @@ class ReplicaManager:
             on_problem=on_problem,
             on_ledger=self._note_ledger,
             limits=limits,
+            quota=quota,
         )
         self._followed: dict[TopicIdPartition, tuple[Topic, Epoch]] = {}  # last unclean election
         self._changing: defaultdict[TopicIdPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -68,6 +71,38 @@ class ReplicaManager:
         """
         is_done = self._partitions.change_role(topic, index, role)
         return self._start(self._take(topic, index, role, unclean_epoch, is_done))
+
+    def drop(self, topic: Topic, index: int, role: Role) -> None:
+        """The partition is on other nodes from now on: nothing is copied, and its files go.
+
+        `role` says who leads it.  If the node gets another replica meanwhile, that one stays.
+        """
+        _ = self._partitions.change_role(topic, index, role)
+        _ = self._start(self._drop(topic, index, role))
+
+    def drop_former(self, find_former: Callable[[TopicId, int], Topic | None]) -> None:
+        """Files of replicas that this node had when it was last running, and has no more."""
+        _ = self._start(self._drop_former(find_former))
+
+    async def _drop_former(self, find_former: Callable[[TopicId, int], Topic | None]) -> None:
+        for topic_id, index in await self._partitions.find_stored_replicas():
+            topic = find_former(topic_id, index)
+            if topic is not None:
+                async with self._changing[TopicIdPartition(topic_id, index)]:
+                    if find_former(topic_id, index) is not None:
+                        await self._remove(topic, index)
+
+    async def _drop(self, topic: Topic, index: int, role: Role) -> None:
+        async with self._changing[TopicIdPartition(topic.topic_id, index)]:
+            await self._stop(topic, index)
+            bundle = self._partitions.used_bundle(topic.name, index)
+            is_current = bundle is not None and bundle.topic_id == topic.topic_id
+            if is_current and bundle is not None and bundle.role == role:
+                await self._remove(topic, index)
+
+    async def _remove(self, topic: Topic, index: int) -> None:
+        await self._partitions.drop_replica(topic, index)
+        _log.info("replica removed: other nodes have it", topic=topic.name, partition=index)
 
     def forget(self, topic: Topic) -> None:
         """The topic was deleted: nothing of it is copied any more."""

@@ -7,7 +7,7 @@
 An answer that does not come, or that refuses the session, begins a new one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from goqueue.broker.replicas.replica import ReplicaLog
 from goqueue.model.ids import TopicIdPartition
@@ -29,7 +29,9 @@ class FollowerSession:
         """Whether the next request names every partition."""
         return self.epoch == 0
 
-    def tell(self, replicas: Iterable[ReplicaLog], bytes_max: int) -> list[FetchTopic]:
+    def tell(
+        self, replicas: Iterable[ReplicaLog], bytes_max: Callable[[ReplicaLog], int]
+    ) -> list[FetchTopic]:
         """What the next request asks for."""
         topics: dict[object, FetchTopic] = {}
         for replica in replicas:
@@ -37,7 +39,7 @@ class FollowerSession:
             self._told[key] = replica
             self._left_out.pop(key, None)
             topic = topics.setdefault(key.topic_id, FetchTopic(key.topic_id, []))
-            topic.partitions.append(replica.wanted(bytes_max))
+            topic.partitions.append(replica.wanted(bytes_max(replica)))
         return list(topics.values())
 
     def leave_out(self, replica: ReplicaLog) -> None:

@@ -15,7 +15,7 @@ second at the partitions that said `on_wait`, and calls `end_overdue`.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from typing import Final, Protocol, TypeVar
 
 from goqueue.broker.storage.commit_waits import CommitWaits
@@ -28,6 +28,7 @@ from goqueue.cluster.replication import (
     Leader,
     LostData,
     Offline,
+    ReplicaProgress,
     Replicas,
     Role,
 )
@@ -229,6 +230,16 @@ class Partition:
         """Records are on their way to a follower: from now on its ack is awaited."""
         if self._replicas is not None:
             self._replicas.note_served(node, _instant())
+
+    def note_copied(self, node: NodeId, size: int) -> None:
+        """Records are on their way to a follower that is not in sync."""
+        if self._replicas is not None:
+            self._replicas.note_copied(node, size, _instant())
+
+    @property
+    def followers(self) -> Collection[ReplicaProgress]:
+        """How far those have come that follow this log; none where it is not led."""
+        return () if self._replicas is None else self._replicas.followers.values()
 
     def _too_few(self, replicas: Replicas) -> str:
         role = replicas.role

@@ -421,6 +421,34 @@ class Partitions:
             return False
         return True
 
+    async def drop_replica(self, topic: Topic, index: int) -> None:
+        """Other nodes have the partition now: its files go, and nobody finds it here any more.
+
+        The metadata has said so, and this node has nothing that the others lack.
+        """
+        bundle = self._bundles.get((topic.name, index))
+        logs: list[Partition] = []
+        if bundle is not None and bundle.topic_id == topic.topic_id:
+            logs = list(bundle)
+            self._forget(bundle)
+        for log in logs:
+            self.upkeep.forget(log)
+            log.abandon()
+        for log in logs:
+            await log.wait_idle()
+        opening = [work for (key, *_), work in self._opening.items() if key == (topic.name, index)]
+        if opening:
+            await asyncio.wait(opening)
+        remove = functools.partial(
+            self.directories.remove_replica, topic.name, topic.topic_id, index
+        )
+        async with self.files.removing():
+            await self._disk.in_background(remove)
+
+    async def find_stored_replicas(self) -> list[tuple[TopicId, int]]:
+        """The partitions that have files here, whoever has them now."""
+        return await self._disk.in_background(self.directories.stored_replicas)
+
     # --- upkeep -----------------------------------------------------------------------------------
 
     def _note_flush(self, partition: Partition, seconds: float, error: GoQueueError | None) -> None:

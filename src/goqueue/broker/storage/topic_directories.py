@@ -157,6 +157,26 @@ class TopicDirectories:
                 self._move_to_deleted(topic, topic_id)
         self.remove_deleted()
 
+    def remove_replica(self, topic: str, topic_id: TopicId, index: int) -> None:
+        """The data of a partition that is on other nodes."""
+        with self._lock:
+            source = f"{topic}/{index}"
+            if self._owner(topic) != topic_id or not self._disk.exists(f"{self.logs}/{source}"):
+                return
+            self._move_away(source, f"{self._deleted}/{topic_id}-{index}")
+        self.remove_deleted()
+
+    def stored_replicas(self) -> list[tuple[TopicId, int]]:
+        """The partitions that have files here, whoever has them now."""
+        with self._lock:
+            return [
+                (owner, int(index))
+                for topic in self._disk.list_directory(self.logs)
+                if (owner := self._owner(topic)) is not None
+                for index in self._disk.list_directory(f"{self.logs}/{topic}")
+                if index.isdigit()
+            ]
+
     def _move_to_deleted(self, topic: str, owner: TopicId) -> None:
         self._move_away(topic, f"{self._deleted}/{owner}")
 
@@ -169,14 +189,15 @@ class TopicDirectories:
             path=target,
         )
 
-    def _move_away(self, topic: str, target: str) -> str:
-        """With the lock held."""
+    def _move_away(self, source: str, target: str) -> str:
+        """A topic's directory, or a partition's; with the lock held."""
         parent = target.rpartition("/")[0]
         self._disk.make_directory(parent)
         while self._disk.exists(target):
             target += "+"
-        self._disk.rename(f"{self.logs}/{topic}", target)
-        self._disk.sync_directory(self.logs)
+        path = f"{self.logs}/{source}"
+        self._disk.rename(path, target)
+        self._disk.sync_directory(path.rpartition("/")[0])
         self._disk.sync_directory(parent)
         return target
 

@@ -105,6 +105,7 @@ class AsyncClient:
     elect_leaders = async_verb(cluster_calls.elect_leaders)
     reassign = async_verb(cluster_calls.reassign)
     reassignments = async_verb(cluster_calls.reassignments)
+    cancel_reassignments = async_verb(cluster_calls.cancel_reassignments)
 
     async def topic_places(self) -> list[TopicPlaces]:
         """Where the partitions of all topics are, by name."""

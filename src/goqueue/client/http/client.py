@@ -105,6 +105,7 @@ class Client:
     elect_leaders = verb(cluster_calls.elect_leaders)
     reassign = verb(cluster_calls.reassign)
     reassignments = verb(cluster_calls.reassignments)
+    cancel_reassignments = verb(cluster_calls.cancel_reassignments)
 
     def topic_places(self) -> list[TopicPlaces]:
         """Where the partitions of all topics are, by name."""

@@ -7,6 +7,7 @@ what is decided.
 from goqueue.cluster.controller.configs import (
     change_broker_config,
     change_group_config,
+    end_reassignment_throttle,
     take_over_group_configs,
 )
 from goqueue.cluster.controller.election import (
@@ -65,6 +66,7 @@ __all__ = [
     "drain_node",
     "elect_leader",
     "electorate",
+    "end_reassignment_throttle",
     "fence_node",
     "hand_over",
     "is_vacant",

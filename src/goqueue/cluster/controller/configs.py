@@ -9,6 +9,7 @@ from goqueue.cluster.metadata import (
     MetadataRecord,
     merge_settings,
 )
+from goqueue.cluster.throttles import ALL_NODES, REASSIGNMENT_RATE
 from goqueue.model.ids import GroupId
 from goqueue.model.machine import Decision
 
@@ -34,6 +35,15 @@ def change_broker_config(
     configs = merge_settings(before, changes)
     records = () if configs == before else (ConfigChanged("broker", node, configs),)
     return Decision(records, None)
+
+
+def end_reassignment_throttle(metadata: Metadata) -> Decision[MetadataRecord, bool]:
+    """The throttle of moves is for those under way; gives whether one was ended."""
+    is_set = REASSIGNMENT_RATE in metadata.broker_configs.get(ALL_NODES, {})
+    if not is_set or any(state.adding or state.removing for _, _, state in metadata.partitions):
+        return Decision((), False)
+    changed = change_broker_config(metadata, ALL_NODES, {REASSIGNMENT_RATE: None})
+    return Decision(changed.records, True)
 
 
 def take_over_group_configs(

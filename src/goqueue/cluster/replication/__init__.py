@@ -18,6 +18,7 @@ from goqueue.cluster.replication.leader import (
     propose_isr,
 )
 from goqueue.cluster.replication.progress import LostData, ReplicaProgress
+from goqueue.cluster.replication.quota import CopyRate, ReplicationQuota
 from goqueue.cluster.replication.roles import (
     Follower,
     Leader,
@@ -28,6 +29,7 @@ from goqueue.cluster.replication.roles import (
 
 __all__ = [
     "Assessment",
+    "CopyRate",
     "Diverged",
     "Election",
     "Follower",
@@ -41,6 +43,7 @@ __all__ = [
     "Offline",
     "ReplicaProgress",
     "Replicas",
+    "ReplicationQuota",
     "Role",
     "ack_offset",
     "choose_leader",

@@ -184,6 +184,12 @@ class Replicas:
         if progress is not None:
             progress.note_served(now)
 
+    def note_copied(self, node: NodeId, size: int, now: Instant) -> None:
+        """See `ReplicaProgress.note_copied`."""
+        progress = self.followers.get(node)
+        if progress is not None and node not in self.role.isr:
+            progress.note_copied(size, now)
+
     def note_append(self, end_before: Offset, now: Instant) -> None:
         for each in self._counted:
             each.note_append(end_before, now)

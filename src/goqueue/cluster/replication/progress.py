@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from goqueue.cluster.replication.lag import AckTimes, SlowHold
+from goqueue.cluster.replication.quota import CopyRate
 from goqueue.model.ids import NO_NODE_EPOCH, Instant, NodeEpoch, NodeId, Offset
 
 UNKNOWN: Final = Offset(-1)  # it has not asked in this epoch
@@ -30,6 +31,7 @@ class ReplicaProgress:
         "_end_at_fetch",
         "ack_times",
         "caught_up_at",
+        "copy_rate",
         "end_offset",
         "fetch_number",
         "fetched_at",
@@ -53,6 +55,7 @@ class ReplicaProgress:
         self.served_at: Instant | None = None  # since when it has bytes that it did not ack
         self.ack_times = AckTimes()
         self.hold = SlowHold()
+        self.copy_rate: CopyRate | None = None  # None before it copied what others had already
         self._end_at_fetch = UNKNOWN  # the leader's end when it last asked
 
     @property
@@ -101,3 +104,9 @@ class ReplicaProgress:
         """Bytes are on their way to it: from now on its ack is awaited."""
         if self.served_at is None:
             self.served_at = now
+
+    def note_copied(self, size: int, now: Instant) -> None:
+        """Bytes are on their way to it, and it is not in sync."""
+        if self.copy_rate is None:
+            self.copy_rate = CopyRate(now)
+        self.copy_rate.add(size, now)

@@ -22,6 +22,7 @@ def cluster_listener(
         cluster.replicas.find_log,
         cluster.note_ack,
         cluster.replicas.has_ledger,
+        cluster.sent_quota,
     )
     return ClusterListener(
         broker.environment,

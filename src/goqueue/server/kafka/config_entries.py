@@ -24,6 +24,8 @@ class Source(enum.IntEnum):
     """Where a value comes from; the protocol's numbers."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
     GROUP = 8

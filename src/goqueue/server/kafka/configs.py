@@ -1,8 +1,8 @@
 """DescribeConfigs, ListConfigResources, AlterConfigs, IncrementalAlterConfigs: settings of
 topics, groups and the server.
 
-Settings of topics and groups can be changed at any time.  The server's settings are read at its
-start and are read-only here.
+Settings of topics and groups can be changed at any time, and so can the throttles of replication
+of nodes.  The server's other settings are read at its start and are read-only here.
 """
 
 import enum
@@ -33,6 +33,7 @@ from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, InvalidSetting
 from goqueue.model.names import refuse_internal, topic_name
 from goqueue.model.settings import SETTINGS, setting_text
+from goqueue.server.kafka.broker_configs import change_broker, dynamic_entries
 from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
@@ -89,10 +90,12 @@ def _entries(context: Context, resource: DescribeConfigsResource) -> list[Entry]
     if resource.resource_type == TOPIC:
         return topic_entries(config, context.broker.topic(topic_name(resource.resource_name)))
     if resource.resource_type == BROKER:
+        changeable = dynamic_entries(context.broker, resource.resource_name)
         if not resource.resource_name:
-            return []  # settings that were set for all nodes at once: there is no such thing
+            return changeable
         _refuse_other_node(context, resource.resource_name)
-        return broker_entries(config, context.address, context.http_address)
+        fixed = broker_entries(config, context.address, context.http_address)
+        return sorted([*fixed, *changeable], key=lambda entry: entry.name)
     if resource.resource_type == GROUP:
         return group_entries(context.broker, resource.resource_name)
     raise _unknown(resource.resource_type)
@@ -174,8 +177,8 @@ async def handle_alter_configs(
             if entry.value is None:
                 raise InvalidRequest(f"{name} has no value")
         values = {name: entry.value for name, entry in changes.items()}
-        if resource.resource_type == GROUP:
-            await _change_group(context, resource, values, request.validate_only, replace=True)
+        if resource.resource_type in (GROUP, BROKER):
+            await _change_plain(context, resource, values, request.validate_only, replace=True)
             return
         await _change(context, resource, lambda _: values, request.validate_only, replace=True)
 
@@ -189,12 +192,10 @@ async def handle_incremental_alter_configs(
 ) -> incremental_response.IncrementalAlterConfigsResponse:
     async def alter(resource: incremental_request.AlterConfigsResource) -> None:
         operations = _check_unique(resource.configs).values()
-        if resource.resource_type == GROUP:
+        if resource.resource_type in (GROUP, BROKER):
             plain = {each.name: _plain(each) for each in operations}
-            await _change_group(context, resource, plain, request.validate_only)
+            await _change_plain(context, resource, plain, request.validate_only)
             return
-        if resource.resource_type == BROKER and _only_unsets(operations):
-            return  # nothing is set while the server runs; Kafka's tools clear throttles so
         await _change(
             context, resource, lambda topic: _changes(topic, operations), request.validate_only
         )
@@ -237,7 +238,7 @@ async def _change(
     )
 
 
-async def _change_group(
+async def _change_plain(
     context: Context,
     resource: Any,
     changes: Changes,
@@ -245,17 +246,15 @@ async def _change_group(
     *,
     replace: bool = False,
 ) -> None:
-    await change_group(
+    """Of a group or a node, whose settings are no lists."""
+    change = change_group if resource.resource_type == GROUP else change_broker
+    await change(
         context.broker,
         resource.resource_name,
         changes,
         replace=replace,
         validate_only=validate_only,
     )
-
-
-def _only_unsets(operations: Iterable[incremental_request.AlterableConfig]) -> bool:
-    return all(int(each.config_operation) == Operation.DELETE for each in operations)
 
 
 def _plain(change: incremental_request.AlterableConfig) -> str | None:
@@ -271,11 +270,6 @@ def _plain(change: incremental_request.AlterableConfig) -> str | None:
 
 
 def _alterable(broker: Broker, resource_type: int, name: str) -> Topic:
-    if resource_type == BROKER:
-        raise InvalidRequest(
-            "the server's settings are read when it starts: change its configuration file,"
-            " environment or flags, and start it again"
-        )
     if resource_type != TOPIC:
         raise _unknown(resource_type)
     checked = topic_name(name)

@@ -27,6 +27,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Partition
 from goqueue.broker.messages.fetch import check_epoch
+from goqueue.broker.replicas import CatchUpQuota
 from goqueue.cluster.replication import Diverged, FollowerFetch, Leader, find_divergence
 from goqueue.model.batch import Buffer
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange
@@ -63,6 +64,7 @@ class _Leader(msgspec.Struct, frozen=True):
     find_log: FindLog
     on_ack: OnAck
     has_ledger: HasLedger
+    quota: CatchUpQuota
 
 
 class ReplicaSessions:
@@ -75,10 +77,15 @@ class ReplicaSessions:
         find_log: FindLog,
         on_ack: OnAck,
         has_ledger: HasLedger = lambda _partition: False,
+        quota: CatchUpQuota | None = None,
     ) -> None:
-        """`on_ack` hears when a node that is not in sync acknowledges, or one has lost data."""
+        """`on_ack` hears when a node that is not in sync acknowledges, or one has lost data.
+
+        `quota` is of what this node sends to such nodes.
+        """
         self._bytes_max = bytes_max
-        self._leader = _Leader(clock, find_log, on_ack, has_ledger)
+        quota = quota or CatchUpQuota(clock)
+        self._leader = _Leader(clock, find_log, on_ack, has_ledger, quota)
         self._sessions: dict[int, ReplicaSession] = {}  # the oldest first
         self._last_id = 0
 
@@ -143,11 +150,13 @@ class ReplicaSession:
         self._entries: dict[Key, _Entry] = {}
         self._due: dict[_Entry, None] = {}  # may have news; in order: whoever waits longest first
         self._woken: asyncio.Future[None] | None = None
+        self._may_throttle = False  # its request does not wait here: the lane that catches up
         self._turn = 0  # whose it is to wait; the one of before waits no longer
 
     async def fetch(self, request: FetchRequest, bytes_max: int) -> list[FetchTopicResponse]:
         self.interrupt()  # of a session there is one fetch at a time
         turn = self._turn
+        self._may_throttle = request.max_wait_ms == 0
         await self._take_in(request)
         budget = max(1, min(request.max_bytes, bytes_max))
         deadline = self._clock.instant() + min(request.max_wait_ms, WAIT_MS_MAX) * 1_000_000
@@ -306,14 +315,19 @@ class ReplicaSession:
             return _result(partition, wanted, diverged=entry.diverged)
         offset, end = Offset(wanted.fetch_offset), log.end_offset
         records: Buffer = b""
-        if offset != end:
-            bytes_max = min(wanted.partition_max_bytes, budget)
+        if offset != end and self._is_throttled(partition):
+            self._due[entry] = None
+            if entry.is_told:
+                return None
+        elif offset != end:
+            bytes_max = self._chunk_bytes(partition, min(wanted.partition_max_bytes, budget))
             chunk = partition.read_cached(offset, bytes_max, end)
             if chunk is None:
                 chunk = await partition.read(offset, bytes_max, end)
             if len(chunk.data) <= budget or is_first:
                 records = chunk.data
                 partition.note_served(self.node)
+                self._note_copied(partition, len(records))
             else:
                 self._due[entry] = None
         ledger_is_news = not entry.knows_ledger and self._leader.has_ledger(partition)
@@ -329,6 +343,26 @@ class ReplicaSession:
             return None
         entry.is_told = True
         return _result(partition, wanted, records, has_ledger=ledger_is_news)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether it gets no records now; it asks again soon."""
+        if not self._may_throttle or not self._catches_up(partition):
+            return False
+        return self._leader.quota.delay_seconds(partition, self.node) > 0
+
+    def _chunk_bytes(self, partition: Partition, limit: int) -> int:
+        if not self._may_throttle or not self._catches_up(partition):
+            return limit
+        return self._leader.quota.chunk_bytes(partition, self.node, limit)
+
+    def _note_copied(self, partition: Partition, size: int) -> None:
+        if self._catches_up(partition):
+            partition.note_copied(self.node, size)
+            self._leader.quota.note(partition, self.node, size)
+
+    def _catches_up(self, partition: Partition) -> bool:
+        role = partition.role
+        return isinstance(role, Leader) and self.node not in role.isr
 
 
 class _Entry:

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
-from goqueue.broker.replicas.fetcher import ReplicationLimits
+from goqueue.broker.replicas import CatchUpQuota
+from goqueue.cluster.throttles import Copy, Throttle
 from goqueue.model.errors import GoQueueError, Uncertain
 from tests.unit.broker.replicas.replicas import (
     LEADER,
@@ -71,18 +73,79 @@ def test_what_lies_behind_comes_in_pieces_and_commits_of_others_do_not_wait():
     tell(story, partitions=2)
 
 
-def test_catching_up_may_be_throttled():
+def throttled(pair: Pair, rate: int) -> CatchUpQuota:
+    copy = Copy(is_reassigned=True, throttle=Throttle("a rate", rate))
+    return CatchUpQuota(pair.clock, lambda _topic, _index, _node: copy)
+
+
+async def write_some(pair: Pair) -> None:
+    """About 7000 bytes that the follower, which is not in sync, lacks."""
+    pair.leader.take_role(leader_role(1, isr=(LEADER,)))
+    for number in range(40):
+        write(pair.leader, f"{number} {'.' * 100}")
+    await pair.leader.committed(write(pair.leader, "the last"))
+
+
+def test_a_follower_that_catches_up_keeps_to_its_rate():
     async def story(pair: Pair) -> None:
-        pair.leader.take_role(leader_role(1, isr=(LEADER,)))
-        for number in range(40):
-            write(pair.leader, f"{number} {'.' * 100}")
-        await pair.leader.committed(write(pair.leader, "the last"))
-        limits = ReplicationLimits(partition_bytes=1000, catch_up_bytes_per_second=1000)
-        pair.fetchers._limits = limits
+        await write_some(pair)
+        pair.fetchers._quota = quota = throttled(pair, 1000)
         pair.follow_all()
         began = asyncio.get_running_loop().time()
         await pair.caught_up()
-        assert asyncio.get_running_loop().time() - began > 5.0
+        took = asyncio.get_running_loop().time() - began
+        assert 5.0 < took < 9.0
+        assert quota.reassigned_bytes == len(content(pair.leader))
+
+    tell(story, 1, **{"min.insync.replicas": "1"})
+
+
+def test_a_leader_sends_no_faster_than_its_rate_to_those_that_catch_up():
+    async def story(pair: Pair) -> None:
+        await write_some(pair)
+        quota = throttled(pair, 1000)
+        pair.sessions._leader = msgspec.structs.replace(pair.sessions._leader, quota=quota)
+        pair.follow_all()
+        began = asyncio.get_running_loop().time()
+        await pair.caught_up()
+        took = asyncio.get_running_loop().time() - began
+        assert 5.0 < took < 9.0
+        assert len(pair.requests) < 200  # it does not ask in a hurry
+        (progress,) = pair.leader.followers
+        assert progress.copy_rate is not None
+
+    tell(story, 1, **{"min.insync.replicas": "1"})
+
+
+def test_replicas_in_sync_are_not_throttled():
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        await pair.leader.committed(write(pair.leader, "a"))
+        await asyncio.sleep(1.0)
+        quota = throttled(pair, 1)
+        pair.sessions._leader = msgspec.structs.replace(pair.sessions._leader, quota=quota)
+        for lanes in pair.fetchers._lanes.values():
+            lanes[1]._quota = quota
+        began = asyncio.get_running_loop().time()
+        for _ in range(10):
+            await pair.leader.committed(write(pair.leader, "." * 500))
+        assert asyncio.get_running_loop().time() - began < 1.0
+
+    tell(story)
+
+
+def test_a_rate_of_zero_stops_copies_until_it_is_raised():
+    async def story(pair: Pair) -> None:
+        await write_some(pair)
+        rates = {"now": 0}
+        pair.fetchers._quota = CatchUpQuota(
+            pair.clock, lambda *_: Copy(throttle=Throttle("a rate", rates["now"]))
+        )
+        pair.follow_all()
+        await asyncio.sleep(5.0)
+        assert pair.follower.log.end_offset == 0
+        rates["now"] = 1_000_000
+        await pair.caught_up()
 
     tell(story, 1, **{"min.insync.replicas": "1"})
 

@@ -92,6 +92,13 @@ async def test_replicas_are_moved_only_to_nodes_that_are_there(client: Client):
     assert errors[0] == ""
     assert "there is only node 1" in errors[1]
     assert errors[2] == "nothing moves"
-    assert (await client.get("/admin/reassignment")).json() == {"partitions": []}
+    assert [each["state"] for each in answer.json()["partitions"]] == ["completed", *["failed"] * 2]
+    assert answer.json()["throttle_bytes_per_sec"] == 10 * 1024 * 1024
+    nothing = (await client.get("/admin/reassignment")).json()
+    assert (nothing["partitions"], nothing["bytes_left"], nothing["seconds_left"]) == ([], 0, 0)
+    faster = await client.post("/admin/reassignment", json={"throttle_bytes_per_sec": 0})
+    assert faster.json()["throttle_bytes_per_sec"] is None
+    assert (await client.post("/admin/reassignment", json={})).status_code == 400
+    assert (await client.delete("/admin/reassignment")).json()["partitions"] == []
     missing = {"partitions": [{"topic": "t", "partition": 9, "new_replicas": [1]}]}
     assert (await client.post("/admin/reassignment", json=missing)).status_code == 404

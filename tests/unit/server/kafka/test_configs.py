@@ -120,25 +120,9 @@ async def test_the_address_that_clients_are_told_counts_as_given(broker: Broker)
 async def test_what_is_not_set_on_the_server_can_be_unset(broker: Broker):
     """As `kafka-reassign-partitions.sh --verify` does with its throttles."""
 
-    async def alter_broker(operation: Operation, value: str | None) -> ErrorCode:
-        change = build(
-            incremental.AlterableConfig,
-            name="leader.replication.throttled.rate",
-            config_operation=operation,
-            value=value,
-        )
-        resource = build(
-            incremental.AlterConfigsResource,
-            resource_type=BROKER,
-            resource_name="1",
-            configs=(change,),
-        )
-        answer = await ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=(resource,))
-        code: ErrorCode = answer.responses[0].error_code
-        return code
-
-    assert await alter_broker(Operation.DELETE, None) is ErrorCode.none
-    assert await alter_broker(Operation.SET, "1000") is ErrorCode.invalid_request
+    for name in (RATE, "replica.alter.log.dirs.io.max.bytes.per.second"):
+        done = await change(broker, (name, Operation.DELETE, None), name="1", kind=BROKER)
+        assert done.error_code is ErrorCode.none
 
 
 # --- groups -----------------------------------------------------------------------------------
@@ -245,7 +229,12 @@ async def test_the_server_shows_its_settings_read_only_by_kafkas_names(broker: B
     assert found["log.dirs"] == (broker.config.data_dir, Source.STATIC_BROKER)
     assert found["advertised.listeners"][0] == "PLAINTEXT://127.0.0.1:9092"
     assert found["goqueue.http.address"][0] == "http://127.0.0.1:8080"
-    assert all(each.read_only for each in configs.values())
+    changeable = {name for name, each in configs.items() if not each.read_only}
+    assert changeable == {
+        "follower.replication.throttled.rate",
+        "goqueue.reassignment.throttled.rate",
+        "leader.replication.throttled.rate",
+    }
 
 
 async def test_there_are_no_settings_of_all_brokers_at_once(broker: Broker):
@@ -323,7 +312,8 @@ async def test_altering_may_be_tried_out(broker: Broker):
         ("a", [("nonsense", "1")], TOPIC, ErrorCode.invalid_config),
         ("nothing", [], TOPIC, ErrorCode.unknown_topic_or_partition),
         ("__groups", [], TOPIC, ErrorCode.policy_violation),
-        ("1", [("num.partitions", "5")], BROKER, ErrorCode.invalid_request),
+        ("1", [("num.partitions", "5")], BROKER, ErrorCode.invalid_config),
+        ("7", [("leader.replication.throttled.rate", "5")], BROKER, ErrorCode.invalid_request),
         ("a", [], 8, ErrorCode.invalid_request),
     ],
 )
@@ -340,14 +330,18 @@ async def test_what_cannot_be_altered_is_refused(
 
 
 async def change(
-    broker: Broker, *changes: tuple[str, int, str | None], kind: int = TOPIC, **fields: Any
+    broker: Broker,
+    *changes: tuple[str, int, str | None],
+    kind: int = TOPIC,
+    name: str = "a",
+    **fields: Any,
 ) -> Any:
     configs = tuple(
-        build(incremental.AlterableConfig, name=name, config_operation=operation, value=value)
-        for name, operation, value in changes
+        build(incremental.AlterableConfig, name=setting, config_operation=operation, value=value)
+        for setting, operation, value in changes
     )
     resource = build(
-        incremental.AlterConfigsResource, resource_type=kind, resource_name="a", configs=configs
+        incremental.AlterConfigsResource, resource_type=kind, resource_name=name, configs=configs
     )
     response = await ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=(resource,), **fields)
     return response.responses[0]
@@ -401,9 +395,28 @@ async def test_a_change_may_be_tried_out(broker: Broker):
 
 
 async def test_the_servers_settings_stay_as_they_are(broker: Broker):
-    refused = await change(broker, ("num.partitions", Operation.SET, "7"), kind=BROKER)
-    assert refused.error_code is ErrorCode.invalid_request
+    setting = ("num.partitions", Operation.SET, "7")
+    refused = await change(broker, setting, name="1", kind=BROKER)
+    assert refused.error_code is ErrorCode.invalid_config
     assert "start" in refused.error_message
+
+
+RATE = "leader.replication.throttled.rate"
+
+
+async def test_throttles_of_nodes_are_set_for_one_or_for_all(broker: Broker):
+    assert (await shown(broker, BROKER, "1"))[RATE].value == str(2**63 - 1)
+    for name, rate in (("", "10"), ("1", "20")):
+        done = await change(broker, (RATE, Operation.SET, rate), name=name, kind=BROKER)
+        assert done.error_code is ErrorCode.none
+    assert (await shown(broker, BROKER, ""))[RATE].value == "10"
+    own = (await shown(broker, BROKER, "1"))[RATE]
+    assert (own.value, own.config_source) == ("20", Source.DYNAMIC_BROKER)
+    await change(broker, (RATE, Operation.DELETE, None), name="1", kind=BROKER)
+    common = (await shown(broker, BROKER, "1"))[RATE]
+    assert (common.value, common.config_source) == ("10", Source.DYNAMIC_DEFAULT_BROKER)
+    refused = await change(broker, (RATE, Operation.SET, "fast"), name="1", kind=BROKER)
+    assert refused.error_code is ErrorCode.invalid_config
 
 
 async def test_a_resource_named_twice_is_changed_by_neither(broker: Broker):

@@ -75,11 +75,19 @@ def elect_leaders(
     return post("/cluster/leader-election", LeaderElectionResult, body)
 
 
-def reassign(moves: Sequence[PartitionMove]) -> Call[ReassignmentStatus]:
-    """Move replicas to other nodes, or cancel that."""
-    return post("/admin/reassignment", ReassignmentStatus, {"partitions": list(moves)})
+def reassign(
+    moves: Sequence[PartitionMove] = (), throttle_bytes_per_sec: int | None = None
+) -> Call[ReassignmentStatus]:
+    """Move replicas to other nodes, or cancel that, or change how fast they move; 0: no limit."""
+    body = {"partitions": list(moves), "throttle_bytes_per_sec": throttle_bytes_per_sec}
+    return post("/admin/reassignment", ReassignmentStatus, body)
 
 
 def reassignments() -> Call[ReassignmentStatus]:
-    """What moves now."""
+    """What moves now, and how far it has come."""
     return get("/admin/reassignment", ReassignmentStatus)
+
+
+def cancel_reassignments() -> Call[ReassignmentStatus]:
+    """Of everything that moves."""
+    return change("DELETE", "/admin/reassignment", ReassignmentStatus)

@@ -3,8 +3,7 @@
 Any node may be asked: it passes on what only the controller decides.
 """
 
-from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from litestar.params import JSONBody, PathParameter
 
@@ -18,12 +17,16 @@ from goqueue.api.cluster import (
     PartitionMove,
     Reassignment,
     ReassignmentStatus,
+    ReplicaCopy,
 )
 from goqueue.broker import Broker
 from goqueue.broker.cluster.forwarding import NodeChange
+from goqueue.broker.cluster.reassignments import Move
+from goqueue.broker.replicas import FollowerLag
 from goqueue.cluster import NO_LEADER, Topic
 from goqueue.cluster.controller import ElectionType
 from goqueue.cluster.errors import ElectionNotNeeded
+from goqueue.cluster.throttles import ALL_NODES, REASSIGNMENT_RATE, rate_of
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.ids import NodeId
 from goqueue.model.names import topic_name
@@ -98,39 +101,120 @@ async def _elect(
     return ElectedLeader(topic.name, index, None if leader == NO_LEADER else leader, problem)
 
 
+# --- reassignment ---------------------------------------------------------------------------------
+
+THROTTLE_BYTES_PER_SEC: Final = 10 * 1024 * 1024
+
+
 @routes.post("/admin/reassignment", "Move replicas to other nodes", 404, status_code=202)
 async def start_reassignment(broker: TheBroker, data: JSONBody[Reassignment]) -> ReassignmentStatus:
     """Replicas are added, copy what is there, and then the others go. `GET` shows what moves."""
+    if not data.partitions and data.throttle_bytes_per_sec is None:
+        raise InvalidRequest("say which partitions move, or another throttle_bytes_per_sec")
     moves = [(broker.topic(topic_name(each.topic)), each) for each in data.partitions]
     for topic, move in moves:
         topic.check_partition(move.partition)
-    return ReassignmentStatus([await _move(broker, topic, move) for topic, move in moves])
+    await _set_throttle(broker, data.throttle_bytes_per_sec)
+    found = [await _move(broker, topic, move) for topic, move in moves]
+    return _status(broker, await _measure(broker, found))
 
 
-async def _move(broker: Broker, topic: Topic, move: PartitionMove) -> MovingPartition:
+async def _set_throttle(broker: Broker, wanted: int | None) -> None:
+    present = rate_of(broker.metadata, REASSIGNMENT_RATE)
+    if wanted is None:
+        wanted = THROTTLE_BYTES_PER_SEC if present is None else present
+    text = str(wanted) if wanted else None
+    await broker.change_broker_config(ALL_NODES, {REASSIGNMENT_RATE: text})
+
+
+async def _measure(broker: Broker, found: list[tuple[Move, str]]) -> list[MovingPartition]:
+    measured = await broker.reassignments.measure([move for move, _ in found])
+    problems = [problem for _, problem in found]
+    return [_moving(move, problem) for move, problem in zip(measured, problems, strict=True)]
+
+
+async def _move(broker: Broker, topic: Topic, move: PartitionMove) -> tuple[Move, str]:
     problem, wanted = "", move.new_replicas
     replicas = None if wanted is None else [NodeId(each) for each in wanted]
     try:
         await broker.reassign_partition(topic.topic_id, move.partition, replicas)
     except GoQueueError as error:
         problem = str(error)
-    return _moving(broker, topic, move.partition, problem)
+    state = broker.metadata.partition(topic.topic_id, move.partition)
+    return Move(topic, move.partition, state), problem
 
 
 @routes.get("/admin/reassignment", "List replicas that move")
 async def list_reassignments(broker: TheBroker) -> ReassignmentStatus:
-    return ReassignmentStatus(list(_all_moving(broker)))
+    """With how far they have come, as the leaders of the partitions measure it."""
+    found = await broker.reassignments.under_way()
+    return _status(broker, [_moving(each) for each in found])
 
 
-def _all_moving(broker: Broker) -> Iterator[MovingPartition]:
-    for topic in broker.topics():
-        for index, state in enumerate(broker.metadata.partitions.of(topic.topic_id)):
-            if state.adding or state.removing:
-                yield _moving(broker, topic, index)
+@routes.delete("/admin/reassignment", "Cancel all moves of replicas")
+async def cancel_reassignments(broker: TheBroker) -> ReassignmentStatus:
+    """The replicas that were there stay, and those that were added go."""
+    moves = await broker.reassignments.under_way()
+    wanted = [(each.topic, PartitionMove(each.topic.name, each.partition)) for each in moves]
+    found = [await _move(broker, topic, move) for topic, move in wanted]
+    return _status(broker, await _measure(broker, found))
 
 
-def _moving(broker: Broker, topic: Topic, index: int, problem: str = "") -> MovingPartition:
-    state = broker.metadata.partition(topic.topic_id, index)
+def _moving(move: Move, problem: str = "") -> MovingPartition:
+    state = move.state
     return MovingPartition(
-        topic.name, index, list(state.replicas), list(state.adding), list(state.removing), problem
+        topic=move.topic.name,
+        partition=move.partition,
+        state=_move_state(move, problem),
+        leader=None if state.leader == NO_LEADER else state.leader,
+        replicas=list(state.replicas),
+        adding=list(state.adding),
+        removing=list(state.removing),
+        copies=[_copy(each) for each in move.copies],
+        error=problem or move.problem,
+    )
+
+
+def _move_state(
+    move: Move, problem: str
+) -> Literal["pending", "catching_up", "completed", "failed"]:
+    if problem:
+        return "failed"
+    if not move.state.adding and not move.state.removing:
+        return "completed"
+    has_begun = any(each.bytes_left < each.bytes_in_all for each in move.copies)
+    return "catching_up" if has_begun else "pending"
+
+
+def _copy(lag: FollowerLag) -> ReplicaCopy:
+    return ReplicaCopy(
+        node_id=lag.node_id,
+        offset=lag.offset,
+        end_offset=lag.end_offset,
+        offsets_left=lag.offsets_left,
+        bytes_left=lag.bytes_left,
+        bytes_total=lag.bytes_in_all,
+        bytes_per_sec=round(lag.bytes_per_second, 1),
+        seconds_left=_seconds_left(lag),
+    )
+
+
+def _seconds_left(lag: FollowerLag) -> float | None:
+    if not lag.bytes_left:
+        return 0.0
+    rate = lag.bytes_per_second
+    return round(lag.bytes_left / rate, 1) if rate > 0 else None
+
+
+def _status(broker: Broker, partitions: list[MovingPartition]) -> ReassignmentStatus:
+    copies = [copy for each in partitions for copy in each.copies]
+    times = [copy.seconds_left for copy in copies]
+    known = [each for each in times if each is not None]
+    return ReassignmentStatus(
+        partitions=partitions,
+        throttle_bytes_per_sec=rate_of(broker.metadata, REASSIGNMENT_RATE),
+        bytes_left=sum(copy.bytes_left for copy in copies),
+        bytes_total=sum(copy.bytes_total for copy in copies),
+        bytes_per_sec=round(sum(copy.bytes_per_sec for copy in copies), 1),
+        seconds_left=max(known, default=0.0) if len(known) == len(times) else None,
     )

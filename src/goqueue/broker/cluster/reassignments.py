@@ -1,0 +1,110 @@
+"""Replicas that move, and how far they have come: each partition's leader is asked.
+
+Nothing is guessed.  What a replica has is the offset that it last asked its leader for, which is
+its word that all before is on its disk; the rate is that of the bytes which the leader sent.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
+from goqueue.broker.replicas import FollowerLag, follower_lags
+from goqueue.broker.storage.partition_store import Partitions
+from goqueue.cluster import NO_LEADER, Metadata, Topic
+from goqueue.cluster.metadata import PartitionState
+from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import NodeId
+
+ASK_SECONDS = 3.0
+
+Place = tuple[str, int]  # a topic's name, and the partition
+
+
+class FollowersOf(Verb[list[list[FollowerLag]]], frozen=True):
+    """How far the followers of these partitions have come, which the other node leads."""
+
+    name = "followers_of"
+    reply_type = list[list[FollowerLag]]
+
+    partitions: list[Place]
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A partition whose replicas move."""
+
+    topic: Topic
+    partition: int
+    state: PartitionState
+    copies: Sequence[FollowerLag] = ()  # of those that are added; none while nobody tells
+    problem: str = ""  # why nobody tells
+
+
+class Services(Protocol):
+    partitions: Partitions
+    others: OtherNodes | None
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+    def topics(self, *, internal: bool = False) -> list[Topic]: ...
+
+
+class Reassignments:
+    def __init__(self, broker: Services) -> None:
+        self._broker = broker
+        if broker.others is not None:
+            broker.others.serve(FollowersOf, self._followers_here)
+
+    async def under_way(self) -> list[Move]:
+        """All of them, in order."""
+        metadata = self._broker.metadata
+        return await self.measure(
+            [
+                Move(topic, index, state)
+                for topic in self._broker.topics(internal=True)
+                for index, state in enumerate(metadata.partitions.of(topic.topic_id))
+                if state.adding or state.removing
+            ]
+        )
+
+    async def measure(self, moves: Sequence[Move]) -> list[Move]:
+        """With the copies that their leaders know of."""
+        by_leader: defaultdict[NodeId, list[int]] = defaultdict(list)
+        for place, move in enumerate(moves):
+            if move.state.adding:
+                by_leader[move.state.leader].append(place)
+        found = list(moves)
+        for leader, places in by_leader.items():
+            asked = [(str(moves[each].topic.name), moves[each].partition) for each in places]
+            try:
+                told = await self._ask(leader, asked)
+            except GoQueueError as error:
+                for place in places:
+                    found[place] = msgspec.structs.replace(found[place], problem=str(error))
+                continue
+            for place, lags in zip(places, told, strict=True):
+                adding = moves[place].state.adding
+                copies = [each for each in lags if each.node_id in adding]
+                found[place] = msgspec.structs.replace(found[place], copies=copies)
+        return found
+
+    async def _ask(self, leader: NodeId, places: list[Place]) -> list[list[FollowerLag]]:
+        others = self._broker.others
+        if leader == NO_LEADER:
+            raise GoQueueError("no replica that is in sync answers: nothing is copied")
+        if others is None or leader == self._broker.node_id:
+            return [self._lags(each) for each in places]
+        return await others.ask(leader, FollowersOf(places), ASK_SECONDS)
+
+    async def _followers_here(self, _node_id: NodeId, verb: FollowersOf) -> list[list[FollowerLag]]:
+        return [self._lags(each) for each in verb.partitions]
+
+    def _lags(self, place: Place) -> list[FollowerLag]:
+        bundle = self._broker.partitions.used_bundle(*place)
+        return [] if bundle is None else follower_lags(bundle)
